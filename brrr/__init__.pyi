@@ -21,7 +21,6 @@ from .diagnosis.diagnosing import diagnose_trace as diagnose_trace
 from .diagnosis.magics import load_ipython_extension as load_ipython_extension
 from .diagnosis.report import Diagnosis as Diagnosis
 from .drawing.roofline import roofline_plot as roofline_plot
-from .drawing.timeline import trace as trace
 from .gpu.datasheet import hardware as hardware
 from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError
@@ -41,5 +40,6 @@ from .timing import measure as measure
 from .timing import measure_together as measure_together
 from .timing.cpu_queue import CpuQueue as CpuQueue
 from .tracing.timeline import Timeline as Timeline
+from .tracing.tracer import trace as trace
 
 __version__: str

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import MappingProxyType
 
 from brrr.core import __version__
-from brrr.core.errors import BrrrError
+from brrr.core.errors import BrrrError, extras
 
 COMMANDS = {
     "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),
@@ -33,13 +34,13 @@ def commands() -> Mapping[str, tuple[str, str]]:
     return {**added, **COMMANDS}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run one of the commands; the exit code is 0, or 2 for a call that cannot be understood."""
+def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> int:
+    """Run one of the commands, or of those added; the exit code is 0, or 2 for a call that cannot be understood."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments in (["--version"], ["-V"]):
         print(f"brrr {__version__}")
         return 0
-    known = commands()
+    known = {**added, **commands()}
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage(known))
         return 0 if arguments else 2
@@ -48,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"brrr: no command {name!r}\n\n{usage(known)}", file=sys.stderr)
         return 2
     try:
-        return int(import_module(known[name][0]).main(rest))
+        with extras(f"`brrr {name}`"):
+            return int(import_module(known[name][0]).main(rest))
     except BrrrError as error:
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1
@@ -59,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def usage(known: Mapping[str, tuple[str, str]]) -> str:
     """The commands, a line each."""
-    lines = [f"  brrr {name:<9} {what}" for name, (_, what) in known.items()]
+    lines = [f"  brrr {name:<10} {what}" for name, (_, what) in known.items()]
     if len(known) == len(COMMANDS):
         lines += ["", "The lessons and their commands are in the distribution brrr-course."]
     return "\n".join(["usage: brrr COMMAND [--help]", "", *lines])

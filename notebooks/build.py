@@ -1,8 +1,9 @@
-"""Make the executed edition: notebooks/*.ipynb from the readable notebooks/source/*.py, with the recording's outputs.
+"""Make the executed edition: notebooks/*.ipynb from the readable notebooks/source/*.py, with a recording's outputs.
 
     python notebooks/build.py             execute every lesson and solution on the recording, and write them
     python notebooks/build.py 01          the same for the lessons whose name starts with 01
     python notebooks/build.py --empty     write them without outputs, executing nothing
+    python notebooks/build.py --pages     write what is made of the sources beside them: docs/, README's map and count
     python notebooks/build.py --out DIR   write them elsewhere
 
 The edition is for reading: pictures and text, no widgets, nothing covered. Students work on copies without outputs.
@@ -17,7 +18,9 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from html import escape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,6 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "source"
-EDITION = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "1"}
 FIELDS_KEPT = {"kernelspec", "language_info", "brrr"}
 GLOSSARY = tomllib.loads((HERE.parent / "data" / "glossary.toml").read_text(encoding="utf-8"))["term"]
 MEANING = {spelling.lower(): term["means"] for term in GLOSSARY for spelling in (term["name"], *term.get("also", ()))}
@@ -44,8 +46,12 @@ def target(source: Path, out: Path) -> Path:
 
 
 def read(source: Path) -> Any:
-    """The notebook of a source, without outputs; the cells' ids follow their places, so that a rebuild changes none."""
+    """The notebook of a source, without outputs; the cells' ids follow their places, so that a rebuild changes none.
+
+    Cells tagged `teaching` are for docs/teaching.md alone.
+    """
     notebook = jupytext.read(source, fmt="py:percent")
+    notebook.cells = [cell for cell in notebook.cells if "teaching" not in cell.metadata.get("tags", [])]
     for place, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{place:02d}"
         if cell.cell_type == "markdown":
@@ -74,6 +80,11 @@ def _meaning(term: str) -> str:
     if name.lower() not in MEANING:
         raise SystemExit(f"[[{name}]] is not in data/glossary.toml")
     return str(MEANING[name.lower()])
+
+
+def edition(notebook: Any) -> dict[str, str]:
+    """What a lesson is executed with: the recording of the device that its metadata names (`brrr: recorded: cpu`)."""
+    return {"BRRR_SOURCE": f"recorded:{notebook.metadata['brrr'].get('recorded', 'h200')}", "BRRR_STATIC": "1"}
 
 
 def execute(notebook: Any, environment: dict[str, str]) -> Any:
@@ -131,7 +142,8 @@ def _output_problems(output: Any) -> list[str]:
 
 def build(source: Path, out: Path, *, empty: bool = False) -> Path:
     """Make one notebook of the edition and return its path; SystemExit with what is wrong with its outputs."""
-    notebook = tidy(read(source)) if empty else execute(read(source), EDITION)
+    notebook = read(source)
+    notebook = tidy(notebook) if empty else execute(notebook, edition(notebook))
     if wrong := problems(notebook):
         raise SystemExit(f"{source.name}:\n  " + "\n  ".join(wrong))
     path = target(source, out)
@@ -167,7 +179,57 @@ def glossary() -> str:
     return "\n".join([head, "", "| term | what it means | first in |", "| --- | --- | --- |", *rows, ""])
 
 
-PAGES = {HERE.parent / "docs" / "cheatsheet.md": cheatsheet, HERE.parent / "docs" / "glossary.md": glossary}
+TEACHING, README = HERE.parent / "docs" / "teaching.md", HERE.parent / "README.md"
+
+
+def teaching() -> str:
+    """The teacher's page: its head as it stands, then each lesson's section, the last cell of its solution."""
+    head, mark, _ = TEACHING.read_text(encoding="utf-8").partition("tagged `teaching`. -->\n")
+    return "\n\n".join([head + mark.rstrip(), *(_section(source) for source in lessons())]) + "\n"
+
+
+def lessons() -> list[Path]:
+    """The lessons' sources, in their order."""
+    return sorted(SOURCE.glob("*.py"))
+
+
+def _section(lesson: Path) -> str:
+    cells = jupytext.read(lesson.parent / "solutions" / lesson.name, fmt="py:percent").cells
+    found = [str(cell.source).strip() for cell in cells if "teaching" in cell.metadata.get("tags", [])]
+    if len(found) != 1:
+        raise SystemExit(f"solutions/{lesson.name} has {len(found)} cells tagged `teaching`; expected one")
+    return found[0]
+
+
+def readme() -> str:
+    """README as it stands, with the map of the lessons as their sources' heads have it."""
+    rows = ["| lesson | question | minutes | read before |", "| --- | --- | --- | --- |"]
+    for lesson in lessons():
+        told = jupytext.read(lesson, fmt="py:percent").metadata["readme"]
+        minutes = re.findall(r"^\| Minutes \| (\d+)", _section(lesson), re.MULTILINE)
+        link = f"[{lesson.stem.partition('_')[0]} {told['short']}](notebooks/{lesson.stem}.ipynb)"
+        rows.append(f"| {link} | {told['asks']} | {', '.join(minutes)} | {told['before']} |")
+    return between("lessons", "\n".join(rows), README.read_text(encoding="utf-8"))
+
+
+def between(name: str, made: str, text: str) -> str:
+    """The text with what is made between its marks `<!-- name -->` and `<!-- end -->`."""
+    return re.sub(
+        rf"(<!-- {name} -->\n).*?(?=<!-- end -->)", lambda found: f"{found[1]}{made}\n", text, flags=re.DOTALL
+    )
+
+
+def counted() -> str:
+    """README with the count of the claims that the recordings show now: `brrr claims --count`."""
+    from brrr_course.lessons import claims_table
+
+    with redirect_stdout(StringIO()) as told:
+        claims_table.main(["--count"])
+    return between("brrr claims --count", told.getvalue().rstrip("\n"), README.read_text(encoding="utf-8"))
+
+
+DOCS = HERE.parent / "docs"
+PAGES = {DOCS / "cheatsheet.md": cheatsheet, DOCS / "glossary.md": glossary, TEACHING: teaching, README: readme}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -175,16 +237,17 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Make the executed edition of the lessons.")
     parser.add_argument("prefix", nargs="?", default="", help="only the lessons whose name starts so, as 01")
     parser.add_argument("--empty", action="store_true", help="no outputs: execute nothing")
+    parser.add_argument("--pages", action="store_true", help="no notebooks: only the pages made of the sources")
     parser.add_argument("--out", type=Path, default=HERE, help="where to (default: notebooks/)")
     options = parser.parse_args(argv)
     if os.environ.get("BRRR_RECORDINGS") and options.out == HERE and not options.empty:
-        print("BRRR_RECORDINGS is set: the edition shows the course's own recordings. Unset it, or give --out.",
+        print("BRRR_RECORDINGS is set: its recordings would lie over the course's in the edition. Unset it, or give --out.",
               file=sys.stderr)  # fmt: skip
         return 2
-    for source in sources(options.prefix):
+    for source in [] if options.pages else sources(options.prefix):
         print(build(source, options.out, empty=options.empty))
     if options.out == HERE:
-        for page, made in PAGES.items():
+        for page, made in (*PAGES.items(), *([] if options.prefix else [(README, counted)])):
             page.write_text(made(), encoding="utf-8")
     return 0
 

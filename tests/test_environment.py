@@ -1,4 +1,4 @@
-"""The lists of packages agree: pyproject.toml, constraints.txt, environment.yml, .binder and what is installed."""
+"""The lists of packages agree: both pyproject.toml, constraints.txt, environment.yml, .binder and what is installed."""
 
 from __future__ import annotations
 
@@ -39,14 +39,17 @@ CONDA_NAMES: dict[str, str | None] = {
 CONDA_ONLY = {"python", "pip", "cuda-version", "cuda-nvcc", "pytorch-gpu"}
 
 
-def project() -> dict:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+def project(folder: Path = ROOT) -> dict:
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def requirements(*extras: str) -> list[Requirement]:
-    """The requirements of the base install (`base`) and of extras."""
-    optional = {"base": project()["dependencies"], **project()["optional-dependencies"]}
-    return [Requirement(text) for extra in extras for text in optional[extra]]
+    """The requirements of the whole course's installation (`base`) and of extras, of both distributions together."""
+    small, course = project(), project(ROOT / "brrr_course")
+    of, own = small["optional-dependencies"], course["optional-dependencies"]
+    lists = {"base": [*small["dependencies"], *of["torch"], *of["plot"], *course["dependencies"]], **own, **of}
+    found = [Requirement(text) for extra in extras for text in lists[extra]]
+    return [one for one in found if one.name != small["name"]]
 
 
 def lower_bound(specifiers: SpecifierSet) -> str:

@@ -24,8 +24,9 @@ def house(folder: Path, **modules: str) -> Path:
     """A small package under this project's contracts: every layer is there, and empty but for the modules given."""
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text("utf-8"), "utf-8")
     layers = [path.name for path in (ROOT / "brrr").iterdir() if (path / "__init__.py").exists()]
-    rooms = [path.name for path in (ROOT / "brrr" / "course").iterdir() if (path / "__init__.py").exists()]
-    for name in ["tools", "brrr", *(f"brrr/{layer}" for layer in layers), *(f"brrr_course/{room}" for room in rooms)]:
+    rooms = [path.name for path in (ROOT / "brrr_course").iterdir() if (path / "__init__.py").exists()]
+    both = [*(f"brrr/{layer}" for layer in layers), *(f"brrr_course/{room}" for room in rooms)]
+    for name in ["tools", "brrr", "brrr_course", *both]:
         (folder / name).mkdir()
         (folder / name / "__init__.py").touch()
     for name, text in {"brrr/__main__": "", "brrr_course/nouns/claim": "class Claim: ...\n", **modules}.items():
@@ -46,7 +47,15 @@ def test_the_small_package_itself_is_fine(tmp_path: Path) -> None:
 def test_an_upward_import_is_found(where: str, tmp_path: Path) -> None:
     done = checked(house(tmp_path, **{"brrr/core/units": UPWARD[where]}))
     assert done.returncode == 1
-    assert "brrr.core is not allowed to import brrr_course" in done.stdout
+    assert "brrr is not allowed to import brrr_course" in done.stdout
+
+
+def test_an_upward_import_within_the_package_is_found(tmp_path: Path) -> None:
+    done = checked(
+        house(tmp_path, **{"brrr/core/units": "def late():\n    import brrr.gpu.device\n", "brrr/gpu/device": ""})
+    )
+    assert done.returncode == 1
+    assert "brrr.core is not allowed to import brrr.gpu" in done.stdout
 
 
 def test_a_circle_within_a_layer_is_found(tmp_path: Path) -> None:

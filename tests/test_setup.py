@@ -10,13 +10,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -34,9 +34,11 @@ NO_VENV = {**GOOD, "version": [3, 11, 2], "lacks": "ensurepip", "path": "/usr/bi
 @pytest.fixture
 def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """dev.py, moved to an empty folder, without GPU, proxy, wheelhouse, network."""
-    for name in ("pyproject.toml", "constraints.txt"):
+    (tmp_path / "brrr_course").mkdir()
+    for name in ("pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.setattr(real_dev, "ROOT", str(tmp_path))
+    monkeypatch.setattr(real_dev, "COURSE", str(tmp_path / "brrr_course"))
     monkeypatch.setattr(real_dev, "VENV", str(tmp_path / ".venv"))
     monkeypatch.setattr(real_dev, "gpu_present", lambda: False)
     monkeypatch.setattr(real_dev, "reachable", lambda url, seconds=3.0: False)
@@ -492,46 +494,86 @@ def files(folder: Path, pattern: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the unpacked sdist: so the sdist is whole."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheels of both distributions: the small one's built from its unpacked sdist, so the sdist is whole."""
     out = tmp_path_factory.mktemp("built")
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", out)
     archive = next(out.iterdir())
-    with tarfile.open(archive) as tar:
-        names = {name.partition("/")[2] for name in tar.getnames()}
-    assert {"dev.py", "Makefile", "constraints.txt", "environment.yml", "LICENSE", "README.md"} <= names
-    assert {"tests/test_setup.py", ".ci/run", ".binder/postBuild", "CONTRIBUTING.md"} <= names
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        "--no-build-isolation",
-        "-w",
-        out,
-        archive,
-    )
-    return next(out.glob("*.whl"))
+    offline = ("--no-deps", "--no-index", "--no-build-isolation", "-w", out)
+    for source in (archive, ROOT / "brrr_course"):
+        run(sys.executable, "-m", "pip", "wheel", "-q", *offline, source)
+    return {path.name.partition("-")[0]: path for path in out.glob("*.whl")}
 
 
-def test_wheel_ships_data_and_lessons(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-    assert "brrr/share/data/hardware.toml" in names
+def test_the_wheels_ship_their_data(wheels: dict[str, Path]) -> None:
+    names = {}
+    for name, path in wheels.items():
+        with zipfile.ZipFile(path) as archive:
+            names[name] = set(archive.namelist())
+    assert set(names) == {"brrr_gpu", "brrr_course"}
+    assert "brrr/share/data/hardware.toml" in names["brrr_gpu"]
+    assert wheels["brrr_gpu"].stat().st_size < 3e6
+    assert {name.partition("/")[0] for name in names["brrr_gpu"]} == {"brrr", "brrr_gpu-0.2.0.dist-info"}
     for folder, pattern in (("data", "*.csv"), ("data", "*.toml"), ("data", "*.json"), ("notebooks", "*.ipynb")):
-        assert {f"brrr/share/{folder}/{name}" for name in files(ROOT / folder, pattern)} <= names
-    assert not [name for name in names if name.startswith(("tests/", "data/", "notebooks/", "dev"))]
+        shipped = {f"brrr_course/share/{folder}/{name}" for name in files(ROOT / folder, pattern)}
+        assert shipped <= names["brrr_course"]
+    assert {name.partition("/")[0] for name in names["brrr_course"]} == {"brrr_course", "brrr_course-0.2.0.dist-info"}
+
+
+SMALL = """
+import brrr, sys
+from brrr import Cost, array, measure, predict
+print(predict(Cost(flop=1e9, bytes=1e8), device="h200"), measure(lambda: sum(range(1000)), budget_s=0.01), sep="\\n")
+calls = {
+    "brrr.cost": lambda: brrr.cost, "brrr.PersistentRNN": lambda: brrr.PersistentRNN,
+    "predict": lambda: predict(lambda x: x * 2, array(8, "float32"), device="h200"),
+    "calibrate": lambda: brrr.calibrate(quick=True), "diagnose": lambda: brrr.diagnose(lambda: 1),
+    "elementwise": lambda: brrr.elementwise("z = x * 2;", x=1.0), "host_array": lambda: brrr.host_array(8),
+    "roofline_plot": lambda: brrr.roofline_plot({"x": predict(Cost(1e9, 1e8), device="h200")}),
+    "capture": lambda: brrr.capture(lambda: 1), "measure": lambda: measure(lambda: 1, device="cuda"),
+}
+for name, call in calls.items():
+    try:
+        print(name, "works:", call())
+    except brrr.UnavailableError as error:
+        print(error)
+print(sorted({"torch", "matplotlib", "pandas"} & {*sys.modules}))
+"""
 
 
 @pytest.mark.slow
-def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
-    """Install it into an environment of its own, which sees this one's packages but not this repository."""
+def test_the_small_wheel_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """With numpy and psutil, and nothing else: what needs more says which extra brings it."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "v")
     python = real_dev.venv_python(str(tmp_path / "v"))
-    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
+    install = ("-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index")
+    run(sys.executable, *install, wheels["brrr_gpu"])
+    purelib = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
+    for name in ("numpy", "psutil"):
+        there = Path(metadata.distribution(name).locate_file(""))
+        for each in (name, f"{name}.libs"):  # the libraries that a wheel brings along
+            if (there / each).is_dir():
+                (purelib / each).symlink_to(there / each)
+    predicted, measured, *said, loaded = run(python, "-c", SMALL, cwd=tmp_path).splitlines()
+    assert predicted.startswith("PREDICTED: about 26 µs, memory-bound (NVIDIA H200") and "to issue" in measured
+    extras = [re.sub(r".*(pip install .*?brrr-gpu\[\w+\]\").*", r"\1", line) for line in said]
+    torch, plot = 'pip install "brrr-gpu[torch]"', 'pip install "brrr-gpu[plot]"'
+    assert extras == [*[torch] * 7, plot, *[torch] * 2], said
+    assert loaded == "[]"
+    script = Path(python).parent / ("brrr.exe" if os.name == "nt" else "brrr")
+    assert "a call" in run(script, "time", "sum(range(1000))", cwd=tmp_path)
+    assert "torch          no    not installed" in run(script, "doctor", cwd=tmp_path)
+    refused = subprocess.run([script, "calibrate", "--quick"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert refused.returncode and torch in refused.stderr and "Traceback" not in refused.stderr
+
+
+@pytest.mark.slow
+def test_installed_wheels_find_their_data(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """Install them into an environment of its own, which sees this one's packages but not this repository."""
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "v")
+    python = real_dev.venv_python(str(tmp_path / "v"))
+    offline = ("install", "-q", "--no-deps", "--no-index")
+    run(sys.executable, "-m", "pip", "--python", python, *offline, *wheels.values())
     where = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
     purelib, borrowed = run(python, "-c", where), run(sys.executable, "-c", where)
     (Path(purelib) / "borrowed.pth").write_text(
@@ -539,7 +581,7 @@ def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
     )  # a .pth inside it (our own editable install) stays unread
     code = (
         "import json, brrr; from brrr_course.lessons.course import default_work, notebooks_in;"
-        "from brrr.core.files import share;"
+        "from brrr_course.nouns.places import share;"
         "print(json.dumps([brrr.__file__, str(share('data')), str(default_work()),"
         " [path.name for path in notebooks_in(share('notebooks'))]]))"
     )
@@ -548,4 +590,5 @@ def test_installed_wheel_finds_its_data(wheel: Path, tmp_path: Path) -> None:
     assert files(Path(data), "*.csv") == files(ROOT / "data", "*.csv")
     assert Path(work) == tmp_path / "work"
     assert names == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert (Path(python).parent / ("brrr.exe" if os.name == "nt" else "brrr")).exists()
+    script = Path(python).parent / ("brrr.exe" if os.name == "nt" else "brrr")
+    assert "brrr lab " in run(script, "--help", cwd=tmp_path)

@@ -440,7 +440,7 @@ def doubling_tells(r: Recording) -> Verdict:
     return fact(all((t > 1.1 or share >= 0.3) and (t < 1.8 or share < 0.2) for t, share in found), found)
 
 def steps(r: Recording, line: str, toy: bool = False) -> dict[int, T]:
-    """Busy time by steps; of 2^20 numbers on the toy accelerator, if it may stand in."""
+    """Busy time by steps; of 2^20 numbers on the CPU queue, if it may stand in."""
     return r.along(f"{line}.busy_s", elements=2**20 if toy and r.device == "cpu" else 2**26, **F32)
 
 def step_ratio(r: Recording, line: str, many: int, few: int = 1, toy: bool = False) -> T:

@@ -18,7 +18,7 @@ from typing import cast
 
 from brrr.counting.cost import Matmul
 from brrr.roofline.device_model import DeviceModel, model_of
-from brrr.roofline.products import FAMILIES, Family, best_tiling, family_name, operator_of
+from brrr.roofline.products import Family, best_tiling, families, family_name, operator_of
 from brrr.roofline.sweeps import swept_products
 from brrr.roofline.terms import modelled_time
 from brrr_course.experiments import experiment
@@ -52,7 +52,7 @@ def points(name: str, model: DeviceModel) -> list[Measured]:
 
 def errors(family: Family, of: Sequence[Measured], model: DeviceModel) -> list[float]:
     """log(modelled / measured) of each point."""
-    cast("dict[str, Family]", FAMILIES)[family.name] = family
+    cast("dict[str, Family]", families())[family.name] = family
     best_tiling.cache_clear()
     found = []
     for p, seconds, _ in of:
@@ -101,7 +101,7 @@ def main(name: str, tries: str = "300") -> None:
     """Prints the family before and after, with the medians of their errors."""
     model = model_of("h200")
     of = points(name, model)
-    for each in (FAMILIES[name], refitted(FAMILIES[name], int(tries), of, model)):
+    for each in (families()[name], refitted(families()[name], int(tries), of, model)):
         found = errors(each, of, model)
         print(f"{median(map(abs, found)):.1%} of {len(of)}, loss {loss(found, of):.4f}: {each}")
 

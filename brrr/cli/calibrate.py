@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
-from brrr.core.files import recordings_root, require_writable
+from brrr.core.recordings import own_root
 from brrr.roofline.calibrate import calibrate
-from brrr.roofline.peaks import Peaks, slug_of, write
+from brrr.roofline.peaks import slug_of, write
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
         print(peaks)
         if not options.no_write:
-            print(f"\nWritten to {write_peaks((options.out or recordings_root()) / slug_of(peaks), peaks)}")
+            print(f"\nWritten to {write((options.out or own_root()) / slug_of(peaks), peaks)}")
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
@@ -43,9 +43,3 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(part: str) -> None:
     print(f"measuring: {part}", file=sys.stderr, flush=True)
-
-
-def write_peaks(folder: Path | str, peaks: Peaks) -> Path:
-    """Write the folder's `peaks.json`; returns its path. RecordingError if it cannot be written."""
-    require_writable(Path(folder))
-    return write(Path(folder), peaks)

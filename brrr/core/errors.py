@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class BrrrError(Exception):
     """Base of every error that brrr raises on purpose: `except brrr.BrrrError` catches them all.
@@ -54,3 +57,37 @@ class CaptureError(BrrrError, RuntimeError):
 
 class TraceError(BrrrError, RuntimeError):
     """A callable cannot be counted without running it; the message names its line and what to do."""
+
+
+EXTRAS = {
+    "torch": "torch", "matplotlib": "plot", "triton": "cuda", "pycuda": "cuda", "nvmath": "cuda", "cupti": "cuda",
+    "pynvml": "cuda",
+}  # fmt: skip
+"""The extra of the distribution that brings a package."""
+
+
+def install(package: str) -> str:
+    """The command that brings a package that is not here.
+
+    >>> install("torch")
+    'pip install "brrr-gpu[torch]"'
+    """
+    return f'pip install "brrr-gpu[{EXTRAS[package]}]"'
+
+
+@contextmanager
+def extras(call: str) -> Iterator[None]:
+    """Around what needs a package of an extra: without it an UnavailableError that says which to install.
+
+    >>> with extras("draw"):
+    ...     raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib.axes")
+    Traceback (most recent call last):
+    brrr.core.errors.UnavailableError: draw needs matplotlib, which is not installed: pip install "brrr-gpu[plot]"
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise UnavailableError(f"{call} needs {package}, which is not installed: {install(package)}") from error

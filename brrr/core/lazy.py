@@ -32,7 +32,10 @@ def attach(
             raise ImportError(hint.format(name=name), name=package)
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(where[name], package), name)
+        from brrr.core.errors import extras  # loaded when it is first needed, like all else
+
+        with extras(f"{package}.{name}"):
+            value = getattr(import_module(where[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -29,11 +29,6 @@ class Call:
     targets: tuple[str, ...] = ()
 
     @property
-    def in_place(self) -> bool:
-        """Whether it changes an argument that is not an `out=` argument."""
-        return len(self.written) > len(self.targets)
-
-    @property
     def output(self) -> torch.Tensor:
         """Its first result."""
         return self.outputs[0]

@@ -21,8 +21,8 @@ from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.counting.parts import PARTS
-from brrr.counting.traffic import Access, Traffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
-from brrr.gpu import is_gpu
+from brrr.counting.traffic import Access, CallTraffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
+from brrr.gpu import is_cpu, is_gpu
 
 
 class CostMode(TorchDispatchMode):
@@ -124,7 +124,7 @@ _ITEM = torch.ops.aten._local_scalar_dense.default
 
 def _is_number(tensor: torch.Tensor) -> bool:
     """Whether it is a number that the callable holds, as an optimizer its steps: it is read as it was before."""
-    return not isinstance(tensor, FakeTensor) and tensor.device.type == "cpu" and not tensor.dim()
+    return not isinstance(tensor, FakeTensor) and is_cpu(tensor.device) and not tensor.dim()
 
 
 def _is_composite(func: Any) -> bool:
@@ -237,7 +237,7 @@ class Ledger:
         """Note a tensor that the function made from Python numbers: neither an input nor an operator's result."""
         self.made([tensor])
 
-    def enter(self, traffic: Traffic) -> None:
+    def enter(self, traffic: CallTraffic) -> None:
         """Add one operator's accesses."""
         outside = [access for access in traffic.reads if access.storage not in self._made]
         self.read += [access for access in outside if not self._known(access)]

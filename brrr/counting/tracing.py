@@ -199,10 +199,7 @@ def _silenced(logger: logging.Logger) -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Why a callable could not be counted, at which line, and what to do about it.
 
-_NEEDS_VALUES = (
-    fake_tensor.DataDependentOutputException,
-    fake_tensor.DynamicOutputShapeException,
-)
+_NEEDS_VALUES = (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException)
 _UNSUPPORTED = (fake_tensor.UnsupportedFakeTensorException, NotImplementedError)
 _VALUES_TEXT = (".numpy() is not supported", "data pointer", "fake tensor", "faketensor", "meta tensor")
 _OURS = (os.path.dirname(torch.__file__), os.path.dirname(__file__))

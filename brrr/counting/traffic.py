@@ -49,7 +49,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class CallTraffic:
     """What one call reads and writes; `again_bytes` is what a second pass reads once more."""
 
     reads: tuple[Access, ...] = ()
@@ -78,16 +78,16 @@ def storage_key(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def traffic_of(call: Call) -> Traffic:
+def traffic_of(call: Call) -> CallTraffic:
     """What a call reads and writes, by the rules above."""
     if is_view(call):
-        return Traffic()
+        return CallTraffic()
     name = call.name.removeprefix("aten.")
     reads = [_read(call, name, argument, t) for argument, t in call.each_argument() if _is_read(call, name, argument)]
     writes = [_whole(t) for t in _results(call, name)]
     writes += [_write(call, name, t) for argument in _changed(call, name) for t in call.tensors(argument)]
     again = sum(union_bytes([region_of(t)]) for t in _read_twice(call, name) if t.numel())
-    return Traffic(_some(reads), _some(writes), again)
+    return CallTraffic(_some(reads), _some(writes), again)
 
 
 def is_view(call: Call) -> bool:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.calls import LAYOUT, Call
+from brrr.diagnosis.calls import LAYOUT, OperatorRun
 from brrr.diagnosis.split import Split
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
@@ -39,7 +39,7 @@ def multiplies(cost: OperatorCost | None) -> bool:
 class Assessed:
     """One call with its limit; `time` is the roofline's, None where its cost or the device is not known."""
 
-    call: Call
+    call: OperatorRun
     time: OperatorTime | None
     limit: Limit
 
@@ -86,10 +86,10 @@ def name_here(device: str) -> str:
     """The name of this machine's GPU ("cuda") or CPU."""
     from brrr.gpu.device import this_device
 
-    return this_device("cuda" if device == "cuda" else "cpu").name
+    return this_device(tensors_on(device)).name
 
 
-def assess(calls: Iterable[Call], model: DeviceModel | None) -> list[Assessed]:
+def assess(calls: Iterable[OperatorRun], model: DeviceModel | None) -> list[Assessed]:
     """Each call with what limits it; equal costs are looked up once."""
     times: dict[OperatorCost | None, OperatorTime | None] = {None: None}
     calls = list(calls)
@@ -113,7 +113,7 @@ def time_of(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTim
         return None
 
 
-def _limit(call: Call, time: OperatorTime | None, model: DeviceModel | None, products: bool) -> Limit:
+def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | None, products: bool) -> Limit:
     """What would make the call faster: fewer bytes at as many FLOP, a larger batch at no cost, or fewer operations.
 
     products: whether the program multiplies matrices. Then "as many FLOP" are those of its products, and work beside
@@ -233,7 +233,7 @@ def by_module(calls: Iterable[Assessed], scale: float = 1.0) -> list[Line]:
     return _lines((each for each in calls if each.call.module), lambda each: each.call.module, scale)
 
 
-def _named(call: Call) -> str:
+def _named(call: OperatorRun) -> str:
     return f"{call.name} {call.cost.dtype}" if call.cost is not None else call.name
 
 

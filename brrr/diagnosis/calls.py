@@ -27,7 +27,7 @@ LAYOUT = " (layout)"
 
 
 @dataclass
-class Call:
+class OperatorRun:
     """One call of an operator: its cost, None where nobody knows; what the device (or the CPU) did for it.
 
     phase: "backward" of what autograd runs; "again" of a forward operator that it computes a second time.
@@ -57,38 +57,38 @@ def turns(kernel: str) -> bool:
     return "nchwToNhwc" in kernel or "nhwcToNchw" in kernel
 
 
-def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Call]:
+def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[OperatorRun]:
     """The calls between two times that did work, in the order of their starts; kernels without an operator in one."""
     host = [each for each in trace.events if not each.on_device and start_ns <= each.start_ns < end_ns]
     if not gpu:
         return _by_own_time(host)
-    made: dict[int, Call] = {}
-    by_launch: dict[int, Call] = {}
+    made: dict[int, OperatorRun] = {}
+    by_launch: dict[int, OperatorRun] = {}
     for event, around in nested(host):
         if event.sort == "runtime":
             owner = _owner(around)
             if owner is not None:
-                one = Call(*owner, phase=_phase(around))
+                one = OperatorRun(*owner, phase=_phase(around))
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
     for each in trace.events:
         if each.on_device and each.sort not in TRANSFERS and start_ns <= each.start_ns < end_ns:
             call = by_launch.get(each.correlation)
             if call is None:
-                call = made.setdefault(id(each), Call(each, None))
+                call = made.setdefault(id(each), OperatorRun(each, None))
             elif turns(each.name):
                 apart = replace(call.operator, name=f"{call.name}{LAYOUT}")
-                call = made.setdefault(-id(call.operator), Call(apart, None, call.module))
+                call = made.setdefault(-id(call.operator), OperatorRun(apart, None, call.module))
             call.kernels.append(each)
             call.work_ns += each.end_ns - each.start_ns
     return [call for call in made.values() if call.work_ns > 0]
 
 
-def _by_own_time(host: Sequence[Event]) -> list[Call]:
+def _by_own_time(host: Sequence[Event]) -> list[OperatorRun]:
     """On a CPU: the operators with a cost, each with the time that it does not spend in another one.
 
     One that has all its work done by another only passes it on, and is left out: `mean` calls `sum`.
     """
-    made: dict[int, Call] = {}
+    made: dict[int, OperatorRun] = {}
     passing: set[int] = set()
     for event, around in nested(host):
         cost = cost_of(event.name, event.inputs) if event.sort == "operator" and event.inputs is not None else None
@@ -102,7 +102,7 @@ def _by_own_time(host: Sequence[Event]) -> list[Call]:
             outer.work_ns -= length
             if _does_all_of(cost, outer.cost):
                 passing.add(id(outer.operator))
-        made[id(event)] = Call(event, cost, _module(around), length, phase=_phase(around))
+        made[id(event)] = OperatorRun(event, cost, _module(around), length, phase=_phase(around))
     return [call for key, call in made.items() if key not in passing and call.work_ns > 0]
 
 

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, extras
+from brrr.core.measurement import Processor
 from brrr.diagnosis.assess import (
     Assessed,
     Regime,
@@ -36,6 +37,7 @@ from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, common, split, window
 from brrr.diagnosis.timeline import timeline_of
+from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
@@ -54,6 +56,7 @@ QUEUED = 0.05
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
 
 
+@extras("diagnose")
 def diagnose(
     fn: Any, *args: Any, backward: bool = False, try_remedies: bool = False, device: str | None = None,
     peaks: Where = None, budget_s: float = 0.3, **kwargs: Any,
@@ -80,14 +83,14 @@ def diagnose(
     """
     from brrr.diagnosis import live
 
-    if device not in (None, "cuda", "cpu"):
+    if device not in (None, *get_args(Processor)):
         raise ArgumentError("diagnose", "device", device, '"cuda", "cpu", or None for where it works')
     _refuse_shared(fn, backward=backward, try_remedies=try_remedies, device=device, peaks=peaks, budget_s=budget_s)
     step = live.step_of(fn, args, kwargs, backward)
     where = device or live.device_of(step, (fn, args, kwargs))
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
-    found = of_run(run, model, where == "cuda")
+    found = of_run(run, model, is_gpu(where))
     if not found.operators:
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import GPU, free_bytes
 
 LARGEST = 20_000
 """So many objects are looked at behind a function, no more."""
@@ -120,12 +121,10 @@ def _place(tensors: Iterable[torch.Tensor]) -> str | None:
     """Where copies go: beside the tensors, or into the host's memory where a quarter of the GPU's is not enough."""
     on_gpu = [each for each in tensors if each.is_cuda]
     nbytes = sum(each.nbytes for each in on_gpu)
-    return "cpu" if on_gpu and 2 * nbytes > torch.cuda.mem_get_info()[0] / 4 else None
+    return "cpu" if on_gpu and 2 * nbytes > free_bytes(GPU) / 4 else None
 
 
-def found_in(
-    around: tuple[Any, ...],
-) -> tuple[list[nn.Module], list[Any], list[torch.Tensor], list[torch.Generator]]:
+def found_in(around: tuple[Any, ...]) -> tuple[list[nn.Module], list[Any], list[torch.Tensor], list[torch.Generator]]:
     """Modules, what keeps a state, tensors and generators: among objects, and behind functions and objects."""
     roots: list[nn.Module] = []
     stateful: list[Any] = []

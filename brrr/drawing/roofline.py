@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, extras
 from brrr.core.measurement import Badge
 from brrr.drawing.roofs import Roof, RooflinePoint, Timed, dtypes_of, highest, memory, points_of, ridge_point, roofs_of
 from brrr.gpu.datasheet import Hardware, datasheets
@@ -25,9 +25,10 @@ _CLOSE = 1.6
 _FIELDS = ("period_s", "span_s", "busy_s", "latency_s")
 
 
+@extras("roofline_plot")
 def roofline_plot(
     points: Mapping[str, Timed],
-    device: Where = "h200",
+    device: Where = None,
     *,
     dtypes: Iterable[str] | None = None,
     field: str = "period_s",

@@ -17,9 +17,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from brrr.core import units
 from brrr.drawing import style
+from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import HOST_LANES, Interval, Kind, Span, gaps
 from brrr.tracing.timeline import Timeline, lane_title
-from brrr.tracing.tracer import trace as trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,9 +53,6 @@ IDLE = "#f6dfd3"
 def picture(found: Timeline, calls: int | None = None) -> style.Picture:
     """The timeline as a picture for a notebook, with what it shows as alternative text."""
     return style.picture(draw(found, calls), alt(found))
-
-
-Timeline.drawer = picture  # so that a timeline shows itself in a notebook
 
 
 def alt(found: Timeline) -> str:
@@ -147,7 +144,7 @@ def _pixel_ns(end_ns: int) -> float:
 
 def idle_gaps(found: Timeline, end_ns: int) -> list[Interval]:
     """When no stream of the device did anything, up to the end of the picture."""
-    if found.kind == "cpu":
+    if is_cpu(found.kind):
         return []
     return gaps((span.interval for span in found.device_spans()), 0, end_ns)
 
@@ -155,7 +152,7 @@ def idle_gaps(found: Timeline, end_ns: int) -> list[Interval]:
 def _idle(on: Axes, found: Timeline, lanes: Sequence[str], end_ns: int) -> None:
     """Shade the gaps over all of the device's lanes; the long ones say so, and how long they are."""
     first = next((place for place, lane in enumerate(lanes) if lane not in HOST_LANES), None)
-    if first is None or found.kind == "cpu":
+    if first is None or is_cpu(found.kind):
         return
     high = len(lanes) - first
     shaded = idle_gaps(found, end_ns)
@@ -244,9 +241,9 @@ QUEUE_TITLES: Mapping[Kind, str] = {
 
 def _legend(made: Figure, on: Axes, found: Timeline) -> None:
     """Above the lanes, where it hides nothing."""
-    titles = {**TITLES, **(QUEUE_TITLES if found.kind == "cpu-queue" else {})}
+    titles = {**TITLES, **(QUEUE_TITLES if is_queue(found.kind) else {})}
     handles = [_patch(kind, titles[kind]) for kind in COLOURS if any(span.kind == kind for span in found.spans)]
-    if found.kind != "cpu":
+    if not is_cpu(found.kind):
         handles.append(Patch(facecolor=IDLE, edgecolor="#d9b9a6", linewidth=0.5, label="idle"))
     on.legend(
         handles=handles, ncols=len(handles), loc="upper left", bbox_transform=made.transFigure,

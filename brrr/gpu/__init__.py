@@ -22,6 +22,16 @@ def is_gpu(device: object) -> bool:
     return getattr(device, "type", device) == GPU
 
 
+def is_cpu(device: object) -> bool:
+    """Whether it is the CPU itself, at once: its queue is another kind."""
+    return getattr(device, "type", device) == "cpu"
+
+
+def is_queue(device: object) -> bool:
+    """Whether it is the CPU queue, a CPU behind a stream of its own."""
+    return device == "cpu-queue"
+
+
 def tensors_on(kind: object) -> Processor:
     """Where torch puts the tensors of a kind of device: the CPU queue's lie on the CPU."""
     return GPU if is_gpu(kind) else "cpu"

@@ -76,13 +76,7 @@ class Blas:
         return partial(self._cublas.gemm_ex, *start, a, code, k, b, code, k, zero, c, code, n, how, algorithm)
 
     def batched_product(
-        self,
-        left: torch.Tensor,
-        right: torch.Tensor,
-        out: torch.Tensor,
-        *,
-        right_transposed: bool,
-        tf32: bool = False,
+        self, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, *, right_transposed: bool, tf32: bool = False
     ) -> Callable[[], None]:
         """A function of no arguments that issues `out[p] = left[p] @ right[p]`; it must not outlive the tensors.
 

@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from types import ModuleType
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
 from brrr.gpu import probe
 from brrr.gpu import probe as clocks
@@ -97,7 +97,7 @@ def cuda_problem() -> str | None:
     try:
         torch = probe.torch_module()
     except probe.ProbeError as error:
-        return f"torch is {error}"
+        return f"torch is {error}" + (f": {install('torch')}" if str(error) == "not installed" else "")
     if torch.version.cuda is None:
         return _built_without_cuda(torch)
     with warnings.catch_warnings(record=True) as caught:

@@ -43,8 +43,8 @@ def float32_products(tf32: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def float32_recurrence() -> Iterator[None]:
-    """cuDNN's recurrent layers of float32 in full precision; afterwards torch's settings are as the user left them.
+def float32_recurrence(tf32: bool = False) -> Iterator[None]:
+    """cuDNN's layers of float32 in TF32, or in full precision; afterwards torch's settings are as the user left them.
 
     >>> import torch
     >>> with float32_recurrence():
@@ -56,15 +56,22 @@ def float32_recurrence() -> Iterator[None]:
     """
     import torch
 
-    if not _read("cuda", "rnn"):  # before torch 2.9 there is but the older setting
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+    wanted = "tf32" if tf32 else "ieee"
+    before = {products: _read("cuda", products) for products in ("conv", "rnn")}
+    if not before["rnn"]:  # before torch 2.9 there is but the older setting
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
             yield
         return
-    own = {products: _own("cuda", products) for products in ("conv", "rnn")}
-    older = _older_cudnn()
-    torch._C._set_cudnn_allow_tf32(False)
+    if set(before.values()) == {wanted} and _older_cudnn() is tf32:
+        yield  # a timed call that asks once more takes no longer than this
+        return
+    own = {products: _own("cuda", products) for products in before}
     for products in own:
-        _write("cuda", products, "ieee")
+        _write("cuda", products, "tf32")  # with these the older one is told where it is True
+    older = _older_cudnn() is True
+    torch._C._set_cudnn_allow_tf32(tf32)
+    for products in own:
+        _write("cuda", products, wanted)
     try:
         yield
     finally:
@@ -99,16 +106,14 @@ def _own(backend: str, products: str = "matmul") -> str:
     return setting
 
 
-def _older_cudnn() -> bool:
-    """cuDNN's older setting: torch tells it only where those of convolutions and recurrent layers say the same."""
+def _older_cudnn() -> bool | None:
+    """cuDNN's older setting; None where torch refuses to tell it, as it and the newer ones differ."""
     import torch
 
-    for products in ("conv", "rnn"):
-        _write("cuda", products, "tf32")
     try:
         return bool(torch._C._get_cudnn_allow_tf32())
     except RuntimeError:
-        return False
+        return None
 
 
 def _read(backend: str, products: str) -> str:

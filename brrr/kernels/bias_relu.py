@@ -10,10 +10,11 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
+from brrr.kernels.checks import check_on_gpu, check_shape, check_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -103,33 +104,15 @@ def check(operation: str, y: torch.Tensor, b: torch.Tensor | None) -> None:
     """ArgumentError for tensors that the kernels cannot take: they look at addresses and sizes, and at nothing else."""
     if operation not in ("bias", "relu", "bias_relu"):
         raise ArgumentError("bias_relu.prepared", "operation", operation, '"bias", "relu" or "bias_relu"')
-    _check_tensor(operation, "y", y, 2)
-    if y.shape[1] > WIDEST:
-        raise ArgumentError(operation, "y", tuple(y.shape), f"at most {WIDEST} columns")
-    if operation == "relu":
-        return
-    if b is None:
-        raise ArgumentError(operation, "b", b, f"a tensor of shape ({y.shape[1]},)")
-    _check_tensor(operation, "b", b, 1)
-    if b.shape != y.shape[1:] or b.dtype != y.dtype or b.device != y.device:
-        found = f"{b.dtype} {tuple(b.shape)} on {b.device}"
-        raise ArgumentError(operation, "b", found, f"{y.dtype} of shape ({y.shape[1]},) on {y.device}, as y")
-
-
-def _check_tensor(call: str, name: str, tensor: torch.Tensor, axes: int) -> None:
-    import torch
-
-    if not isinstance(tensor, torch.Tensor):
-        raise ArgumentError(call, name, type(tensor).__name__, "a tensor on a GPU")
-    if tensor.dtype not in (torch.float32, torch.bfloat16) or tensor.ndim != axes:
-        shape = "(rows, width)" if axes == 2 else "(width,)"
-        raise ArgumentError(
-            call, name, f"{tensor.dtype} {tuple(tensor.shape)}", f"float32 or bfloat16 of shape {shape}"
-        )
-    if not tensor.is_contiguous():
-        raise ArgumentError(call, name, f"strides {tensor.stride()}", "a contiguous tensor", "Use .contiguous()")
-    if not tensor.is_cuda:
-        raise ArgumentError(call, name, str(tensor.device), "a tensor on a GPU", "Move it there with .cuda()")
+    if operation != "relu" and b is None:
+        raise ArgumentError(operation, "b", b, "a tensor, as wide as y")
+    more: dict[str, Any] = {} if b is None or operation == "relu" else {"b": b}
+    check_tensors(operation, ("float32", "bfloat16"), alike=True, y=y, **more)
+    if y.ndim != 2 or y.shape[1] > WIDEST:
+        raise ArgumentError(operation, "y", tuple(y.shape), f"shape (rows, width), at most {WIDEST} wide")
+    for each in more.values():
+        check_shape(operation, "b", each, y.shape[1:])
+    check_on_gpu(operation, y=y)
 
 
 def _nothing() -> None:

@@ -16,7 +16,8 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
+from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
 BLOCK_BYTES, WARPS = 4096, 4
 """A program's share of an array: each of its 128 threads loads 16 bytes twice."""
@@ -26,8 +27,6 @@ WIDEST = 16384
 
 TILE = 4096
 """Elements of a program that holds whole rows: several short ones together."""
-
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit
@@ -137,7 +136,7 @@ def cos_cos(x: torch.Tensor) -> torch.Tensor:
 def scale_add_relu(x: torch.Tensor, scale: float, r: torch.Tensor) -> torch.Tensor:
     """`relu(x * scale + r)` in one kernel; x and r of one shape and type."""
     _check("scale_add_relu", x=x, r=r)
-    _check_shape("scale_add_relu", "r", r, x.shape)
+    check_shape("scale_add_relu", "r", r, x.shape)
     y = torch.empty_like(x)
     _along(_chain, x, (x, r, y, float(scale)))
     return y
@@ -190,7 +189,7 @@ def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tenso
     if x.ndim != 2 or not 0 < x.shape[1] <= WIDEST:
         raise ArgumentError(call, "x", tuple(x.shape), f"shape (rows, width) with a width from 1 to {WIDEST}")
     for name, vector in zip("wb" if len(vectors) == 2 else "b", vectors, strict=False):
-        _check_shape(call, name, vector, x.shape[1:])
+        check_shape(call, name, vector, x.shape[1:])
     y, (rows, columns) = torch.empty_like(x), tile_of(x.shape[1])
     if x.numel():
         kernel[(triton.cdiv(x.shape[0], rows),)](
@@ -199,23 +198,6 @@ def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tenso
     return y
 
 
-def _check_shape(call: str, name: str, tensor: torch.Tensor, shape: torch.Size) -> None:
-    if tensor.shape != shape:
-        raise ArgumentError(call, name, tuple(tensor.shape), f"shape {tuple(shape)}")
-
-
-def _check(call: str, **tensors: torch.Tensor) -> None:
-    first = next(iter(tensors.values()))
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES:
-            given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError(call, name, str(given), "a tensor of float32, float16 or bfloat16")
-        if not tensor.is_contiguous():
-            raise ArgumentError(call, name, tensor.stride(), "a contiguous tensor", "Use .contiguous()")
-        if tensor.device != first.device:
-            raise ArgumentError(call, name, str(tensor.device), f"a tensor on {first.device}, as the others")
-    if not first.is_cuda and not triton.knobs.runtime.interpret:
-        raise UnavailableError(
-            f"{call}: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. Move them with .cuda(), or "
-            "set TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
-        )
+def _check(call: str, **tensors: Any) -> None:
+    check_tensors(call, **tensors)
+    require_triton(call, next(iter(tensors.values())))

@@ -23,8 +23,8 @@ import triton.language as tl
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import is_gpu
 from brrr.gpu.launching import fastest
+from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 TRIAL_MS = 4
 """How long each tiling is tried."""
 
@@ -55,7 +55,7 @@ MOST_SHARED = 96 * 1024
 
 
 @dataclass(frozen=True)
-class Tiling:
+class LayerTiling:
     """A program's tile of the result, rows x columns, how many of the k it takes a step, its warps, its stages.
 
     spread: without `tl.dot`: the threads share out k, and add up in the end. `tl.dot` takes 16 rows or more, and with
@@ -144,30 +144,16 @@ def _linear_relu_spread(
     tl.store(y_at, total.to(y.dtype.element_ty), mask=inside)
 
 
-def linear_relu(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None, *, tf32: bool = False
-) -> torch.Tensor:
-    """`relu(x @ w.T + b)` in one kernel, into `out` or a new tensor.
-
-    >>> y = linear_relu(x, layer.weight, layer.bias)    # doctest: +SKIP
-
-    x: (batch, k), w: (n, k), b: (n,), out: (batch, n): float32, float16 or bfloat16, all the same, contiguous, on one
-    GPU; out shares no memory with the others. tf32: float32 products in TF32. ArgumentError for any others;
-    UnavailableError for tensors on the CPU outside Triton's interpreter.
-    """
-    if out is None:
-        check(x, w, b, None, tf32)
-        out = torch.empty((x.shape[0], w.shape[0]), dtype=x.dtype, device=x.device)
-    prepared(x, w, b, out, tf32=tf32)()
-    return out
-
-
 def prepared(
     x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, tf32: bool = False
 ) -> Callable[[], Any]:
     """A function of no arguments that launches the kernel on torch's current stream; it must not outlive the tensors.
 
-    The tiling is chosen here, so that a call may be captured. Arguments and errors as those of `linear_relu`.
+    The kernel is `relu(x @ w.T + b)` into `out`; the tiling is chosen here, so that a call may be captured.
+
+    x: (batch, k), w: (n, k), b: (n,), out: (batch, n): float32, float16 or bfloat16, all the same, contiguous, on one
+    GPU; out shares no memory with the others. tf32: float32 products in TF32. ArgumentError for any others;
+    UnavailableError for tensors on the CPU outside Triton's interpreter.
     """
     check(x, w, b, out, tf32)
     if not out.numel():
@@ -177,7 +163,7 @@ def prepared(
 
 
 def launch(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tiling: Tiling, tf32: bool
+    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tiling: LayerTiling, tf32: bool
 ) -> Callable[[], Any]:
     """The launch with a given tiling; nothing is checked."""
     (batch, k), n = x.shape, w.shape[0]
@@ -196,7 +182,7 @@ def launch(
     )  # fmt: skip
 
 
-def tilings(batch: int, k: int, itemsize: int = 4, tf32: bool = False) -> tuple[Tiling, ...]:
+def tilings(batch: int, k: int, itemsize: int = 4, tf32: bool = False) -> tuple[LayerTiling, ...]:
     """The tilings to try for so many rows: narrow ones, that spread over the GPU, and wide ones, that read less.
 
     >>> len(tilings(2, 256)), len(tilings(128, 4096))
@@ -205,17 +191,17 @@ def tilings(batch: int, k: int, itemsize: int = 4, tf32: bool = False) -> tuple[
     With `tl.dot` no side is less than 16, the least that it takes; no step is deeper than k, rounded up.
     """
     deepest = max(16, triton.next_power_of_2(k)) if k else 16
-    chosen = FEW if batch <= 16 else SOME if batch <= 64 else MANY
-    cut = (Tiling(rows, columns, min(depth, deepest), warps, stages) for rows, columns, depth, warps, stages in chosen)
+    chosen: Any = FEW if batch <= 16 else SOME if batch <= 64 else MANY
+    cut = (LayerTiling(rows, columns, min(depth, deepest), *rest) for rows, columns, depth, *rest in chosen)
     fitting = [tiling for tiling in cut if stage_bytes(tiling, itemsize) <= MOST_SHARED]
     return tuple(dict.fromkeys(fitting + ([] if tf32 else spread_tilings(batch, deepest))))
 
 
-def spread_tilings(batch: int, deepest: int) -> list[Tiling]:
+def spread_tilings(batch: int, deepest: int) -> list[LayerTiling]:
     """Those without `tl.dot`; none for many rows, of which it does all the work that there is.
 
     >>> spread_tilings(2, 4096)[0], spread_tilings(17, 4096)
-    (Tiling(rows=2, columns=2, depth=1024, warps=4, stages=1, spread=True), [])
+    (LayerTiling(rows=2, columns=2, depth=1024, warps=4, stages=1, spread=True), [])
     """
     if batch > 2 * SPREAD_ROWS:
         return []
@@ -223,20 +209,20 @@ def spread_tilings(batch: int, deepest: int) -> list[Tiling]:
     made = []
     for columns, warps in SPREAD:
         depth = min(SPREAD_SUMS * 32 * warps // (rows * columns), SPREAD_DEPTH, deepest)
-        made.append(Tiling(rows, columns, depth, warps, 1, spread=True))
+        made.append(LayerTiling(rows, columns, depth, warps, 1, spread=True))
     return made
 
 
-def stage_bytes(tiling: Tiling, itemsize: int) -> int:
+def stage_bytes(tiling: LayerTiling, itemsize: int) -> int:
     """Shared memory of a tiling's stages.
 
-    >>> stage_bytes(Tiling(16, 32, 64, 4, 4), 4)
+    >>> stage_bytes(LayerTiling(16, 32, 64, 4, 4), 4)
     49152
     """
     return (tiling.rows + tiling.columns) * tiling.depth * itemsize * tiling.stages
 
 
-def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool, device: torch.device) -> Tiling:
+def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool, device: torch.device) -> LayerTiling:
     batch, k = shape
     if not is_gpu(device):  # the interpreter: any will do
         return tilings(batch, k, dtype.itemsize)[0]
@@ -244,7 +230,7 @@ def _tiling_here(shape: tuple[int, ...], n: int, dtype: torch.dtype, tf32: bool,
 
 
 @lru_cache(maxsize=4096)
-def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_index: int) -> Tiling:
+def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_index: int) -> LayerTiling:
     """The tiling with the shortest time on the GPU, its data hot in L2 as a network's are; tried on random numbers."""
     from triton.testing import do_bench_cudagraph
 
@@ -252,7 +238,7 @@ def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_
     x, w, b = (torch.randn(size, dtype=dtype, device=device) for size in ((batch, k), (n, k), (n,)))
     out = torch.empty((batch, n), dtype=dtype, device=device)
 
-    def seconds(tiling: Tiling, _: float) -> float:
+    def seconds(tiling: LayerTiling, _: float) -> float:
         return float(do_bench_cudagraph(launch(x, w, b, out, tiling, tf32), rep=TRIAL_MS))
 
     # more shared memory or registers than this GPU has
@@ -263,34 +249,17 @@ def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_
     return found
 
 
-def check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None, tf32: bool) -> None:
+def check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tf32: bool) -> None:
     """ArgumentError for tensors that the kernel cannot take; UnavailableError for the CPU outside the interpreter."""
-    given_out = () if out is None else (("out", out, 2),)
-    for name, tensor, axes in (("x", x, 2), ("w", w, 2), ("b", b, 1), *given_out):
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES or tensor.dtype != x.dtype:
-            given = str(tensor.dtype) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            expected = "a tensor of float32, float16 or bfloat16, all of one type"
-            raise ArgumentError("linear_relu", name, given, expected)
-        if tensor.ndim != axes or not tensor.is_contiguous():
-            found = f"shape {tuple(tensor.shape)}, strides {tensor.stride()}"
-            raise ArgumentError("linear_relu", name, found, f"{axes} axes, contiguous", "Use .contiguous()")
-        if tensor.device != x.device:
-            raise ArgumentError("linear_relu", name, str(tensor.device), f"a tensor on {x.device}, as x")
-    _check_shape("w", w, (len(b), x.shape[1]))
-    if out is not None:
-        _check_shape("out", out, (x.shape[0], len(b)))
+    check_tensors("linear_relu", alike=True, x=x, w=w, b=b, out=out)
+    for name, tensor, axes in (("x", x, 2), ("b", b, 1)):
+        if tensor.ndim != axes:
+            raise ArgumentError("linear_relu", name, tuple(tensor.shape), f"{axes} axes")
+    check_shape("linear_relu", "w", w, (len(b), x.shape[1]))
+    check_shape("linear_relu", "out", out, (x.shape[0], len(b)))
     if tf32 and x.dtype != torch.float32:
         raise ArgumentError("linear_relu", "tf32", tf32, f"False for {x.dtype}", "TF32 is a way to multiply float32")
-    if not x.is_cuda and not triton.knobs.runtime.interpret:
-        raise UnavailableError(
-            "linear_relu: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. Move them with .cuda(), "
-            "or set TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
-        )
-
-
-def _check_shape(name: str, tensor: torch.Tensor, shape: tuple[int, int]) -> None:
-    if tensor.shape != shape:
-        raise ArgumentError("linear_relu", name, tuple(tensor.shape), f"shape {shape}, by those of x and b")
+    require_triton("linear_relu", x)
 
 
 def _nothing() -> None:

@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 from torch.autograd.function import once_differentiable
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
 TILE = 4096
 WIDEST_TILE = 1024
@@ -30,8 +30,6 @@ PARTS = 1024
 
 LINES, LINE_COLUMNS = 128, 16
 """Partial sums are added 128 lines at a time, by programs of 16 columns: a narrow layer needs several of them too."""
-
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit
@@ -196,18 +194,7 @@ def backward_tile_of(width: int) -> tuple[int, int]:
 
 
 def _check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> None:
-    for name, tensor in (("x", x), ("w", w), ("b", b)):
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES:
-            given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError("pseudo_linear", name, given, "a tensor of float32, float16 or bfloat16")
-    width = x.shape[-1] if x.dim() else 0
+    check_tensors("pseudo_linear", strided=True, x=x, w=w, b=b)
     for name, tensor in (("w", w), ("b", b)):
-        if tensor.shape != (width,):
-            raise ArgumentError("pseudo_linear", name, tuple(tensor.shape), f"shape ({width},), as wide as x")
-        if tensor.device != x.device:
-            raise ArgumentError("pseudo_linear", name, str(tensor.device), f"a tensor on {x.device}, where x is")
-    if not x.is_cuda and not triton.knobs.runtime.interpret:
-        raise UnavailableError(
-            "pseudo_linear: x is on the CPU, and a Triton kernel needs an NVIDIA GPU. Move it with .cuda(), or set "
-            "TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
-        )
+        check_shape("pseudo_linear", name, tensor, (x.shape[-1] if x.dim() else 0,))
+    require_triton("pseudo_linear", x)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import I64, PTR, kernel
+from brrr.kernels.checks import check_on_gpu, check_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -79,17 +80,8 @@ def blocks(count: int) -> int:
 
 
 def check(x: torch.Tensor, out: torch.Tensor) -> None:
-    """ArgumentError for tensors that the kernel cannot take: it looks at addresses and a count, and at nothing else."""
-    import torch
-
-    for name, tensor in (("x", x), ("out", out)):
-        if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
-            where = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError("relu", name, str(where), "a tensor on a GPU", "Move it there with .cuda()")
-        if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-            raise ArgumentError("relu", name, f"{tensor.dtype}, strides {tensor.stride()}", "float32, contiguous")
-        if tensor.data_ptr() % WORD:
-            raise ArgumentError("relu", name, hex(tensor.data_ptr()), "an address that 16 divides", "Use .clone()")
-    if x.numel() != out.numel() or x.device != out.device or not x.numel():
-        found = f"{tuple(out.shape)} on {out.device}"
-        raise ArgumentError("relu", "out", found, f"as many elements as x, {x.numel()} on {x.device}, and one or more")
+    """ArgumentError for tensors that the kernel cannot take."""
+    check_tensors("relu", ("float32",), x=x, out=out)
+    check_on_gpu("relu", WORD, x=x, out=out)
+    if x.numel() != out.numel() or not x.numel():
+        raise ArgumentError("relu", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")

@@ -17,17 +17,16 @@ import torch
 import triton
 import triton.language as tl
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
+from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
 
 ROUND = 16
 """Steps between two turns of the loop: its own instructions then weigh little."""
 
 BLOCK_BYTES, WARPS = 4096, 4
 """A program's share: each of its 128 threads loads 16 bytes twice."""
-
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit(do_not_specialize=["rounds", "rest"])
@@ -59,9 +58,9 @@ def repeat_multiply(
     x: float32, float16 or bfloat16, contiguous, of any shape; `out`, if given, of the same type and shape.
     ArgumentError for anything else; UnavailableError for a CPU tensor outside Triton's interpreter.
     """
-    out = torch.empty_like(x) if out is None and isinstance(x, torch.Tensor) else out
+    check_tensors("repeat_multiply", x=x)
+    out = torch.empty_like(x) if out is None else out
     _check(x, out, repeat)
-    assert out is not None
     if x.numel():
         block = BLOCK_BYTES // x.element_size()
         _repeat[(triton.cdiv(x.numel(), block),)](
@@ -71,24 +70,11 @@ def repeat_multiply(
     return out
 
 
-def _check(x: torch.Tensor, out: torch.Tensor | None, repeat: int) -> None:
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 <= repeat < 2**31:
-        raise ArgumentError("repeat_multiply", "repeat", repeat, "a whole number from 0 to 2^31 - 1")
-    for name, tensor in (("x", x), ("out", out)):
-        if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DTYPES:
-            given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError("repeat_multiply", name, given, "a tensor of float32, float16 or bfloat16")
-        if not tensor.is_contiguous():
-            raise ArgumentError("repeat_multiply", name, tensor.stride(), "a contiguous tensor", "Use .contiguous()")
-    assert out is not None
-    if (out.shape, out.dtype, out.device) != (x.shape, x.dtype, x.device):
-        found = f"{out.dtype} {tuple(out.shape)} on {out.device}"
-        raise ArgumentError("repeat_multiply", "out", found, f"{x.dtype} {tuple(x.shape)} on {x.device}, as x is")
-    if not x.is_cuda and not triton.knobs.runtime.interpret:
-        raise UnavailableError(
-            "repeat_multiply: x is on the CPU, and a Triton kernel needs an NVIDIA GPU. Move it with .cuda(), or set "
-            "TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
-        )
+def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
+    check_repeat("repeat_multiply", repeat)
+    check_tensors("repeat_multiply", alike=True, x=x, out=out)
+    check_shape("repeat_multiply", "out", out, x.shape)
+    require_triton("repeat_multiply", x)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -143,19 +129,9 @@ def blocks(count: int, itemsize: int) -> int:
 
 
 def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
-    """ArgumentError for what the kernels cannot take: they look at addresses and a count, and at nothing else."""
-    call, dtypes = "repeat", (torch.float32, torch.float16, torch.bfloat16)
-    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 <= repeat < 2**31:
-        raise ArgumentError(call, "repeat", repeat, "a whole number from 0 to 2^31 - 1")
-    for name, tensor in (("x", x), ("out", out)):
-        if not isinstance(tensor, torch.Tensor) or not tensor.is_cuda:
-            where = tensor.device if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ArgumentError(call, name, str(where), "a tensor on a GPU", "Move it there with .cuda()")
-        if tensor.dtype not in dtypes or not tensor.is_contiguous():
-            found = f"{tensor.dtype}, strides {tensor.stride()}"
-            raise ArgumentError(call, name, found, "float32, float16 or bfloat16, contiguous")
-        if tensor.data_ptr() % WORD:
-            raise ArgumentError(call, name, hex(tensor.data_ptr()), "an address that 16 divides", "Use .clone()")
-    if (x.numel(), x.dtype, x.device) != (out.numel(), out.dtype, out.device) or not x.numel():
-        found = f"{out.dtype} {tuple(out.shape)} on {out.device}"
-        raise ArgumentError(call, "out", found, f"as many elements as x, {x.numel()} of {x.dtype} on {x.device}")
+    """ArgumentError for what the kernels cannot take."""
+    check_repeat("repeat", repeat)
+    check_tensors("repeat", alike=True, x=x, out=out)
+    check_on_gpu("repeat", WORD, x=x, out=out)
+    if x.numel() != out.numel() or not x.numel():
+        raise ArgumentError("repeat", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")

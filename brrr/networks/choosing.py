@@ -9,18 +9,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.files import cache_folder, keep, kept
+from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu, tensors_on
-from brrr.gpu.datasheet import Hardware
 from brrr.networks.implementations import WAYS, Prepared
 from brrr.networks.network import Network, Weights
 from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
+from brrr.roofline.device_model import Where, known_here, peaks_here
+from brrr.roofline.peaks import MissingPeakError
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Which way was fastest for a network on a device, kept from one process to the next.
@@ -43,7 +45,7 @@ def where() -> Path:
     return cache_folder() / FILE
 
 
-def key(network: Network, device: str, torch: str, extra: str = "") -> str:
+def key(network: Network, device: str, version: str, extra: str = "") -> str:
     """What a verdict holds for: the network, the device by name, torch's version, and this package's.
 
     >>> key(Network(1, 2, 64), "NVIDIA H200", "2.11.0").startswith("NVIDIA H200 | torch 2.11.0 | brrr ")
@@ -51,7 +53,7 @@ def key(network: Network, device: str, torch: str, extra: str = "") -> str:
     """
     from brrr.core import __version__
 
-    return " | ".join([device, f"torch {torch}", f"brrr {__version__}", str(network), *([extra] if extra else [])])
+    return " | ".join([device, f"torch {version}", f"brrr {__version__}", str(network), *([extra] if extra else [])])
 
 
 def recall(name: str) -> Verdict | None:
@@ -198,7 +200,7 @@ def _device(device: str | None) -> str:
 
     if device is None:
         return default_device_kind()
-    if device not in ("cuda", "cpu"):
+    if device not in get_args(Processor):
         hint = "For another GPU, make it torch's current one: torch.cuda.device(...)"
         raise ArgumentError("best", "device", device, '"cuda" or "cpu"', hint)
     if is_gpu(device) and (problem := cuda_problem()):
@@ -226,16 +228,12 @@ def _chosen(network: Network, names: Sequence[str], weights: Weights, label: str
     raise UnavailableError(f"best: no way of running {network} works here. {' '.join(complaints)}")
 
 
-def _where(device: torch.device) -> Hardware | None:
-    """This machine for the predictor, or the GPU's datasheet where it was not measured."""
-    from brrr.roofline.device_model import known_here
-    from brrr.roofline.peaks import MissingPeakError
-
+def _where(device: torch.device) -> Where:
+    """What is known of this machine, where it will run; a GPU's datasheet counts too."""
     try:
-        known = known_here(GPU) if is_gpu(device) else None
+        return known_here(GPU) if is_gpu(device) else peaks_here("cpu")
     except MissingPeakError:
         return None
-    return known if isinstance(known, Hardware) else None
 
 
 def _predicted(ranked: Sequence[Candidate], weights: Weights) -> _Built | None:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.gpu import is_gpu
+from brrr.core.measurement import Processor
+from brrr.gpu import is_cpu, is_gpu
 from brrr.networks.network import Network
 
 if TYPE_CHECKING:
@@ -75,11 +76,11 @@ class Implementation:
     def why_not(self, network: Network, device: str | torch.device = "cuda") -> str | None:
         """Why this network cannot be run so here, in words; None where it can. device: "cuda" or "cpu"."""
         kind = str(device).partition(":")[0]
-        if kind not in ("cuda", "cpu"):
+        if kind not in get_args(Processor):
             raise ArgumentError("why_not", "device", str(device), '"cuda" or "cpu"')
         if kind not in self.devices:
             return f"{self.name}: runs on {' and '.join(_SPELLED[each] for each in self.devices)} only"
-        if network.tf32 and kind == "cpu":
+        if network.tf32 and is_cpu(kind):
             return f"{self.name}: TF32 is a format of GPUs"
         if is_gpu(kind):
             from brrr.gpu.device import cuda_problem

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from brrr.gpu import GPU
 from brrr.networks.network import Network
-from brrr.roofline.device_model import LAUNCH_S, Where, known_here, model_of
+from brrr.roofline.device_model import LAUNCH_S, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.persistent import Step, persistent_s
 from brrr.roofline.predicting import predict
@@ -105,7 +105,9 @@ def _clearly_ahead(first: Candidate, second: Candidate) -> bool:
 
 
 def _known(network: Network, where: Where) -> Iterator[Candidate]:
-    """All that can be said; nothing, where there are no peaks of the device."""
+    """All that can be said; nothing, where there are no peaks of the device, or it is not known (None)."""
+    if where is None:
+        return
     try:
         eager = _predicted(network, where, "eager")
     except MissingPeakError:
@@ -136,13 +138,12 @@ def _issuing_s(network: Network, way: str) -> float:
 
 def _by_strassen(network: Network, where: Where) -> Iterator[Candidate]:
     """Ways by Strassen products, where the device has their type; assumed, since constants of its kernels are."""
-    known = known_here(GPU) if where is None else where
     for name in WAYS:
         if name == "strassen-accurate" and (network.tf32 or network.dtype != "float32"):
             continue
         with suppress(MissingPeakError):
-            way = layer_way(network, name, known)
-            device_s = Predictor.of(known).chain_s(way, network.layers, network.batch, network.hidden, network.dtype)
+            way = layer_way(network, name, where)
+            device_s = Predictor.of(where).chain_s(way, network.layers, network.batch, network.hidden, network.dtype)
             yield Candidate(name, max(device_s, _issuing_s(network, name)))
             yield Candidate(f"{name}-graph", device_s)
 
@@ -161,7 +162,7 @@ def megakernel_period(network: Network, where: Where) -> tuple[float, bool]:
     """
     from brrr.kernels.megakernel import device, plan
 
-    launch_s, shape = LAUNCH_S["megakernel"], plan.Network(network.layers, network.batch, network.hidden)
+    launch_s, shape = LAUNCH_S["megakernel"], plan.NetworkShape(network.layers, network.batch, network.hidden)
     alike = model_of(where).sm_count == plan.H200.active_clusters[1]
     made = device.plan(shape, plan.H200) if alike else None
     if made is not None:

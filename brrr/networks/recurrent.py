@@ -35,7 +35,7 @@ WAVE = 4
 """Time steps whose input products are one, in wavefront order: the next layer waits for so many."""
 
 
-class Way(NamedTuple):
+class LoopOptions(NamedTuple):
     """How a loop runs the network. together: time steps whose input products are one product, 0 for all of them."""
 
     combined: bool = True
@@ -47,14 +47,14 @@ class Way(NamedTuple):
 
 
 LOOPS = {
-    "naive": Way(combined=False, streamed=False, fused=False, transposed=False),
-    "combined": Way(streamed=False, fused=False, transposed=False),
-    "streamed": Way(fused=False, transposed=False),
-    "fused": Way(transposed=False),
-    "transposed": Way(),
-    "inputs2": Way(together=2),
-    "inputs": Way(together=0),
-    "wavefront": Way(together=WAVE, wavefront=True),
+    "naive": LoopOptions(combined=False, streamed=False, fused=False, transposed=False),
+    "combined": LoopOptions(streamed=False, fused=False, transposed=False),
+    "streamed": LoopOptions(fused=False, transposed=False),
+    "fused": LoopOptions(transposed=False),
+    "transposed": LoopOptions(),
+    "inputs2": LoopOptions(together=2),
+    "inputs": LoopOptions(together=0),
+    "wavefront": LoopOptions(together=WAVE, wavefront=True),
 }
 RUNGS = (*LOOPS, "graph", "compiled", "cudnn", "cudnn-padded")
 """The names of all rungs, from the bottom up."""
@@ -81,13 +81,13 @@ def rung(name: str, module: Module, x: torch.Tensor) -> Run:
     if not x.is_cuda and name in NEED_A_GPU:
         raise UnavailableError(f"{name}: streams, kernels and CUDA Graphs need a GPU, and x is on {x.device}")
     if name in LOOPS:
-        return precise(Loop(network, x, LOOPS[name]))
+        return precise(StepLoop(network, x, LOOPS[name]))
     if name == "cudnn":
         return precise(lambda: module(x)[0])
     if name == "cudnn-padded":
         return precise(padded(module, x))
     if name == "graph":
-        loop = Loop(network, x, LOOPS["wavefront" if len(network.layers) > 1 else "inputs"])
+        loop = StepLoop(network, x, LOOPS["wavefront" if len(network.layers) > 1 else "inputs"])
         return captured(precise(loop))
     return captured(precise(compiled(network, x)))
 
@@ -113,7 +113,7 @@ def captured(run: Run) -> Run:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerWeights:
     """One layer: weights (gates * hidden, ..) of the input and of the state, and a bias each."""
 
     w_ih: torch.Tensor
@@ -122,14 +122,14 @@ class Layer:
     b_hh: torch.Tensor
 
 
-class Network(NamedTuple):
+class RecurrentNetwork(NamedTuple):
     cell: str
     gates: int
     hidden: int
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerWeights, ...]
 
 
-def checked(module: Module, x: torch.Tensor) -> Network:
+def checked(module: Module, x: torch.Tensor) -> RecurrentNetwork:
     """The network that a module is; ArgumentError where a rung could not run it."""
     if type(module) not in CELLS or getattr(module, "nonlinearity", "tanh") != "tanh":
         raise ArgumentError("rung", "module", str(module), "a torch.nn.RNN of tanh, a torch.nn.GRU or a torch.nn.LSTM")
@@ -143,19 +143,20 @@ def checked(module: Module, x: torch.Tensor) -> Network:
         raise ArgumentError("rung", "x", found, f"as the module: {weight.dtype} on {weight.device}")
     names = ("weight_ih_l", "weight_hh_l", "bias_ih_l", "bias_hh_l")
     layers = (
-        Layer(*(getattr(module, f"{name}{index}").detach() for name in names)) for index in range(module.num_layers)
+        LayerWeights(*(getattr(module, f"{name}{index}").detach() for name in names))
+        for index in range(module.num_layers)
     )
-    return Network(*CELLS[type(module)], module.hidden_size, tuple(layers))
+    return RecurrentNetwork(*CELLS[type(module)], module.hidden_size, tuple(layers))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The loops.
 
 
-class Loop:
+class StepLoop:
     """The network step by step, in one of the `LOOPS`; a call returns the last layer's results."""
 
-    def __init__(self, network: Network, x: torch.Tensor, way: Way) -> None:
+    def __init__(self, network: RecurrentNetwork, x: torch.Tensor, way: LoopOptions) -> None:
         self.network, self.x, self.way = network, x, way
         if not x.is_cuda:  # its loops have no streams and no kernels of their own
             way = self.way = way._replace(streamed=False, fused=False)
@@ -307,7 +308,7 @@ def pointwise(
 # torch.compile, and cuDNN with its batch padded.
 
 
-def compiled(network: Network, x: torch.Tensor) -> Run:
+def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
     """One step of all layers by torch.compile, in a loop."""
     from brrr.networks.torch_ways import refused, with_own_code
 

@@ -8,12 +8,11 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peak import Curve, Kind, Peak
-from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_recorded
 
 
 @dataclass(frozen=True)
@@ -202,13 +201,16 @@ def model_of(device: Where) -> DeviceModel:
     'datasheet'
 
     `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
-    note; "datasheet:h200" the datasheet in any case; "cuda" and None this machine, as `brrr calibrate` left it.
+    note; "datasheet:h200" the datasheet in any case; "cuda" this machine's GPU, as `brrr calibrate` left it. Where none
+    is named (None), it is this machine where it has peaks, else the H200, with a note (`STANDS_IN`).
     """
     if isinstance(device, Peaks):
         return DeviceModel.measured(device)
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
-    if device is None or is_gpu(device):
+    if device is None:
+        return _unnamed()
+    if is_gpu(device):
         return DeviceModel.measured(peaks_here(_kind_here(device)))
     if not isinstance(device, str):
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
@@ -217,9 +219,30 @@ def model_of(device: Where) -> DeviceModel:
     return _by_name(device)
 
 
+def unnamed() -> Peaks | str:
+    """What is meant where no device is named: this machine's peaks where it has them, else "h200"."""
+    try:
+        return peaks_here(_kind_here(None))
+    except MissingPeakError:
+        return STAND_IN
+
+
+STAND_IN = "h200"
+STANDS_IN = "as no peaks of this machine are kept"
+"""Behind the name of the device that was not asked for."""
+
+
+def _unnamed() -> DeviceModel:
+    meant = unnamed()
+    model = model_of(meant)
+    if meant == STAND_IN:
+        model.note(STANDS_IN)
+    return model
+
+
 def _by_name(device: str) -> DeviceModel:
     known = find_hardware(device)
-    recorded = _recorded(known.key if known is not None else device)
+    recorded = find_recorded(known.key if known is not None else device)
     if recorded is not None:
         return DeviceModel.measured(recorded)
     model = DeviceModel.of_datasheet(_datasheet(device, device))
@@ -252,12 +275,6 @@ def known_here(kind: Processor) -> Peaks | Hardware:
         return found
 
 
-def _recorded(slug: str) -> Peaks | None:
-    """The peaks recorded for a device, None where its recordings hold none; a damaged file is an error."""
-    root = recordings_root()
-    return find_peaks(root / slug) if slug in recorded_devices(root) else None
-
-
 def _kind_here(device: object) -> Processor:
     """The GPU where it works, else the CPU; UnavailableError where the GPU was asked for and does not work."""
     from brrr.gpu.device import cuda_problem
@@ -275,7 +292,7 @@ def peaks_here(kind: Processor) -> Peaks:
     from brrr.gpu.device import this_device
 
     here = this_device(kind)
-    found = _recorded(here.slug)
+    found = find_recorded(here.slug)
     if found is None or found.device != here.name:
         raise MissingPeakError(
             f"predict: no peaks of this machine ({here.name}) are kept here. Run `brrr calibrate`, or pass "

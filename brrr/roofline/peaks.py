@@ -8,27 +8,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
-from brrr.core.files import (
-    FILE,
-    json_text,
-    read_json,
-    read_object,
-    recorded_devices,
-    recordings_root,
-    typed,
-    write_atomically,
-)
+from brrr.core.files import json_text, kept, read_json, require_writable, write_atomically
 from brrr.core.measurement import Processor
+from brrr.core.recordings import device_folders, first_that_reads, search_path
+from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
+from brrr.roofline.sweep_file import Packed, packed
 
 DTYPES = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "int8",
@@ -239,26 +234,45 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# `peaks.json`: what `brrr calibrate` measured on a device, beside the recordings made on it.
+# What `brrr calibrate` measured on a device, kept in its folder: `peaks.json` for people, and `sweeps.npz` for the many
+# calls of its sweeps. The one holds a fingerprint of the other.
 
-# The history of the format, newest last.
-#   1  an object inside machine.json: device, software and date; measured and assumed figures; measured curves; notes.
-#   2  sweeps: a row is a line of text, its values and its nanoseconds with blanks between; "-" is the empty text.
-#   3  a file of its own, `peaks.json`. A curve's point is [place, figure]; a sweep has lists of rows and of seconds.
-#   4  a sweep has the fits of its groups; its operators have `over` and `window`.
-#   5  a sweep has lists of its columns, by name, in place of its rows.
-FORMAT = 5
-PEAKS = "peaks.json"
+FORMAT = 6
+"""A brrr reads no other one: peaks are measured again in two minutes."""
+PEAKS, SWEEPS = "peaks.json", "sweeps.npz"
+
+
+@dataclass(frozen=True)
+class _File:
+    """What `peaks.json` holds: the peaks without the calls of their sweeps, and those calls' fingerprint."""
+
+    sweeps: str
+    peaks: Peaks
 
 
 def write(folder: Path, peaks: Peaks) -> Path:
-    """Write the peaks into a device's folder, whole or not at all; returns the file's path."""
-    write_atomically(folder / PEAKS, json_text(FORMAT, asdict(peaks)))
+    """Write the peaks into a device's folder; returns the path of `peaks.json`. RecordingError where that cannot be.
+
+    A kill between both files leaves two that do not fit each other, and reading them says so.
+    """
+    require_writable(folder)
+    content = packed(peaks.sweeps) if peaks.sweeps else b""
+    outlines = {name: sweep.part(()) for name, sweep in peaks.sweeps.items()}
+    if content:
+        write_atomically(folder / SWEEPS, content)
+    else:
+        (folder / SWEEPS).unlink(missing_ok=True)
+    text = json_text(FORMAT, asdict(_File(_fingerprint(content), replace(peaks, sweeps=outlines))))
+    write_atomically(folder / PEAKS, text)
     return folder / PEAKS
 
 
+def _fingerprint(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest() if content else ""
+
+
 def read_peaks(folder: Path | str) -> Peaks:
-    """The peaks of a device's folder of recordings; RecordingError if the file is damaged, or there is none."""
+    """The peaks of a device's folder of recordings; RecordingError if a file is damaged, or there are none."""
     found = find_peaks(folder)
     if found is None:
         raise RecordingError(f"{Path(folder) / PEAKS}: there are no peaks. {RESOLUTION}")
@@ -266,76 +280,54 @@ def read_peaks(folder: Path | str) -> Peaks:
 
 
 def find_peaks(folder: Path | str) -> Peaks | None:
-    """As `read_peaks`, but None where there are none; a file is read once, and anew when it has changed."""
-    there = [Path(folder) / name for name in (PEAKS, FILE) if (Path(folder) / name).is_file()]
-    if not there:
+    """As `read_peaks`, but None where there are none; files are read once, and anew when `peaks.json` has changed."""
+    path = Path(folder) / PEAKS
+    if not path.is_file():
         return None
-    found = there[0].stat()
-    return _read(there[0], found.st_mtime_ns, found.st_size)
+    found = path.stat()
+    return _read(path, found.st_mtime_ns, found.st_size)
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, modified_ns: int, size: int) -> Peaks | None:
+def _read(path: Path, modified_ns: int, size: int) -> Peaks:
     """The arguments behind the first tell one state of the file from another."""
-    return read_json(path, Peaks, FORMAT, _older) if path.name == PEAKS else within(path)
+    file, beside = read_json(path, _File, FORMAT, _refuse_older), path.with_name(SWEEPS)
+    if not file.sweeps:
+        return file.peaks
+    content = kept(beside)
+    if content is None or _fingerprint(content) != file.sweeps:
+        wrong = "is missing or cannot be read" if content is None else "is not what was measured with them"
+        raise RecordingError(f"{beside}: {wrong}, and the peaks beside it need it. Restore it, or run `brrr calibrate`")
+    return replace(file.peaks, sweeps=Packed(content, file.peaks.sweeps, beside))
 
 
-def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
-    """Formats 3 and 4 as today's: a sweep had rows, and in 3 no group of it was fitted."""
-    sweeps = {name: _in_columns(name, {"fits": {}, **sweep}) for name, sweep in content["sweeps"].items()}
-    return {**content, "sweeps": sweeps}
-
-
-def _in_columns(name: str, sweep: dict[str, Any]) -> dict[str, Any]:
-    try:
-        names, rows = sweep["columns"], sweep.pop("rows")
-        columns = map(list, zip(*rows, strict=True)) if rows else [[] for _ in names]
-        return {**sweep, "columns": dict(zip(names, columns, strict=True))}
-    except (LookupError, TypeError, ValueError):
-        raise ValueError(f"sweeps.{name} has no rows with a value for each column") from None
-
-
-def within(machine: Path) -> Peaks | None:
-    """The peaks inside a `machine.json`, as its formats 1 to 3 had them; None where it holds none."""
-    content = read_object(machine).get("peaks", {})
-    if "format" not in content:  # empty, or a few bare numbers
-        return None
-    try:
-        points = {name: [_point(**each) for each in curve["points"]] for name, curve in content["curves"].items()}
-        curves = {name: {**curve, "points": points[name]} for name, curve in content["curves"].items()}
-        sweeps = {name: _in_columns(name, _sweep(**sweep)) for name, sweep in content.get("sweeps", {}).items()}
-        rest = {key: content[key] for key in content if key != "format"}
-        return typed(Peaks, {**rest, "curves": curves, "sweeps": sweeps}, "peaks")  # type: ignore[no-any-return]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RecordingError(f"{machine}: its peaks cannot be read: {error}") from None
-
-
-def _point(at: float, **figure: Any) -> tuple[float, dict[str, Any]]:
-    return at, figure
-
-
-def _sweep(columns: list[str], conditions: Any, rows: list[str]) -> dict[str, Any]:
-    cells = [row.split(" ") for row in rows]
-    values = [[int(cell) if cell.isdecimal() else "" if cell == "-" else cell for cell in row[:-1]] for row in cells]
-    seconds = [int(row[-1]) / 1e9 for row in cells]
-    return {"columns": columns, "conditions": conditions, "rows": values, "seconds": seconds, "fits": {}}
+def _refuse_older(version: int, content: Mapping[str, object]) -> NoReturn:
+    raise ValueError(f"format is {version}; expected {FORMAT}: an older brrr measured them. {RESOLUTION}")
 
 
 def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peaks:
     """The peaks that were recorded for a device, by the short name of its folder.
 
-    `root` is the folder of all recordings (default: the course's own, or `BRRR_RECORDINGS`). ArgumentError for a
-    device without recordings, RecordingError for one whose recordings hold no peaks.
+    `root` is the folder of all recordings (default: the search path). ArgumentError for a device without peaks,
+    RecordingError for damaged ones.
     """
-    root = Path(root) if root is not None else recordings_root()
-    there = recorded_devices(root)
-    if device not in there:
+    roots = search_path() if root is None else (Path(root),)
+    found = first_that_reads(device_folders(device, roots), find_peaks)
+    if found is None:
+        there = sorted(
+            {path.parent.name for each in roots for path in each.glob(f"*/{PEAKS}") if "." not in path.parent.name}
+        )
         raise ArgumentError("recorded_peaks", "device", device, f"one of {', '.join(there) or 'none'}", RESOLUTION)
-    return read_peaks(root / device)
+    return found
+
+
+def find_recorded(device: str) -> Peaks | None:
+    """As `recorded_peaks`, but None for a device without peaks."""
+    return first_that_reads(device_folders(device), find_peaks)
 
 
 def slug_of(peaks: Peaks) -> str:
     """The name of the device's folder of recordings."""
     from brrr.gpu.device import slug
 
-    return "cpu" if peaks.kind == "cpu" else slug(peaks.device)
+    return "cpu" if is_cpu(peaks.kind) else slug(peaks.device)

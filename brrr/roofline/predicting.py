@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-from brrr.core.errors import ArgumentError
+from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
@@ -187,10 +187,11 @@ def _seeds(kernels: Sequence[OperatorCost], model: DeviceModel) -> tuple[Operato
 HOWS = ("eager", "graph", "compiled")
 
 
+@extras("predict")
 def predict(
     fn_or_cost: Callable[..., Any] | Cost,
     *args: Any,
-    device: Where = "h200",
+    device: Where = None,
     how: How = "eager",
     calls: int = 100,
     backward: bool = False,
@@ -204,7 +205,8 @@ def predict(
 
     fn_or_cost: a torch callable with its arguments (`args`: tensors or `brrr.array` descriptions), or a `Cost`.
     device: "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" for a what-if on any device of
-        `brrr.gpu.device.hardware_names()`, what `brrr.calibrate()` returned, or None for this machine as calibrated.
+        `brrr.gpu.device.hardware_names()`, or what `brrr.calibrate()` returned. Without it, it is this machine where it
+        was calibrated, else the H200, and the answer says so.
     how: operator by operator ("eager"), replayed as a CUDA Graph ("graph"), or fused by torch.compile ("compiled").
     calls: the loop that `period_s` is for; with 1 it is the latency.
     backward: with the gradients, as `brrr.cost` counts them. tf32: products of float32 run in TF32.

@@ -9,7 +9,7 @@ from typing import Literal
 
 from brrr.core import units
 from brrr.counting.cost import Cost
-from brrr.roofline.device_model import Used
+from brrr.roofline.device_model import STANDS_IN, Used
 from brrr.roofline.terms import OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
@@ -67,7 +67,8 @@ class Prediction:
     def __str__(self) -> str:
         about = "at least" if self.unknown else "about"
         missing = f"; FLOP unknown: {', '.join(self.unknown)}" if self.unknown else ""
-        where = f"{self.device}, {_HOW[self.how]}, peaks: {' and '.join(self.kinds) or 'none'}"
+        stands_in = f", {STANDS_IN}" if STANDS_IN in self.notes else ""
+        where = f"{self.device}{stands_in}, {_HOW[self.how]}, peaks: {' and '.join(self.kinds) or 'none'}"
         return f"PREDICTED: {about} {units.seconds(self.period_s, 2)}, {_BOUND[self.bound]} ({where}{missing})"
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brrr.core.files import share
@@ -70,20 +70,22 @@ class Family:
         return max(self.tiles.values())
 
 
-def _families() -> Iterator[Family]:
+@cache
+def families() -> Mapping[str, Family]:
+    """All, by name."""
     text = (share("data") / "product_kernels.toml").read_text(encoding="utf-8")
+    found = {}
     for constants in tomllib.loads(text)["family"]:
         tiles = {_tile(size): rate for size, rate in constants.pop("tiles").items()}
         choices = [Choice(**{**each, "tile": _tile(each["tile"])}) for each in constants.pop("choices", ())]
-        yield Family(tiles=tiles, choices=tuple(choices), **constants)
+        found[constants["name"]] = Family(tiles=tiles, choices=tuple(choices), **constants)
+    return found
 
 
 def _tile(size: str) -> Tile:
     rows, columns = map(int, size.split("x"))
     return rows, columns
 
-
-FAMILIES: Mapping[str, Family] = {each.name: each for each in _families()}
 
 SHORT = ("bfloat16", "float16")
 
@@ -106,7 +108,7 @@ def operator_of(product: Matmul) -> OperatorCost:
 
 def family_of(product: Matmul) -> Family:
     """The family that computes a product."""
-    return FAMILIES[family_name(product)]
+    return families()[family_name(product)]
 
 
 @lru_cache(maxsize=4096)

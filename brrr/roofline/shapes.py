@@ -10,7 +10,7 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
-from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, model_of
+from brrr.roofline.device_model import DATASHEET, STANDS_IN, DeviceModel, Where, model_of
 from brrr.roofline.products import operator_of
 from brrr.roofline.terms import operator_time
 
@@ -77,13 +77,15 @@ def suggest_shape(
         dtype: float32, tf32, bfloat16 or float16.
         transposed: of each operand, whether it lies column by column.
         change: which of "m", "n" and "k" may be another, at most `within` (a share) away.
-        device: as for `predict`; without it, this machine.
+        device: as for `predict`.
 
     Nothing runs: times are `predict`'s, of the product's kernel alone. A transposed operand must be stored so, and
     another type has another error. ArgumentError for sizes, types and names that do not exist.
     """
     _check(m, n, k, dtype, change, within)
     model = model_of(device)
+    if not model.is_gpu:
+        raise ArgumentError("suggest_shape", "device", model.device, "a GPU", 'Name one: device="h200"')
     product = Matmul(m, n, k, dtype=dtype, transposed=transposed)
     asked = Suggestion("as asked", product, _product_s(product, model), 1.0)
     made = dict.fromkeys([*_sizes(product, change, within), *_layouts(product), *_types(product)])
@@ -92,7 +94,8 @@ def suggest_shape(
         seconds = _product_s(each, model)
         share = min(1.0, each.flop / product.flop)
         found.append(Suggestion(what, each, seconds, share * asked.seconds / seconds))
-    return Suggestions(model.device, asked, _best(found, product))
+    where = ", ".join([model.device, *(note for note in model.notes if note == STANDS_IN)])
+    return Suggestions(where, asked, _best(found, product))
 
 
 def _best(found: list[Suggestion], asked: Matmul) -> tuple[Suggestion, ...]:

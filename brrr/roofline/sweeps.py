@@ -18,7 +18,7 @@ from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import FAMILIES, Family, Products, Speeds, family_name, tilings
+from brrr.roofline.products import Family, Products, Speeds, families, family_name, tilings
 
 if TYPE_CHECKING:
     from brrr.roofline.products import Array
@@ -242,7 +242,7 @@ class Corrections:
         return self._groups[name]
 
     def _points(self, products: Products, group: str) -> Array:
-        family = FAMILIES[group.removesuffix(ADDED)]
+        family = families()[group.removesuffix(ADDED)]
         return product_points(products, family, self.speeds(products), added=group.endswith(ADDED))
 
     def group_of_operators(self, name: str) -> Group:

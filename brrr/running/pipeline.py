@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
+from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras
 from brrr.core.measurement import DeviceKind
-from brrr.gpu import GPU, free_bytes, is_gpu, tensors_on
+from brrr.gpu import GPU, free_bytes, is_cpu, is_gpu, tensors_on
 from brrr.running.lanes import CudaLane, Lane, PlainLane, ThreadLane
 
 BUFFERS = 3
@@ -71,6 +71,7 @@ class Pipeline:
     without a GPU where one was asked for.
     """
 
+    @extras("Pipeline")
     def __init__(
         self,
         compute: Callable[[Any], Any],
@@ -183,7 +184,7 @@ class Pipeline:
         import torch
 
         fits = isinstance(array, torch.Tensor) and array.shape == (self.elements,) and array.dtype == self.dtype
-        if not fits or array.device.type != "cpu" or not array.is_contiguous():
+        if not fits or not is_cpu(array.device) or not array.is_contiguous():
             said = f"{tuple(array.shape)} {array.dtype} on {array.device}" if isinstance(array, torch.Tensor) else array
             expected = f"a contiguous tensor of {self.elements} elements, {self.dtype}, in main memory"
             raise ArgumentError("Pipeline", name, said, expected)
@@ -194,6 +195,7 @@ class Pipeline:
             self._known_pinned.add(array.data_ptr())
 
 
+@extras("host_array")
 def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
     """An array in main memory, not filled; pinned, so that the GPU can copy from and to it by itself.
 
@@ -221,7 +223,7 @@ def _device(device: DeviceKind | None) -> DeviceKind:
 
     if device not in (None, *get_args(DeviceKind)):
         raise ArgumentError("Pipeline", "device", device, "'cuda', 'cpu' or 'cpu-queue'")
-    if device in ("cpu", "cpu-queue"):
+    if device is not None and not is_gpu(device):
         return device
     problem = cuda_problem()
     if problem and device:

@@ -16,8 +16,8 @@ from functools import lru_cache
 from brrr.core import units
 from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu
-from brrr.roofline.device_model import Where, known_here, model_of
+from brrr.gpu import is_cpu, is_gpu, tensors_on
+from brrr.roofline.device_model import STAND_IN, STANDS_IN, Where, known_here, model_of, unnamed
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, accuracy_limit, predicted_error
 from brrr.strassen.limits import Inners, Limits, Request
@@ -70,20 +70,23 @@ def plan(
     >>> print(plan(64, 64, 64, level=1, inner="sgemm", device="h200").why)
     As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
 
-    accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it; None is the GPU
-    of this machine, or its CPU. prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded
-    up, as in a chain of layers, and nothing is split off.
+    accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it, without it too.
+    prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded up, as in a chain of layers,
+    and nothing is split off.
     """
     limits = Limits(accuracy, level, form, inner, workspace_bytes)
-    return plan_of(Request(m, n, k, dtype, limits, prepared, whole=whole), device)
+    request = Request(m, n, k, dtype, limits, prepared, whole=whole)
+    meant = unnamed() if device is None else device
+    made = plan_of(request, meant)
+    if device is None and meant == STAND_IN:
+        return replace(made, why=f"{made.why}; planned for the H200, {STANDS_IN}")
+    return made
 
 
 def plan_of(request: Request, device: Where) -> ProductPlan:
     """The plan for what is asked: of tensors on "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
-    if device in (None, "cuda", "cpu"):
-        from brrr.gpu.device import default_device_kind
-
-        return _planned(request, GPU if is_gpu(device) else "cpu" if device else default_device_kind(), None)
+    if is_gpu(device) or is_cpu(device):
+        return _planned(request, tensors_on(device), None)
     return _planned(request, model_of(device).kind, device)
 
 

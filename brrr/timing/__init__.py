@@ -16,7 +16,7 @@ from typing import Any
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Cache, Measurement
-from brrr.gpu import GPU, gpu_in_use, is_gpu
+from brrr.gpu import GPU, gpu_in_use, is_cpu, is_gpu
 from brrr.timing.cpu_queue import CpuQueue, Place
 from brrr.timing.sampler import Sampler
 
@@ -44,11 +44,7 @@ def measure(
 
 
 def measure_together(
-    functions: Sequence[Callable[[], Any]],
-    *,
-    device: Place | None = None,
-    cache: Cache = "hot",
-    budget_s: float = 0.2,
+    functions: Sequence[Callable[[], Any]], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> list[Measurement]:
     """Measure several functions interleaved, a slice of each in turn, so that a drift of the machine meets them all.
 
@@ -121,7 +117,7 @@ def _placed(device: Any) -> Place:
         return device
     if device is None:
         return GPU if gpu_in_use() else "cpu"
-    if device == "cpu":
+    if is_cpu(device):
         return "cpu"
     if is_gpu(device):
         from brrr.gpu.device import this_device

@@ -44,13 +44,7 @@ class Sampler:
     """Samples the times of one function on one device: warm-up, rounds of samples, and the measurement at the end."""
 
     def __init__(
-        self,
-        fn: Callable[[], Any],
-        place: Place,
-        cache: Cache,
-        budget_s: float,
-        settle_s: float = 0.0,
-        fewest: int = 1,
+        self, fn: Callable[[], Any], place: Place, cache: Cache, budget_s: float, settle_s: float = 0.0, fewest: int = 1
     ) -> None:
         """fewest: rounds of samples to take even where the budget is spent before."""
         self.fn, self.place, self.cache, self.budget_s, self.settle_s = fn, place, cache, budget_s, settle_s

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from brrr.core import units
 from brrr.core.measurement import Badge, DeviceKind
+from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import (
     HOST_LANES,
     LAUNCH,
@@ -53,8 +55,8 @@ class Timeline:
     loop_period_s: float
     profiled_period_s: float
     badge_kind: Literal["LIVE", "RECORDED", "LIVE, CPU QUEUE"] = "LIVE"
-    drawer: ClassVar[Callable[[Timeline], Any] | None] = None
-    """What draws a timeline in a notebook: `brrr.drawing.timeline` sets it when it is loaded."""
+    drawer: ClassVar[str] = "brrr.drawing.timeline"
+    """The module whose `picture` draws a timeline; it stands above this one, and is loaded when one is shown."""
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -96,7 +98,7 @@ class Timeline:
     @property
     def busy_s(self) -> float | None:
         """Seconds a call that the device was busy: the union of its intervals over the calls; None without a device."""
-        return length(self._of()) / 1e9 / self.calls if self.kind != "cpu" else None
+        return length(self._of()) / 1e9 / self.calls if not is_cpu(self.kind) else None
 
     @property
     def idle_share(self) -> float | None:
@@ -166,7 +168,7 @@ class Timeline:
     def waits_in_calls(self) -> bool:
         """Whether every call waits for the device by itself (`item()`, a copy to the host, `synchronize()`)."""
         waited = {span.call for span in self.spans if span.kind == "wait" and span.call >= 0}
-        return self.kind != "cpu" and len(waited) == self.calls
+        return not is_cpu(self.kind) and len(waited) == self.calls
 
     # -- keeping and showing ---------------------------------------------------------------------------------------
 
@@ -195,9 +197,10 @@ class Timeline:
         return self.text
 
     def _repr_mimebundle_(self, **_: Any) -> Any:
-        if self.drawer is None:
+        try:
+            data, metadata = import_module(self.drawer).picture(self)._repr_mimebundle_()
+        except ImportError:  # without matplotlib
             return {"text/plain": self.text}, {}
-        data, metadata = self.drawer()._repr_mimebundle_()
         return {**data, "text/plain": self.text}, metadata
 
 
@@ -214,7 +217,7 @@ SELDOM, MOSTLY = 0.1, 0.5
 
 def sentences(found: Timeline) -> str:
     """The text line: period, idle share corrected and as pictured, inflation, who waits for whom, transfers."""
-    if found.kind == "cpu":
+    if is_cpu(found.kind):
         said = capital(inflated(found))
         return f"{calls(found)}, {period(found)}: the CPU does each call itself, so nothing waits. {said}"
     parts = [f"{calls(found)}, {period(found)}: {busy(found)}", pictured(found), waiting(found), *copies(found)]
@@ -228,12 +231,12 @@ def calls(found: Timeline) -> str:
 
 def device(found: Timeline) -> str:
     """What computes: the GPU, or the CPU queue's worker."""
-    return "the worker" if found.kind == "cpu-queue" else "the GPU"
+    return "the worker" if is_queue(found.kind) else "the GPU"
 
 
 def tracer(found: Timeline) -> str:
     """What slows the traced loop down."""
-    return "tracing" if found.kind == "cpu-queue" else "the profiler"
+    return "tracing" if is_queue(found.kind) else "the profiler"
 
 
 def period(found: Timeline) -> str:
@@ -318,5 +321,5 @@ def lane_title(kind: DeviceKind, lane: str) -> str:
     ('launches (CUDA API)', 'submit (queue)', 'GPU stream 7')
     """
     titles = {PYTHON: "Python: calls", OPERATOR: "operators (torch)", WORKER: "worker"}
-    titles[LAUNCH] = "submit (queue)" if kind == "cpu-queue" else "launches (CUDA API)"
+    titles[LAUNCH] = "submit (queue)" if is_queue(kind) else "launches (CUDA API)"
     return titles.get(lane) or (f"GPU {lane}" if lane.startswith("stream") else lane)

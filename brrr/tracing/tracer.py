@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import DeviceKind, median
 from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
@@ -30,6 +30,7 @@ SLICES, SLICE_S = 4, 0.02
 Traced = tuple[tuple[Span, ...], float]
 
 
+@extras("trace")
 def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | None = None) -> Timeline:
     """Trace a loop of `calls` calls of a function of no arguments: who did what, when, and who waited.
 

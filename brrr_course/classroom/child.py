@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from brrr.gpu import tensors_on
+
 CORES = "BRRR_CLASS_CORES"
 """The environment variable with this worker's share of the CPU, as `2,3`: workers side by side share no core."""
 
@@ -59,7 +61,7 @@ def _listen(asked: queue.Queue[str]) -> None:
 def _hello(kind: str) -> dict[str, Any]:
     from brrr_course.sources.recording import collect_environment
 
-    machine, run = collect_environment("cuda" if kind == "cuda" else "cpu")
+    machine, run = collect_environment(tensors_on(kind))
     return {"machine": {**asdict(machine), "runs": ()}, "run": asdict(run)}
 
 

@@ -1,15 +1,16 @@
-"""The course's experiments, one module each; a name is loaded when it is asked for."""
+"""The course's experiments, a folder each: one that lies here is one of them, loaded when it is asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Value
 from brrr_course.nouns.experiment import Experiment
 
-NAMES = (
+ORDER = (
     "matmul",
     "timers",
     "transfers",
@@ -44,8 +45,19 @@ NAMES = (
     "mystery",
 )
 
+"""The course's order."""
+
 PLAYED = ("schedule", "tiling")
 """Experiments that a class plays: nothing is recorded of them, and nothing claimed."""
+
+
+def _found() -> tuple[str, ...]:
+    """What lies in the folder: in the course's order, then what is new in it."""
+    here = {path.parent.name for path in Path(__file__).parent.glob("*/__init__.py")} - {*PLAYED}
+    return (*(name for name in ORDER if name in here), *sorted(here - {*ORDER}))
+
+
+NAMES = _found()
 
 
 def chosen(names: Sequence[str], offered: Sequence[Experiment] = ()) -> list[Experiment]:

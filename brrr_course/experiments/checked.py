@@ -1,7 +1,8 @@
-"""What the works of several experiments share: room for them, the toy accelerator, checks in float64, compilation."""
+"""What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
 from __future__ import annotations
 
+import gc
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import torch
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu
+from brrr.gpu import free_bytes, is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.experiment import Workload
@@ -30,18 +31,14 @@ class Shared:
         make: Callable[..., Self] = cls
         found: Self | None = cls._alive.get((cls, *key))
         if found is None:
+            gc.collect()  # the last point's workloads are in cycles, and hold gigabytes of pinned memory
             found = cls._alive[cls, *key] = make(*key)
         return found
 
 
 def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
     """DeviceMemoryError before anything is allocated, with what is needed and what is free."""
-    if is_gpu(device):
-        free = torch.cuda.mem_get_info()[0] if torch.cuda.is_initialized() else needed_bytes
-    else:
-        import psutil
-
-        free = psutil.virtual_memory().available
+    free = needed_bytes if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
     if needed_bytes > free:
         raise DeviceMemoryError(
             f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "
@@ -185,7 +182,7 @@ def held_workload(
     def error(found: Any, kept: Any = held) -> float:
         return check(found)
 
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, made, error, TOLERANCE[dtype])
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
     torch.cuda.synchronize()

@@ -21,7 +21,7 @@ Curve = dict[int, Estimate]
 
 
 def curve(evidence: Evidence, line: str, axis: str, **at: Value) -> Curve:
-    """A line along a numeric axis, the others held; that of the toy accelerator where the line itself is missing."""
+    """A line along a numeric axis, the others held; that of the CPU queue where the line itself is missing."""
     names = [each.name for each in evidence.experiment.twins(line)]
     for name in names:
         try:
@@ -32,7 +32,7 @@ def curve(evidence: Evidence, line: str, axis: str, **at: Value) -> Curve:
 
 
 def at(evidence: Evidence, line: str, **point: Value) -> Estimate:
-    """The time of a line at a point; that of the toy accelerator where the line itself is missing."""
+    """The time of a line at a point; that of the CPU queue where the line itself is missing."""
     *twins, last = evidence.experiment.twins(line)
     for twin in twins:
         try:
@@ -42,8 +42,8 @@ def at(evidence: Evidence, line: str, **point: Value) -> Estimate:
     return evidence.get(last.name, **point)
 
 
-def toy_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
-    """The same judgement, which says so where it was made on the toy accelerator, for want of a GPU."""
+def queue_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
+    """The same judgement, which says so where it was made on the CPU queue, for want of a GPU."""
 
     @wraps(judge)
     def judged(evidence: Evidence) -> Verdict:
@@ -51,7 +51,7 @@ def toy_named(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verd
         here = evidence.source.variants(evidence.experiment)
         if any(evidence.experiment.variant(name).on_gpu for name in here):
             return found
-        return Verdict(found.status, f"on the toy accelerator: {found.measured}")
+        return Verdict(found.status, f"on the CPU queue: {found.measured}")
 
     return judged
 
@@ -148,17 +148,17 @@ def traced(evidence: Evidence, variant: str, **point: Value) -> Timeline:
 
 # ---- eager and fused lines: where they were measured together, and the ratio there ----
 
-LARGE = {"": 2**24, "cpu ": 2**20}
-"""Claims about bytes look at arrays from this size on, which no cache holds; those on a CPU have an own prefix."""
+LARGE = {"cuda": 2**24, "cpu": 2**20}
+"""Claims about bytes look at arrays from this size on, which no cache holds."""
 
 
 def together(evidence: Evidence, names: Sequence[str], dtype: str = "float32") -> tuple[int, dict[str, Estimate]]:
     """The most elements at which all lines were measured, at least a large array, and the times there."""
-    prefix = "cpu " if names[0].startswith("cpu ") else ""
+    least = LARGE[evidence.experiment.variant(evidence.experiment.line(names[0]).variant).processor]
     try:
         curves = {name: evidence.curve(name, "elements", dtype=dtype) for name in names}
         common = set.intersection(*(set(each) for each in curves.values()))
-        most = max((int(n) for n in common if int(n) >= LARGE[prefix]), default=None)
+        most = max((int(n) for n in common if int(n) >= least), default=None)
     except NotRecordedError:
         most = None
     if most is None:

@@ -9,6 +9,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Value
 from brrr.counting.cost import Cost
 from brrr.drawing.roofline import roofline_plot
+from brrr.gpu import is_cpu
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.comparison import lines_here, reachable, time_at
 from brrr_course.lessons.waiting import Comparison
@@ -45,7 +46,7 @@ def roofline_of(
     kind = described.variant(here[0].variant).processor
     known = figures_of(origin, described, kind).known
     if known is None:  # before anything is measured
-        hint = "run brrr calibrate --device cpu, or choose the recording" if kind == "cpu" else "run brrr calibrate"
+        hint = "run brrr calibrate --device cpu, or choose the recording" if is_cpu(kind) else "run brrr calibrate"
         return Comparison(f"{badge}: nobody knows the roofs of this machine; {hint}.")
     places: Places = {}
     for line in here:

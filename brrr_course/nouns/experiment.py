@@ -27,10 +27,6 @@ GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
 """Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
 
 
-STAND_IN = "queue "
-"""What a line's name begins with that stands in for another one where there is no GPU."""
-
-
 @dataclass(frozen=True)
 class Axis:
     """One slider: its name, its values in order, and how it reads; a point at one of `alone` is joined to no other.
@@ -108,6 +104,11 @@ class Variant:
     prepare_s: float = 0.0
     apart: bool = False
     retired: bool = False
+    way: str = ""
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "way", self.way or self.name)  # of a way's only variant the name will do
 
     @property
     def on_gpu(self) -> bool:
@@ -124,7 +125,7 @@ class Variant:
 class Line:
     """One line of the figure: one of the six times of one variant. Several lines may show one variant.
 
-    A line called `queue NAME` stands in for the line NAME where there is no GPU: the toy accelerator's, or the CPU's.
+    `stands_in_for` names the line in whose place it is shown where there is no GPU: the CPU queue's, or the CPU's.
     """
 
     name: str
@@ -132,19 +133,20 @@ class Line:
     field: Field
     label: str
     shown: bool = True
+    stands_in_for: str = ""
 
     def __post_init__(self) -> None:
         if self.field not in FIELDS:
             raise ArgumentError("Line", "field", self.field, f"one of {', '.join(FIELDS)}")
 
-    @property
-    def stands_in_for(self) -> str:
-        """The name of the line in whose place it is shown where there is no GPU; empty for all others.
 
-        >>> Line("queue cpu", "queue", "host_s", "toy").stands_in_for
-        'cpu'
-        """
-        return self.name.removeprefix(STAND_IN) if self.name.startswith(STAND_IN) else ""
+def stand_in(name: str, variant: str, field: Field, label: str, shown: bool = True) -> Line:
+    """The line that stands in for another one where there is no GPU.
+
+    >>> stand_in("cpu", "queue", "host_s", "CPU queue").stands_in_for
+    'cpu'
+    """
+    return Line(f"queue {name}", variant, field, label, shown, stands_in_for=name)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import brrr
+import brrr_course
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr_course.lessons.checking import Exercise, exercises
@@ -33,7 +33,7 @@ def right_answers(solution: Path) -> dict[str, Answers]:
         found[exercise] = answers
 
     names: dict[str, Any] = {"__name__": "solutions", "display": lambda *_: None}
-    with patch.object(brrr, "check", kept):
+    with patch.object(brrr_course, "check", kept):
         for cell in json.loads(solution.read_text(encoding="utf-8"))["cells"]:
             if cell["cell_type"] == "code":
                 with suppress(BrrrError):  # what it looks at was not recorded

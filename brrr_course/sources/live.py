@@ -1,4 +1,4 @@
-"""Measuring now: `Live("cuda")` and `Live("cpu")`, which also offers the CPU queue, a toy accelerator."""
+"""Measuring now: `Live("cuda")` and `Live("cpu")`, which also offers the CPU queue, a CPU queue."""
 
 from __future__ import annotations
 

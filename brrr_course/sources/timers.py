@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement, Point
-from brrr.gpu.precision import float32_products
+from brrr.gpu import is_queue, tensors_on
+from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import Place, name_of
@@ -37,12 +38,15 @@ def measure_variant(experiment: Experiment, variant: str, point: Point, *, budge
 
 
 @float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
+@float32_recurrence()
 def measure_point(
-    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1
-) -> dict[str, Timed | BrrrError]:
+    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1,
+    precision: float | None = None,
+) -> dict[str, Timed | BrrrError]:  # fmt: skip
     """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others.
 
     fewest: rounds of samples that each of these gets, even where they take longer than `budget_s`.
+    precision: half of an interval over its median, with which a GPU's times are precise enough (default: PRECISION).
     """
     found: dict[str, Timed | BrrrError] = {}
     ready: list[tuple[str, Workload, float, Sampler]] = []
@@ -63,6 +67,7 @@ def measure_point(
                 found[name] = prepared
             else:
                 ready.append((name, *prepared))
+                prepared[-1].precision = max(prepared[-1].precision, precision or 0.0)
         found.update(_interleaved(ready))
     finally:
         for workload in opened.values():
@@ -151,7 +156,7 @@ def as_brrr_error(error: Exception, where: str) -> BrrrError:
 
 
 def _place(variant: Variant, workload: Workload) -> Place:
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         assert workload.queue is not None, f"{variant.name} runs on the CPU queue, but its workload has none"
         return workload.queue  # type: ignore[no-any-return]
     return variant.processor
@@ -274,11 +279,13 @@ def trace_variant(experiment: Experiment, variant: str, point: Point) -> Timelin
         _empty_cache()  # the workload is gone by now: its memory is the next point's
 
 
+@float32_products()
+@float32_recurrence()
 def _traced(experiment: Experiment, variant: str, point: Point) -> Timeline:
     workload, device = experiment.workload(variant, point), experiment.variant(variant).device
     try:
         workload.check()
-        return trace(workload.run, device=workload.queue if device == "cpu-queue" else device)
+        return trace(workload.run, device=workload.queue if is_queue(device) else tensors_on(device))
     finally:
         workload.close()
 

@@ -130,7 +130,7 @@ def find_transition(
             over all whole numbers between `low` and `high` (default: the axis's ends), to within a tenth.
         most: how many points are measured at most; one measured again counts twice.
 
-    On a machine without a GPU the toy accelerator's `queue LINE` stands in for LINE.
+    On a machine without a GPU the CPU queue's `queue LINE` stands in for LINE.
 
     Raises ArgumentError for an axis that is a category, missing values in `at`, and where both ends give the same
     answer; NotRecordedError where the source has no two points to search between.
@@ -194,7 +194,7 @@ class Asking:
         self.lines = self._lines_here(names)
 
     def _lines_here(self, names: tuple[str, ...]) -> dict[str, Line]:
-        """By the name that the predicate uses: the line, or the toy accelerator's in its place."""
+        """By the name that the predicate uses: the line, or the CPU queue's in its place."""
         variants = self.source.variants(self.experiment)
         here = {line.name: line for line in self.experiment.lines if line.variant in variants}
         if not names:

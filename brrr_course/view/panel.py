@@ -1,6 +1,6 @@
 """The explorer's widgets: sliders, checkboxes, the source, the text line, the picture, the table, and measuring.
 
-This module imports ipywidgets; `brrr.explore` loads it when there is something to show.
+This module imports ipywidgets; `explore` loads it when there is something to show.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.drawing import style
+from brrr.gpu import is_cpu
 from brrr_course.view import words
 from brrr_course.view.canvas import Canvas
 from brrr_course.view.scene import Scene
@@ -221,7 +222,7 @@ class ExplorerPanel(Panel):
 
         scene = self.scene
         wanted = [(s.variant, tuple(s.point.values())) for s in slices]
-        if scene.source.name == "cpu" and self._confirmed != wanted:
+        if is_cpu(scene.source.name) and self._confirmed != wanted:
             longest = max((expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices), default=0)
             if longest > ASK_ABOVE_S:
                 self._confirmed = wanted

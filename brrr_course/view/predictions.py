@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Field, Point, Processor, Value
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu, is_queue
 from brrr_course.nouns.experiment import Experiment, Line, Variant
 from brrr_course.nouns.source import Source
 from brrr_course.view.arguments import View
@@ -57,20 +57,21 @@ def what_to_run(source: Source, figures: Figures) -> str:
         return ""
     what = "GPU" if is_gpu(figures.kind) else "CPU"
     if source.live:
-        device = " --device cpu" if figures.kind == "cpu" else ""
+        device = " --device cpu" if is_cpu(figures.kind) else ""
         return f"No peaks of this {what} are kept here: run `brrr calibrate{device}`."
     return f"No peaks of that machine's {what} are recorded; `brrr calibrate` measures them there."
 
 
 def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
     """The peaks kept for a source's machine, None where there are none: of another device, or in a damaged file."""
+    from brrr.core.recordings import first_that_reads
     from brrr.roofline.device_model import peaks_here
     from brrr.roofline.peaks import find_peaks
 
-    folder, name = getattr(source, "folder", None), getattr(source, "device_name", "")
+    folders, name = getattr(source, "folders", None), getattr(source, "device_name", "")
     try:
-        here = peaks_here(kind) if source.live and folder is None else None
-        peaks = find_peaks(folder) if folder is not None else here
+        here = peaks_here(kind) if source.live and folders is None else None
+        peaks = first_that_reads(folders, find_peaks) if folders is not None else here
     except BrrrError:
         return None
     return peaks if peaks is not None and peaks.kind == kind and name in ("", peaks.device) else None
@@ -78,7 +79,7 @@ def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
 
 MOST_OPERATORS = 5000
 """A loop of so many operators is long enough to predict its period."""
-QUEUE = "The toy accelerator's queue costs more than is predicted."
+QUEUE = "The CPU queue's queue costs more than is predicted."
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class Predictions:
         used = {figures.device: figures for each in variants.values() if (figures := self.figures(each)).known}
         said = [f"PREDICTED · {device} · peaks: {figures.origin}." for device, figures in used.items()]
         said += dict.fromkeys(what_to_run(self.source, self.figures(each)) for each in variants.values())
-        said += [QUEUE] if "cpu-queue" in variants and used else []
+        said += [QUEUE] if any(map(is_queue, variants)) and used else []
         said += [f"No prediction: {self.problem}"] if self.problem else []
         return " ".join(part for part in said if part)
 
@@ -202,7 +203,7 @@ def together(data: Mapping[str, list[tuple[Value, float]]]) -> dict[tuple[tuple[
 def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | None:
     """The predicted time that a measured one is held against.
 
-    On a CPU a call returns when it is done, so that all its times are one. Of the toy accelerator only the work is
+    On a CPU a call returns when it is done, so that all its times are one. Of the CPU queue only the work is
     predicted: the worker's time, and that of a loop.
     """
     if variant.on_gpu:
@@ -211,7 +212,7 @@ def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | N
             "span_s": prediction.span_s, "busy_s": prediction.busy_s, "kernel_s": prediction.busy_s,
         }  # fmt: skip
         return by_field[field]
-    if variant.device == "cpu-queue" and field in ("host_s", "latency_s"):
+    if is_queue(variant.device) and field in ("host_s", "latency_s"):
         return None
     return prediction.period_s
 

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'start here', asks: 'how do these notebooks work?', before: '–'}
 #   brrr:
 #     needs: []
 # ---
@@ -47,7 +48,7 @@ doctor()
 # | --- | --- |
 # | RECORDED | measured before, on the machine it names; nothing between two points is invented |
 # | LIVE | measured on this computer, now |
-# | LIVE, CPU QUEUE | measured on this computer, on a toy accelerator: a second thread that plays the GPU |
+# | LIVE, CPU QUEUE | measured on this computer, on a CPU queue: a second thread that plays the GPU |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
 # Point at a word with dots below it, as [[median]], and what it means appears. All of them stand in
@@ -78,7 +79,7 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # <details><summary>Our explanation</summary>
 #
 # What you see is overhead: find the kernel, launch it, wait until the GPU reports back. The CPU has nothing to launch; it calls a
-# function. (The toy accelerator is a CPU that works from a queue: it has the overhead of a GPU, but not its arithmetic.)
+# function. (The CPU queue is a CPU that works from a queue: it has the overhead of a GPU, but not its arithmetic.)
 #
 # </details>
 

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'async timing', asks: 'why does the GPU''s time look constant?', before: '00'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -24,7 +25,7 @@ factory()
 # seconds = time.perf_counter() - start
 # ```
 #
-# Without a GPU, the toy accelerator plays its part: a [[stream|queue]] with a worker thread on your CPU, with `submit(product, a, b)` in
+# Without a GPU, the CPU queue plays its part: a [[stream|queue]] with a worker thread on your CPU, with `submit(product, a, b)` in
 # place of `a @ b`. Then run: one curve with the clock stopped as above, one with the clock stopped after `synchronize()`, which
 # waits until the queue is empty. If the badge says LIVE, press *Measure all points*.
 
@@ -70,7 +71,7 @@ drawing("call-life", function="relu-64x1024")
 # - **[[event]] pair each call**: the same, but the GPU notes the time at a mark in front of the call and one behind it
 # - **transfers included**: as *sync each call*, but copies the input to the GPU and the result back
 #
-# (The toy accelerator has neither transfers nor these pairs; there, the other three count.)
+# (The CPU queue has neither transfers nor these pairs; there, the other three count.)
 
 # %% tags=["guess"]
 timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]

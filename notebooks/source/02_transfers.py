@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'transfers', asks: 'what does a copy to the GPU cost?', before: '01'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -22,7 +23,7 @@ factory(detail="link")
 #
 # Between the CPU's memory and the GPU's lies a link, in most machines [[PCIe]]. Your array is in ordinary memory.
 #
-# Without a GPU, the toy accelerator plays its part: it copies from your memory to your memory, on a worker thread.
+# Without a GPU, the CPU queue plays its part: it copies from your memory to your memory, on a worker thread.
 
 # %% tags=["guess"]
 g = guess("To copy 67 MB (2^26 bytes) to the GPU takes ...", unit="s")
@@ -84,7 +85,7 @@ compare(w, "nested_sine", named, elements=2**24)
 #
 # So read the lines as steps. From *new array* to *kept* you save the page faults; from *kept* to *pinned* the driver's extra
 # copy; from *pinned* to *without transfers* the link itself. At small sizes the steps are fixed costs, at large ones bytes. (The
-# toy accelerator computes on your CPU's cores: it shows what copies cost, and cannot win by work.)
+# CPU queue computes on your CPU's cores: it shows what copies cost, and cannot win by work.)
 #
 # </details>
 #

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'overlap', asks: 'why do three streams not help? For engineers', before: '02'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -33,7 +34,7 @@ factory(detail="link")
 # ```
 #
 # Against it: the same in one stream, without the waits. Sending, computing and fetching take about equally long. Without a GPU, the
-# toy accelerator plays its part: three workers, and a link on which copies take a set time.
+# CPU queue plays its part: three workers, and a link on which copies take a set time.
 
 # %% tags=["guess"]
 g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'overhead', asks: 'when does the GPU wait for the host?', before: '01'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -27,7 +28,7 @@ factory("overhead")
 # ```
 #
 # Once `a` and `b` are two Python numbers; then two NumPy arrays, two torch tensors on the CPU, two on the GPU, each of
-# **one** element. (Without a GPU, the toy accelerator takes its place.) The figure shows additions a second. Let the slider
+# **one** element. (Without a GPU, the CPU queue takes its place.) The figure shows additions a second. Let the slider
 # stand at one element first, then move it.
 
 # %% tags=["guess"]

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'pseudo-Linear', asks: 'where did the speed-up go? For engineers', before: '03'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---

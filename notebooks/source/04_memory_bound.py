@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'memory-bound', asks: 'how much arithmetic is free?', before: '03'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---
@@ -15,18 +16,8 @@ import torch
 from IPython.display import display
 
 from brrr import array, cost, predict
-from brrr_course import (
-    check,
-    claims,
-    compare_growth,
-    compare_speedup,
-    explore,
-    factory,
-    guess,
-    reachable,
-    ridge_by_generation,
-    roofline_of,
-)
+from brrr_course import check, claims, compare_growth, compare_speedup, explore
+from brrr_course import factory, guess, reachable, ridge_by_generation, roofline_of
 
 factory("memory", detail="dram")
 

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'caches', asks: 'when does memory keep up? For engineers', before: '04'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'fusion', asks: 'what does fusion save?', before: '04'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---
@@ -35,7 +36,7 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 # %% tags=["run", "nbval-check-output"]
 work = cost(cos_cos, array(2**28, "float32"))
 print(f"one by one {work.eager_bytes:.3g} B, fused {work.bytes:.3g} B")
-print(predict(work), predict(work, how="compiled"), sep="\n")
+print(predict(work, device="h200"), predict(work, device="h200", how="compiled"), sep="\n")
 
 # %% [markdown] tags=["run"]
 # Then the measurement, of three ways to one kernel: `torch.compile` writes it, you write it in Triton, or you write one line of

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'code generation', asks: 'who writes the kernel? For engineers', before: '05'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---
@@ -15,21 +16,8 @@ import torch
 from IPython.display import display
 
 from brrr import LineError, elementwise
-from brrr_course import (
-    against_copy,
-    check,
-    claims,
-    compare_memory,
-    compare_speedup,
-    explore,
-    factory,
-    first_available,
-    generated,
-    guess,
-    reachable,
-    tl,
-    triton,
-)
+from brrr_course import against_copy, check, claims, compare_memory, compare_speedup, explore, factory
+from brrr_course import first_available, generated, guess, reachable, tl, triton
 
 factory("memory", detail="sm")
 

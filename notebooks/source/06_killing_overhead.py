@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'killing overhead', asks: 'how much of the time is PyTorch itself?', before: '03, 05'}
 #   brrr:
 #     needs: [cuda, pycuda, nvmath, triton]
 # ---
@@ -13,20 +14,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import (
-    check,
-    claims,
-    compare,
-    compare_speedup,
-    drawing,
-    explore,
-    factory,
-    first_available,
-    guess,
-    mlp_table,
-    reachable,
-    timeline,
-)
+from brrr_course import check, claims, compare, compare_speedup, drawing, explore
+from brrr_course import factory, first_available, guess, mlp_table, reachable, timeline
 
 factory("overhead")
 

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'megakernel', asks: 'can a whole network be one kernel? For engineers', before: '06, 04b'}
 #   brrr:
 #     needs: [cuda, triton, nvcc]
 # ---
@@ -11,18 +12,8 @@
 # empties and fills again. **What if eight layers were a single kernel that never stops?**
 
 # %% tags=["setup", "question"]
-from brrr_course import (
-    check,
-    claims,
-    compare_speedup,
-    explore,
-    factory,
-    first_available,
-    guess,
-    megakernel_plan,
-    reachable,
-    timeline,
-)
+from brrr_course import check, claims, compare_speedup, explore, factory
+from brrr_course import first_available, guess, megakernel_plan, reachable, timeline
 
 factory("overhead", detail="sm")
 
@@ -38,7 +29,7 @@ g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a facto
 
 # %% [markdown] tags=["run"]
 # Each line is a way to have fewer kernels, against the graph of PyTorch's own: bias and ReLU inside the product's
-# kernel, and everything in one. Live without a GPU, the toy accelerator shows one launch in place of two a layer.
+# kernel, and everything in one. Live without a GPU, the CPU queue shows one launch in place of two a layer.
 
 # %% tags=["run"]
 fewer = dict.fromkeys(["megakernel", "megakernel graph", "triton graph"], "graph")

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'GEMM shapes', asks: 'what does one more column cost?', before: '03, 04'}
 #   brrr:
 #     needs: [cuda]
 # ---

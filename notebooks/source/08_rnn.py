@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'RNN', asks: 'what if each step waits for the last?', before: '06, 07'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'persistent RNN', asks: 'why fetch the same weights at each step? For engineers', before: '07, 06b'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'Strassen', asks: 'can a product be faster than the hardware''s peak?', before: '04, 05'}
 #   brrr:
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---
@@ -14,19 +15,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import (
-    check,
-    claims,
-    compare_published,
-    compare_speedup,
-    drawing,
-    explore,
-    factory,
-    first_available,
-    guess,
-    reachable,
-    strassen_table,
-)
+from brrr_course import check, claims, compare_published, compare_speedup, drawing, explore
+from brrr_course import factory, first_available, guess, reachable, strassen_table
 
 factory("compute", detail="sm")
 

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'Strassen''s forms', asks: 'how much accuracy buys how much time? For engineers', before: '09'}
 #   brrr:
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---
@@ -15,19 +16,8 @@ import torch
 from IPython.display import display
 
 from brrr.strassen import fuse, matmul, plan
-from brrr_course import (
-    check,
-    claims,
-    compare_errors,
-    compare_fused,
-    compare_speedup,
-    drawing,
-    explore,
-    factory,
-    first_available,
-    guess,
-    reachable,
-)
+from brrr_course import check, claims, compare_errors, compare_fused, compare_speedup, drawing
+from brrr_course import explore, factory, first_available, guess, reachable
 
 factory("compute", detail="sm")
 

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   readme: {short: 'diagnose your model', asks: 'what holds *your* model back?', before: '03 to 06'}
 #   brrr:
 #     needs: [cuda]
 # ---

@@ -1,4 +1,4 @@
-"""The timeline in a real browser, live on the toy accelerator: the slider, the button, the variants, both themes."""
+"""The timeline in a real browser, live on the CPU queue: the slider, the button, the variants, both themes."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from brrr_course.cli import lab
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr_course.cli import lab
 from brrr_course.lessons import course
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -237,6 +237,7 @@ def test_a_server_that_cannot_start_is_reported(
 
 CODE = """
 import pathlib, sys
+from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.cli import lab
 lab.share = lambda name: pathlib.Path(sys.argv[1])
 sys.exit(lab.main(sys.argv[2:]))

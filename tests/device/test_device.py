@@ -116,8 +116,8 @@ def test_another_model_is_not_taken_for_one_of_ours(other: str) -> None:
 
 
 def test_unknown_names_and_types_name_what_there_is() -> None:
-    with pytest.raises(ArgumentError, match=r"hardware: name is 'rtx-4080'.*Nearest: rtx-4090"):
-        device.hardware("rtx-4080")
+    with pytest.raises(ArgumentError, match=r"hardware: name is 'rtx-40900'.*Nearest: rtx-4090"):
+        device.hardware("rtx-40900")  # whatever other GPUs the datasheets have or will have
     with pytest.raises(ArgumentError, match="'fp8 on tensor cores'; expected one of what NVIDIA A100"):
         device.hardware("a100").peak("fp8", "tensor cores")
     with pytest.raises(ArgumentError, match="fp32 on cuda cores"):
@@ -273,7 +273,7 @@ H200 = [("NVIDIA H200", "580.65")]
 
 def test_no_torch(machine: Callable[..., None]) -> None:
     machine()
-    assert device.cuda_problem() == "torch is not installed"
+    assert device.cuda_problem() == 'torch is not installed: pip install "brrr-gpu[torch]"'
     assert device.default_device_kind() == "cpu"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import brrr
+import brrr_course
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_products, float32_recurrence, in_full_precision
@@ -20,6 +22,7 @@ from brrr.networks.recurrent import rung
 from brrr.networks.torch_ways import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
 from brrr_course.experiments import experiment
+from brrr_course.experiments.rnn.work import MAKERS, Given
 from brrr_course.sources.timers import measure_point
 
 B: Any = torch.backends
@@ -109,6 +112,8 @@ def test_inside_cudnn_takes_no_tf32_for_recurrent_layers(setting: str) -> None:
     with suppress(KeyboardInterrupt), float32_products(), float32_recurrence(), float32_recurrence():
         assert read("cuda", "rnn") == read("cuda", "conv") == "ieee" and B.cudnn.allow_tf32 is False
         raise KeyboardInterrupt
+    with float32_recurrence(), float32_recurrence(tf32=True):
+        assert read("cuda", "rnn") == "tf32" and B.cudnn.allow_tf32 is True
     x = torch.randn(3, 2, 4)
     assert rung("cudnn", torch.nn.LSTM(4, 4), x)().shape == x.shape
 
@@ -165,10 +170,31 @@ def test_a_network_multiplies_as_it_says(setting: str) -> None:
     ("matmul", ["cpu", "queue"], {"size": 64}),
     ("strassen", ["cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-fp16x3"], {"size": 128}),
     ("mlp", ["cpu-module", "cpu-functional"], {"layers": 1, "batch": 2, "hidden": 128}),
+    ("rnn", ["cpu"], {"batch": 2, "hidden": 16, "steps": 3, "cell": "lstm", "dtype": "float32"}),
+    ("rnn_ladder", ["cpu-naive", "cpu-cudnn"],
+     {"batch": 2, "hidden": 16, "layers": 1, "steps": 3, "cell": "lstm", "dtype": "float32"}),
 ])  # fmt: skip
 def test_experiments(setting: str, name: str, variants: list[str], point: Point) -> None:
     found = measure_point(experiment(name), variants, point, budget_s=0.005)
     assert {variant: str(ran) for variant, ran in found.items() if isinstance(ran, BrrrError)} == {}
+
+
+def test_a_workload_on_its_own(setting: str) -> None:
+    point: Point = {"batch": 2, "hidden": 16, "steps": 3, "cell": "rnn_tanh", "dtype": "float32"}
+    made = experiment("rnn").workload("cpu", point)
+    assert made.check() <= made.tolerance
+    given = Given.of("rnn_tanh", 16, 2, 3, "float32", "cpu")
+    for way in ("cudnn-tf32", "cudnn-pad8", "train-cudnn"):
+        assert MAKERS[way](given)() is not None
+
+
+def test_no_workload_asks_torch_for_what_it_may_refuse() -> None:
+    """`cudnn.flags` and the older settings raise where the user has set the newer: `brrr.gpu.precision` does not."""
+    told = re.compile(r"cudnn\.flags|allow_tf32|float32_matmul_precision|fp32_precision")
+    found = [
+        str(path) for path in Path(brrr_course.__file__).parent.rglob("*.py") if told.search(path.read_text("utf-8"))
+    ]
+    assert [each for each in found if not each.endswith("first_call/work.py")] == [], "that runs in its own process"
 
 
 @pytest.mark.parametrize("setting", ["everywhere", "matmul", "medium"], indirect=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +136,24 @@ def test_what_is_very_short_can_be_seen() -> None:
 
 def test_an_empty_timeline_is_drawn() -> None:
     assert draw(timelines.timeline([Span(PYTHON, "call", "call", 0, 0, 0)], 1, 1e-6, 1e-6)).axes
+
+
+SHOWN = """
+import sys, timelines
+found = timelines.host_bound()
+assert not {"matplotlib", "brrr.drawing"} & {*sys.modules}
+print(sorted(found._repr_mimebundle_()[0]))
+sys.modules["matplotlib"] = sys.modules["brrr.drawing.timeline"] = None
+print(sorted(found._repr_mimebundle_()[0]))
+"""
+
+
+def test_it_shows_itself_whatever_was_imported_before() -> None:
+    """In a process of its own, with matplotlib and as if that were not installed."""
+    done = subprocess.run([sys.executable, "-c", SHOWN], cwd=Path(timelines.__file__).parent, capture_output=True)
+    assert done.stdout.decode().splitlines() == ["['image/png', 'text/html', 'text/plain']", "['text/plain']"], (
+        done.stderr.decode()
+    )
 
 
 def test_it_shows_itself_in_a_notebook() -> None:

@@ -10,7 +10,7 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels.megakernel.device import gpu_of
 from brrr.kernels.megakernel.megakernel import Megakernel, supports
-from brrr.kernels.megakernel.plan import Network, make_plan, wide_plans
+from brrr.kernels.megakernel.plan import NetworkShape, make_plan, wide_plans
 from brrr.running.graphs import capture
 
 Layers = tuple[list[torch.Tensor], list[torch.Tensor]]
@@ -78,7 +78,7 @@ def test_every_way_to_share_out(tiles: tuple[int, int, int, int, int, int], adja
 @pytest.mark.parametrize("shape", [(5, 5, 512), (2, 4, 1024), (3, 7, 300)], ids=str)
 def test_all_blocks_share_out_the_columns(shape: tuple[int, int, int]) -> None:
     gpu, (layers, x, expected) = gpu_of(torch.cuda.current_device()), network(*shape)
-    every = list(wide_plans(Network(*shape), gpu))
+    every = list(wide_plans(NetworkShape(*shape), gpu))
     if not every:
         pytest.skip("no clusters on this GPU")
     for made in every[:: max(1, len(every) // 4)]:

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import WrongResultError
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.calibrate.gpu import STEPS, chains
 from brrr.roofline.calibrate.gpu_bandwidth import KINDS, Streams
 from brrr.roofline.calibrate.gpu_times import own_times
 from brrr.roofline.calibrate.host_cost import operators
-from brrr.roofline.peaks import Peaks, read_peaks, slug_of
+from brrr.roofline.peaks import Peaks, read_peaks, slug_of, write
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def test_no_measured_rate_is_far_above_the_datasheet(peaks: Peaks) -> None:
 
 
 def test_they_are_kept_with_the_recordings(peaks: Peaks, tmp_path: Path) -> None:
-    write_peaks(tmp_path / slug_of(peaks), peaks)
+    write(tmp_path / slug_of(peaks), peaks)
     assert read_peaks(tmp_path / slug_of(peaks)) == peaks
 
 

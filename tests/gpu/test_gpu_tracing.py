@@ -12,9 +12,9 @@ import torch
 from brrr import measure
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.drawing.timeline import picture
-from brrr.tracing import files
-from brrr.tracing.files import LIMIT_BYTES
 from brrr.tracing.tracer import trace
+from brrr_course.sources import timeline_file as files
+from brrr_course.sources.timeline_file import LIMIT_BYTES
 
 pytestmark = pytest.mark.timing  # other tests beside these would be in the times
 

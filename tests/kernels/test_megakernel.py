@@ -16,7 +16,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.files import PACKAGE
 from brrr.kernels.megakernel.device import NO_CLUSTERS, plan, predicted_s
 from brrr.kernels.megakernel.megakernel import checked_network, packed, supports
-from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, Network, make_plan
+from brrr.kernels.megakernel.plan import H200, LARGEST_INPUT, MOST_WARPS, Gpu, NetworkShape, make_plan
 
 KERNELS, NVCC = PACKAGE / "kernels/megakernel", shutil.which("nvcc")
 SMALL = Gpu(232448, {8: 16, 4: 32, 2: 66, 1: 132})
@@ -27,7 +27,7 @@ SMALL = Gpu(232448, {8: 16, 4: 32, 2: 66, 1: 132})
 @given(st.integers(1, 16), st.integers(1, 300), st.integers(1, 4096))
 def test_a_plan_covers_the_network_and_fits(layers: int, batch: int, hidden: int) -> None:
     for gpu in (H200, SMALL):
-        made = plan(Network(layers, batch, hidden), gpu)
+        made = plan(NetworkShape(layers, batch, hidden), gpu)
         if made is None:
             assert hidden > 1536, "narrow networks always fit"
             continue
@@ -47,14 +47,14 @@ def test_a_plan_covers_the_network_and_fits(layers: int, batch: int, hidden: int
 
 
 def test_a_network_that_does_not_fit_has_no_plan() -> None:
-    assert plan(Network(8, 2, 100_000), H200) is None
-    assert plan(Network(8, 2, 128), NO_CLUSTERS) is None
+    assert plan(NetworkShape(8, 2, 100_000), H200) is None
+    assert plan(NetworkShape(8, 2, 128), NO_CLUSTERS) is None
 
 
 def test_clusters_take_turns_where_not_all_fit() -> None:
     made = make_plan(128, H200, 16, 8, 4, 1)
     assert made is not None
-    once, twice = (predicted_s(made, Network(8, batch, 128), H200) for batch in (56, 64))
+    once, twice = (predicted_s(made, NetworkShape(8, batch, 128), H200) for batch in (56, 64))
     assert made.clusters(64) == 8 and twice > 1.5 * once
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_network_is_refused(
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(("batch", "hidden"), [(2, 128), (64, 512), (3, 1000), (2, 2048)])
 def test_the_kernel_compiles_for_a_plan_without_spills(arch: str, batch: int, hidden: int, tmp_path: Path) -> None:
-    made = plan(Network(8, batch, hidden), H200)
+    made = plan(NetworkShape(8, batch, hidden), H200)
     assert made is not None and NVCC is not None
     command = [
         NVCC,

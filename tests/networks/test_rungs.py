@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.networks.recurrent import LOOPS, NEED_A_GPU, RUNGS, Loop, checked, compiled, rung
+from brrr.networks.recurrent import LOOPS, NEED_A_GPU, RUNGS, StepLoop, checked, compiled, rung
 
 HERE = [name for name in RUNGS if name not in NEED_A_GPU]
 
@@ -59,7 +59,7 @@ def test_an_unknown_rung_and_a_batch_with_nothing_to_pad() -> None:
 def test_a_loop_neither_reads_nor_writes_what_its_last_call_made(name: str) -> None:
     """A CUDA Graph that did would write to memory that is somebody else's by then."""
     module, x = torch.nn.LSTM(3, 4, 2), torch.randn(5, 2, 3)
-    loop = Loop(checked(module, x), x, LOOPS[name])
+    loop = StepLoop(checked(module, x), x, LOOPS[name])
     with torch.no_grad():
         expected, left = loop().clone(), list(loop.cell)
         for cell in left:

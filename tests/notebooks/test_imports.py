@@ -1,11 +1,9 @@
-"""Lessons import what README documents and `brrr_course`; what they imported once still works, with a warning."""
+"""Lessons import what README documents and `brrr_course`; what older copies import says where it is now."""
 
 from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +19,16 @@ README = "".join(re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").r
 def imported(source: str) -> Iterator[tuple[str, str]]:
     """What a text of Python imports of brrr, as (module, name); of `import brrr`, the attributes that it uses."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "brrr":
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("brrr", "brrr_course"):
             yield from ((node.module or "", alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if alias.name.startswith("brrr."))
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "brrr":
-            yield "brrr", node.attr
+            yield from ((alias.name, "") for alias in node.names if alias.name.startswith(("brrr.", "brrr_course.")))
+        elif (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("brrr", "brrr_course")
+        ):
+            yield node.value.id, node.attr
 
 
 DOCUMENTED = {*imported(README), *(("brrr_course", name) for name in brrr_course.__all__)}
@@ -50,55 +52,13 @@ def test_an_import_of_internals_is_found(line: str) -> None:
     assert internals(line) != []
 
 
-ONCE = """
-from brrr import units
-from brrr.codegen.generated import generated
-from brrr.experiments import experiment
-from brrr.experiments.cos_cos_work import cos_cos
-from brrr.experiments.mlp import BATCHES
-from brrr.experiments.mlp import BATCHES, BETWEEN_BATCHES
-from brrr.experiments.mlp_table import mlp_table
-from brrr.experiments.strassen_table import strassen_table
-from brrr.kernels.megakernel_time import H200, Network, plan, predicted_s
-from brrr.lessons.available import first_available
-from brrr.lessons.copy_comparison import against_copy
-from brrr.lessons.drawings import drawing
-from brrr.lessons.growth_comparison import compare_growth
-from brrr.lessons.memory_comparison import compare_memory
-from brrr.lessons.published_gain import compare_published
-from brrr.lessons.roofline_points import roofline_of
-from brrr.lessons.strassen_comparison import compare_fused, compare_growth
-from brrr.lessons.triton_here import tl, triton
-from brrr.networks import Way
-from brrr.roofline.generations import ridge_by_generation
-from brrr.source import source
-from brrr.strassen import Estimate, Plan
-"""
-"""What lessons imported beside the public names before modules moved, and names that classes had."""
-
-WARNED = """
-import warnings
-with warnings.catch_warnings(record=True) as said:
-    warnings.simplefilter("always")
-    {line}
-{use}
-names = {{str(each.message).split(" is ")[0] for each in said if each.category is DeprecationWarning}}
-assert names >= {{*{wanted}}}, names
-"""
+@pytest.mark.parametrize("name", ["explore", "guess", "scaling_test", "Recorded"])
+def test_what_older_copies_import_is_said_to_be_elsewhere(name: str) -> None:
+    with pytest.raises(ImportError, match=f"from brrr_course import {name}"):
+        exec(f"from brrr import {name}")
+    assert getattr(brrr_course, name) is not None
 
 
-def test_what_lessons_imported_once_still_works_and_warns() -> None:
-    script = ""
-    for line in ONCE.strip().splitlines():
-        module, names = line.removeprefix("from ").split(" import ")
-        wanted = [f"{module}.{name}" for name in names.split(", ")] if module != "brrr" else []
-        script += WARNED.format(line=line, use="units.seconds(1.0)" if not wanted else "", wanted=wanted)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=REPOSITORY)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("line", ["import brrr.lessons.nothing", "from brrr.lessons.available import nothing"])
-def test_what_never_was_is_still_missing(line: str) -> None:
-    with pytest.raises(ImportError):
-        exec(line)
+def test_what_never_was_is_missing() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec("from brrr import nothing")

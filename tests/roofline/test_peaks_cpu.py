@@ -12,7 +12,7 @@ from brrr.cli.calibrate import main
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import calibrate, cpu, part
-from brrr.roofline.calibrate.cpu import Recurrence
+from brrr.roofline.calibrate.cpu import LinearRecurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, measure_host, measure_python, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
 from brrr.roofline.peak import Peak
@@ -119,7 +119,7 @@ def test_the_check_looks_behind_the_first_block(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("addition", [True, False])
 def test_the_recurrence_tells_a_step_left_out(addition: bool) -> None:
-    recurrence = Recurrence(1024, addition=addition)
+    recurrence = LinearRecurrence(1024, addition=addition)
     start = 0.5 + torch.rand(8, dtype=torch.float64) / 2
     x = start.clone()
     for _ in range(recurrence.steps - 1):

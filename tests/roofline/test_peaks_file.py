@@ -1,55 +1,47 @@
-"""peaks.json: what is written reads the same; what is damaged is refused, with file and field named."""
+"""peaks.json and sweeps.npz: what is written reads the same; what is damaged is refused, with file and field named."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import made_up
 import pytest
-from older_format import make_older
 from peaks_made_up import gpu_peaks
 
-from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.files import digest, share
+from brrr.core.files import share
 from brrr.roofline import peaks as file
 from brrr.roofline.peak import Sweep
-from brrr.roofline.peaks import FORMAT, Peaks, find_peaks, read_peaks, recorded_peaks, slug_of
+from brrr.roofline.peaks import FORMAT, find_peaks, find_recorded, read_peaks, recorded_peaks, slug_of, write
+from brrr.roofline.sweep_file import Packed, packed
 from brrr_course.experiments import experiment
-from brrr_course.sources.folders import Store, convert
+from brrr_course.sources.folders import Store
 from brrr_course.sources.recording import Machine, Recording
 
 PEAKS = replace(gpu_peaks(), device=made_up.GPU.device)
 
 
 def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
-    path = write_peaks(tmp_path / "h200", PEAKS)
+    path = write(tmp_path / "h200", PEAKS)
     assert path.name == "peaks.json" and read_peaks(tmp_path / "h200") == PEAKS
     again = replace(PEAKS, date="2001-01-01", assumed={}, notes=())
-    write_peaks(tmp_path / "h200", again)
+    write(tmp_path / "h200", again)
     assert read_peaks(tmp_path / "h200") == again
 
 
 def test_peaks_live_with_a_recording_and_outlive_the_next_run(writable_root: Path) -> None:
     folder = writable_root / "h200"
     before = Recording.read(folder, experiment("matmul"))
-    write_peaks(folder, PEAKS)
+    write(folder, PEAKS)
     assert Recording.read(folder, experiment("matmul")).rows == before.rows
     Store(folder, made_up.GPU, [experiment("matmul")]).note(made_up.run_info("run-2", "2000-01-02"))
     assert [run.id for run in Machine.read(folder).runs] == ["run-1", "run-2"]
     assert read_peaks(folder) == PEAKS
-
-
-def test_peaks_of_another_machine_are_not_put_beside_a_recording(writable_root: Path) -> None:
-    for other in (replace(PEAKS, torch="9.9"), replace(PEAKS, device="NVIDIA H100"), replace(PEAKS, kind="cpu")):
-        before = {path: path.read_bytes() for path in (writable_root / "h200").iterdir()}
-        with pytest.raises(RecordingError, match="cannot be joined"):
-            write_peaks(writable_root / "h200", other)
-        assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
 
 
 def test_a_recording_without_peaks_says_what_to_run(synthetic_root: Path) -> None:
@@ -58,104 +50,97 @@ def test_a_recording_without_peaks_says_what_to_run(synthetic_root: Path) -> Non
 
 
 def test_recorded_peaks_go_by_the_devices_short_name(writable_root: Path) -> None:
-    write_peaks(writable_root / "h200", PEAKS)
+    write(writable_root / "h200", PEAKS)
     assert recorded_peaks("h200", writable_root) == PEAKS
-    with pytest.raises(ArgumentError, match=r"device is 'h300'; expected one of cpu, h200\. Run brrr"):
+    with pytest.raises(ArgumentError, match=r"device is 'h300'; expected one of h200\. Run brrr"):
         recorded_peaks("h300", writable_root)
 
 
 def test_peaks_are_read_once_and_anew_when_the_file_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_peaks(tmp_path, PEAKS)
+    write(tmp_path, PEAKS)
     first = find_peaks(tmp_path)
     monkeypatch.setattr(file, "read_json", lambda *args: pytest.fail("read twice"))
     assert find_peaks(tmp_path) is first
     monkeypatch.undo()
     again = replace(PEAKS, notes=("measured once more",))
-    write_peaks(tmp_path, again)
+    write(tmp_path, again)
     assert find_peaks(tmp_path) == again
     (tmp_path / "peaks.json").unlink()
     assert find_peaks(tmp_path) is None
 
 
 SWEEP = Sweep.of(("operator", "form", "m"), [("aten.sum", "", 4096), ("aten.sum", "rows", 7)], [2.048e-6, 1.5e-3])
+SWEPT = replace(PEAKS, sweeps={"operators": replace(SWEEP, fits={"reduction/rows": (1.0,)})})
 
 
-def older(peaks: Peaks, version: int) -> dict[str, Any]:
-    """The object inside machine.json, as formats 1 and 2 had it."""
-    content = json.loads(json.dumps(asdict(peaks)))
-    for curve in content["curves"].values():
-        curve["points"] = [{"at": at, **figure} for at, figure in curve["points"]]
-    for sweep in content["sweeps"].values():
-        del sweep["fits"]
-        pairs = zip(in_rows(sweep)["rows"], sweep.pop("seconds"), strict=True)
-        sweep["rows"] = [" ".join([*(str(v) or "-" for v in row), f"{time_s * 1e9:.0f}"]) for row, time_s in pairs]
-    if version == 1:
-        del content["sweeps"]
-    return {"format": version, **content}
+def test_a_sweep_lies_in_a_file_beside_and_comes_back_to_the_digit(tmp_path: Path) -> None:
+    path = write(tmp_path, SWEPT)
+    assert "aten.sum" not in path.read_text() and (tmp_path / "sweeps.npz").is_file()
+    assert read_peaks(tmp_path) == SWEPT and read_peaks(tmp_path).sweeps == SWEPT.sweeps
+    write(tmp_path, PEAKS)
+    assert read_peaks(tmp_path) == PEAKS and not (tmp_path / "sweeps.npz").exists()
 
 
-def in_rows(sweep: dict[str, Any]) -> dict[str, Any]:
-    """As formats up to 4 had it."""
-    columns = sweep["columns"]
-    sweep.update(columns=list(columns), rows=list(zip(*columns.values(), strict=True)))
-    return sweep
+def test_a_sweep_is_unpacked_when_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, SWEPT)
+    monkeypatch.setitem(sys.modules, "numpy", None)  # whoever imports it now fails
+    found = read_peaks(tmp_path)
+    assert list(found.sweeps) == ["operators"] and "products" not in found.sweeps
+    with pytest.raises(ImportError):
+        found.sweeps["operators"]
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_sweeps_of_formats_3_and_4_had_rows(tmp_path: Path, version: int) -> None:
-    """And those of format 3 were fitted to nothing."""
-    fits = {"reduction/rows": (1.0,)} if version == 4 else {}
-    peaks = replace(PEAKS, sweeps={"operators": replace(SWEEP, fits=fits)})
-    path = older_file(tmp_path, peaks, version)
-    assert read_peaks(tmp_path) == peaks and read_peaks(tmp_path).sweeps == peaks.sweeps
-    content = json.loads(path.read_text())
-    content["sweeps"]["operators"]["rows"][1] = ["aten.sum"]
-    path.write_text(json.dumps(content))
-    with pytest.raises(RecordingError, match=r"peaks.json: sweeps.operators has no rows with a value for each column"):
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.unlink(), "is missing or cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "is not what was measured with them"),
+        (lambda path: path.write_bytes(packed({"operators": replace(SWEEP, seconds=(1.0, 1.0))})), "is not what was"),
+    ],
+)
+def test_a_damaged_sweep_is_named_when_the_peaks_are_read(
+    tmp_path: Path, spoil: Callable[[Path], object], message: str
+) -> None:
+    write(tmp_path, SWEPT)
+    spoil(tmp_path / "sweeps.npz")
+    with pytest.raises(RecordingError, match=rf"sweeps\.npz: {message}.*brrr calibrate"):
         read_peaks(tmp_path)
 
 
-def older_file(folder: Path, peaks: Peaks, version: int) -> Path:
-    """Written as these formats had it."""
-    path = write_peaks(folder, peaks)
-    content = {**json.loads(path.read_text()), "format": version}
-    del content["checksum"]
-    for sweep in content["sweeps"].values():
-        in_rows(sweep)
-        if version == 3:
-            del sweep["fits"]
-    path.write_text(json.dumps({**content, "checksum": digest(json.dumps(content, sort_keys=True))}))
-    return path
+@pytest.mark.parametrize(
+    "content", [b"no archive", packed({"products": SWEEP}), packed({"operators": SWEEP.part([0])})]
+)
+def test_a_sweep_that_does_not_fit_its_outline_is_named(content: bytes) -> None:
+    outline = Sweep({"operator": (), "more": ()}, ())
+    with pytest.raises(RecordingError, match=r"there/sweeps\.npz: holds no sweep of operators: "):
+        Packed(content, {"operators": outline}, "there/sweeps.npz")["operators"]
 
 
-@pytest.mark.parametrize("peaks", [{}, {"memory_bytes_per_s": 4.1e12}])
-def test_a_folder_of_the_first_format_may_have_no_peaks(writable_root: Path, peaks: dict[str, object]) -> None:
-    make_older(writable_root / "h200", peaks)
-    assert find_peaks(writable_root / "h200") is None
-    write_peaks(writable_root / "h200", PEAKS)
-    assert read_peaks(writable_root / "h200") == PEAKS
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        Sweep.of(("m",), [(255,), (256,)], [2.0005e-6, 1 / 3e6]),  # no whole nanoseconds
+        Sweep.of(("m", "n"), [(2**40, -1), (0, 200)], [1e-8, 999.999999999]),
+        Sweep.of(("m", "dtype"), [], []),
+    ],
+)
+def test_whatever_is_packed_comes_back(sweep: Sweep) -> None:
+    (back,) = Packed(packed({"x": sweep}), {"x": sweep.part(())}, "").values()
+    assert back == sweep and [*map(float.hex, back.seconds)] == [*map(float.hex, sweep.seconds)]
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_peaks_inside_machine_json_read_and_get_a_file_of_their_own(writable_root: Path, version: int) -> None:
-    folder = writable_root / "h200"
-    peaks = replace(PEAKS, sweeps={"operators": SWEEP} if version == 2 else {})
-    make_older(folder, older(peaks, version))
-    assert read_peaks(folder) == peaks
-    assert any(line.startswith("peaks.json: ") for line in convert(folder))
-    assert read_peaks(folder) == peaks and "peaks" not in json.loads((folder / "machine.json").read_text())
-    assert recorded_peaks("h200", writable_root) == peaks
+@pytest.mark.parametrize("device", ["../h200", "", "H200", ".h200", "h200/", "h200.before-20260101"])
+def test_a_devices_name_is_no_path(writable_root: Path, device: str) -> None:
+    write(writable_root / "h200", PEAKS)
+    assert find_recorded(device, writable_root) is None and find_recorded("h200", writable_root) == PEAKS
 
 
-@pytest.mark.parametrize("line", ["aten.sum rows 7", "aten.sum rows 7 1.5", "aten.sum  7 1500 3", "aten.sum rows 7 0"])
-def test_damage_inside_machine_json_is_named(writable_root: Path, line: str) -> None:
-    content = older(replace(PEAKS, sweeps={"operators": SWEEP}), 2)
-    content["sweeps"]["operators"]["rows"][1] = line
-    make_older(writable_root / "h200", content)
-    with pytest.raises(RecordingError, match=r"machine\.json: its peaks cannot be read: .*(operators|1\.5)"):
-        read_peaks(writable_root / "h200")
+def test_peaks_need_no_recording_beside_them(tmp_path: Path) -> None:
+    write(tmp_path / "h200", PEAKS)
+    assert [each.name for each in (tmp_path / "h200").iterdir()] == ["peaks.json"]
+    assert recorded_peaks("h200", tmp_path) == PEAKS
 
 
 def test_the_course_recordings_still_read() -> None:
@@ -166,11 +151,6 @@ def test_the_course_recordings_still_read() -> None:
 Spoil = Callable[[dict[str, Any]], object]
 
 WRONG: list[tuple[Spoil, str]] = [
-    (
-        lambda p: p.update(format=FORMAT + 1),
-        f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than",
-    ),
-    (lambda p: p.update(format="1"), "format is '1'; expected a whole number"),
     (lambda p: p.update(kind="tpu"), "kind is 'tpu'; expected one of cuda, cpu"),
     (lambda p: p.pop("curves"), "curves is missing"),
     (lambda p: p.update(colour="red"), "colour is not a known key"),
@@ -202,11 +182,27 @@ WRONG: list[tuple[Spoil, str]] = [
 ]
 
 
+WRONG_FORMATS = [
+    (FORMAT + 1, f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than"),
+    (FORMAT - 1, f"format is {FORMAT - 1}; expected {FORMAT}: an older brrr measured them. Run brrr.calibrate"),
+    ("1", "format is '1'; expected a whole number"),
+]
+
+
+@pytest.mark.parametrize(("version", "message"), WRONG_FORMATS)
+def test_peaks_of_another_format_say_what_to_do(tmp_path: Path, version: object, message: str) -> None:
+    path = write(tmp_path, PEAKS)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": version}))
+    with pytest.raises(RecordingError) as caught:
+        read_peaks(tmp_path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
 @pytest.mark.parametrize(("spoil", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_wrong_peaks_are_refused_by_name(tmp_path: Path, spoil: Spoil, message: str) -> None:
-    path = write_peaks(tmp_path, PEAKS)
+    path = write(tmp_path, PEAKS)
     content = json.loads(path.read_text())
-    spoil(content)
+    spoil(content["peaks"])
     path.write_text(json.dumps(content))
     with pytest.raises(RecordingError) as caught:
         read_peaks(tmp_path)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.roofline.lowering import fused
 from brrr.roofline.peak import Curve
-from brrr.roofline.peaks import MissingPeakError, Peaks
+from brrr.roofline.peaks import MissingPeakError, Peaks, write
 from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.products import (
     Products,
@@ -30,6 +32,7 @@ from brrr.roofline.products import (
     product_s,
     tilings,
 )
+from brrr.roofline.shapes import suggest_shape
 
 
 def work(*operators: OperatorCost, nbytes: float | None = None, working_set: float = -1.0) -> Cost:
@@ -492,12 +495,8 @@ def test_arithmetic_nobody_knows_is_a_note() -> None:
 
 
 def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pathlib import Path
-
-    from brrr.cli.calibrate import write_peaks
-
     assert isinstance(tmp_path, Path)
-    write_peaks(tmp_path / "h200", gpu())
+    write(tmp_path / "h200", gpu())
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     for name in ("h200", "NVIDIA H200"):
         assert predict(work(pointwise(1e6)), device=name).kinds == ("measured",)
@@ -505,17 +504,57 @@ def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.
     assert predict(work(pointwise(1e6)), device="a100").kinds == ("datasheet", "assumed")
 
 
-def test_without_a_recording_the_datasheet_says_so(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+def test_without_a_recording_the_datasheet_says_so(tmp_path: Path, only_recordings: Callable[[Path], None]) -> None:
+    only_recordings(tmp_path)
     p = predict(work(pointwise(1e6)), device="h200")
     assert p.kinds == ("datasheet", "assumed")
     assert any("no measured peaks are recorded for 'h200'" in note for note in p.notes)
 
 
-def test_this_machine_without_peaks(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def unnamed_answers() -> list[str]:
+    """What each function says that takes a device, where none is named."""
+    from brrr.drawing.roofline import roofline_plot
+    from brrr.strassen import plan
+
+    p = predict(work(pointwise(1e6)))
+    picture = roofline_plot({"x": predict(Cost(1e6, 1e6))})
+    return [str(p), str(plan(64, 64, 64)), picture.alt]
+
+
+def test_without_a_name_it_is_the_h200_where_this_machine_has_no_peaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
-    with pytest.raises(MissingPeakError, match="brrr calibrate"):
-        predict(work(pointwise(1e6)), device=None)
+    write(tmp_path / "h200", gpu())
+    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: "there is none")
+    predicted, planned, picture = unnamed_answers()
+    assert "(NVIDIA H200, as no peaks of this machine are kept, eager, " in predicted
+    assert "planned for the H200, as no peaks of this machine are kept" in planned
+    assert picture.startswith("Roofline of NVIDIA H200")
+
+
+def test_without_a_name_it_is_this_machine_where_it_has_peaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from brrr.gpu.device import this_device
+
+    here = this_device("cpu").name
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    write(tmp_path / "h200", gpu())
+    write(tmp_path / "cpu", replace(cpu(), device=here))
+    monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: "there is none")
+    predicted, planned, picture = unnamed_answers()
+    assert f"({here}, eager, " in predicted
+    assert "no peaks" not in planned and picture.startswith(f"Roofline of {here}")
+    with pytest.raises(ArgumentError, match=r'expected a GPU. Name one: device="h200"'):
+        suggest_shape(64, 64, 64)
+
+
+def test_shapes_for_an_h200_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.roofline.device_model.peaks_here", without_peaks)
+    assert str(suggest_shape(64, 64, 64)).startswith("on NVIDIA H200, as no peaks of this machine are kept:")
+
+
+def without_peaks(kind: str) -> Peaks:
+    raise MissingPeakError("none are kept here")
 
 
 # What it is asked

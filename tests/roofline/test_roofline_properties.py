@@ -16,7 +16,7 @@ from brrr.roofline.lowering import fused
 from brrr.roofline.peaks import short
 from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.prediction import RIDGE, bound_of
-from brrr.roofline.products import FAMILIES, Products, Speeds, best_tiling, family_name, family_of, product_s
+from brrr.roofline.products import Products, Speeds, best_tiling, families, family_name, family_of, product_s
 from brrr.roofline.sweeps import product_points
 from brrr.roofline.terms import OperatorTime
 
@@ -123,9 +123,9 @@ def test_products_side_by_side_are_what_each_is_alone(made: list[Matmul], added:
     for name in set(map(family_name, made)):
         of = [place for place, each in enumerate(made) if family_name(each) == name]
         rates = 1e12 * (1.0 + np.arange(len(of)))
-        points = product_points(every.part(of), FAMILIES[name], Speeds(rates, 5e12, 132), added)
+        points = product_points(every.part(of), families()[name], Speeds(rates, 5e12, 132), added)
         for place, rate, point in zip(of, rates, points, strict=True):
-            alone = product_points(Products.of([made[place]]), FAMILIES[name], Speeds(rate, 5e12, 132), added)
+            alone = product_points(Products.of([made[place]]), families()[name], Speeds(rate, 5e12, 132), added)
             assert alone[0] == pytest.approx(point)
             best = best_tiling(made[place], Speeds(float(rate), 5e12, 132))
             assert 2 ** point[9] == pytest.approx(best.rows * best.columns)
@@ -133,7 +133,7 @@ def test_products_side_by_side_are_what_each_is_alone(made: list[Matmul], added:
 
 def test_a_product_of_more_than_2_to_the_63_multiply_adds_is_no_small_one() -> None:
     huge = Products.of([Matmul(2_300_000, 2_300_000, 2_300_000)])
-    assert product_points(huge, FAMILIES["float32"], Speeds(1e12, 5e12, 132), added=True)[0][-2] == 0
+    assert product_points(huge, families()["float32"], Speeds(1e12, 5e12, 132), added=True)[0][-2] == 0
 
 
 @given(products, st.sampled_from(["a100", "h100", "h200", "b200"]))

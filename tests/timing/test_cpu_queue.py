@@ -1,4 +1,4 @@
-"""The toy accelerator keeps order, waits, reports errors and ends."""
+"""The CPU queue keeps order, waits, reports errors and ends."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from brrr.roofline.device_model import model_of
-from brrr.roofline.products import FAMILIES, Family, best_tiling
+from brrr.roofline.products import Family, best_tiling, families
 from brrr_course.experiments.gemm import HELD_OUT
 from tools.products_refit import changed, errors, loss, neighbours, points, refitted
 
@@ -19,11 +19,11 @@ MODEL = model_of("h200")
 
 
 @pytest.fixture(autouse=True)
-def families() -> Iterator[None]:
+def table() -> Iterator[None]:
     """A refit tries its constants in the package's own table."""
-    before = dict(FAMILIES)
+    before = dict(families())
     yield
-    cast("dict[str, Family]", FAMILIES).update(before)
+    cast("dict[str, Family]", families()).update(before)
     best_tiling.cache_clear()
 
 
@@ -34,7 +34,7 @@ def test_points_are_of_the_family_and_none_is_held_out() -> None:
 
 
 def test_a_change_keeps_the_name_and_the_tiles() -> None:
-    draw, family = random.Random(1), FAMILIES[NAME]
+    draw, family = random.Random(1), families()[NAME]
     made = [changed(family, draw) for _ in range(20)]
     assert all(each.name == NAME and each.tiles.keys() == family.tiles.keys() for each in made)
     assert any(each != family for each in made)
@@ -42,7 +42,7 @@ def test_a_change_keeps_the_name_and_the_tiles() -> None:
 
 def test_a_refit_finds_back_what_was_spoiled() -> None:
     of = points(NAME, MODEL)[:40]
-    spoiled = replace(FAMILIES[NAME], start_s=4e-6)
+    spoiled = replace(families()[NAME], start_s=4e-6)
     before = loss(errors(spoiled, of, MODEL), of)
     better = refitted(spoiled, 60, of, MODEL)
     assert loss(errors(better, of, MODEL), of) < before

@@ -129,19 +129,18 @@ def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = predic
 
 def _peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
-    from brrr.roofline.device_model import model_of
+    from brrr.roofline.device_model import peaks_here
     from brrr_course.sources.recorded import Recorded
 
     try:
         if isinstance(source, Recorded):
-            from brrr.roofline.peaks import read_peaks
+            from brrr.core.recordings import first_that_reads
+            from brrr.roofline.peaks import find_peaks, read_peaks
 
-            return read_peaks(source.folder)
-        found = model_of("cuda" if source.name == "cuda" else None).peaks
+            return first_that_reads(source.folders, find_peaks) or read_peaks(source.folders[0])
+        return peaks_here("cuda" if source.name == "cuda" else "cpu")
     except BrrrError as error:
         raise NotRecordedError(f"no peaks of this machine are known: {error}") from error
-    assert found is not None
-    return found
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, extras
+from brrr.gpu import is_cpu, is_gpu
 from brrr.kernels.elementwise.generate import (
     ITEMSIZE,
     MOST_BLOCKS,
@@ -71,7 +72,7 @@ class Elementwise:
     @property
     def emulated(self) -> bool:
         """Whether the inputs are on the CPU, so that torch evaluates the line."""
-        return bool(self.device.type == "cpu")
+        return is_cpu(self.device)
 
     @property
     def bytes(self) -> int:
@@ -137,6 +138,7 @@ class Elementwise:
         return result
 
 
+@extras("elementwise")
 def elementwise(line: str, **inputs: Input) -> Elementwise:
     """Make one line of CUDA C++ into a kernel that runs once for each element; call what comes back for the result.
 
@@ -189,7 +191,7 @@ def _common_device(tensors: Mapping[str, torch.Tensor]) -> torch.device:
         raise ArgumentError("elementwise", "inputs", {}, "at least one tensor, as in elementwise(line, x=x)")
     devices = {name: each.device for name, each in tensors.items()}
     first = next(iter(devices.values()))
-    if any(device != first for device in devices.values()) or first.type not in ("cpu", "cuda"):
+    if any(device != first for device in devices.values()) or not (is_cpu(first) or is_gpu(first)):
         found = ", ".join(f"{name} on {device}" for name, device in devices.items())
         raise ArgumentError("elementwise", "inputs", found, "tensors on one GPU, or all on the CPU", "Use .to(device).")
     return first

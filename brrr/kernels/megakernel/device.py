@@ -15,7 +15,7 @@ from brrr.core.errors import UnavailableError
 from brrr.gpu import launching
 from brrr.gpu.nvrtc import check
 from brrr.gpu.nvrtc import function as function_of
-from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, MegakernelPlan, Network, plans, wide_plans
+from brrr.kernels.megakernel.plan import CLUSTERS, H200, Gpu, MegakernelPlan, NetworkShape, plans, wide_plans
 from brrr.roofline.persistent import Step, persistent_s
 
 CLUSTER_SOURCE, CLUSTER_KERNEL = "kernels/megakernel/megakernel.cu", "brrr_mega_cluster"
@@ -83,7 +83,7 @@ def current_device() -> int:
 # ---------------------------------------------------------------------------------------------------------------------
 # How long a plan of the megakernel should take, and so which is best.
 
-__all__ = ["H200", "Network", "plan", "predicted_s"]
+__all__ = ["H200", "NetworkShape", "plan", "predicted_s"]
 
 LAUNCH_S, START_S, START_CHUNK_S, START_WARP_S = 2.03e-6, 0.60e-6, 0.064e-6, 0.007e-6
 """A launch of clusters; a block's start, to the first loads from L2, with what each chunk of a layer and each warp add
@@ -118,14 +118,14 @@ BOTH = 0.32
 """Of a wide layer's weights and arithmetic, how much of the shorter the longer does not hide."""
 
 
-def plan(network: Network, gpu: Gpu) -> MegakernelPlan | None:
+def plan(network: NetworkShape, gpu: Gpu) -> MegakernelPlan | None:
     """The plan with the shortest predicted time, or None where none fits in the GPU's shared memory."""
     every = chain(plans(network.hidden, gpu), wide_plans(network, gpu))
     overlapping = (replace(each, overlap=may_overlap(each, network, gpu)) for each in every)
     return min(overlapping, key=lambda each: predicted_s(each, network, gpu), default=None)
 
 
-def may_overlap(made: MegakernelPlan, network: Network, gpu: Gpu) -> bool:
+def may_overlap(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> bool:
     """Whether it pays to let a launch begin before the one in front of it has ended. It is safe always: until that has
     ended, a block reads nothing but its own weights, and writes nothing outside its shared memory.
 
@@ -140,7 +140,7 @@ def may_overlap(made: MegakernelPlan, network: Network, gpu: Gpu) -> bool:
     return not (beside and crowded)
 
 
-def predicted_s(made: MegakernelPlan, network: Network, gpu: Gpu) -> float:
+def predicted_s(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> float:
     """Seconds a call should take on the device, in a row of calls.
 
     A layer's weights come from L2, ahead, while its rows go through one thing after the other. Where more clusters are
@@ -152,7 +152,7 @@ def predicted_s(made: MegakernelPlan, network: Network, gpu: Gpu) -> float:
     return persistent_s(layer, network.layers, launch_s=launch_s, start_s=start_s, turns=turns)
 
 
-def _layer(made: MegakernelPlan, network: Network, gpu: Gpu) -> tuple[int, Step]:
+def _layer(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> tuple[int, Step]:
     """How many turns the clusters take, and a layer: all its results go to all blocks of the cluster, through the
     network that the group's multiprocessors share."""
     clusters, at_once = made.clusters(network.batch), gpu.at_once(made.cluster, made.blocks)
@@ -164,7 +164,7 @@ def _layer(made: MegakernelPlan, network: Network, gpu: Gpu) -> tuple[int, Step]
     return -(-clusters // at_once), Step({"weights": weights / gpu.clock_hz, "rows": rows / gpu.clock_hz})
 
 
-def _wide_layer(made: MegakernelPlan, network: Network, gpu: Gpu) -> Step:
+def _wide_layer(made: MegakernelPlan, network: NetworkShape, gpu: Gpu) -> Step:
     """A layer where all blocks share out the columns, and exchange results through global memory."""
     layer_bytes, again = 4 * made.width**2, AGAIN * (made.clusters(network.batch) - 1)
     kept = network.layers * layer_bytes <= KEPT_BYTES

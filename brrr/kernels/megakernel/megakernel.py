@@ -30,7 +30,7 @@ from brrr.kernels.megakernel.device import (
     grid_blocks,
     plan,
 )
-from brrr.kernels.megakernel.plan import Gpu, MegakernelPlan, Network
+from brrr.kernels.megakernel.plan import Gpu, MegakernelPlan, NetworkShape
 
 if TYPE_CHECKING:
     import torch
@@ -182,18 +182,20 @@ def supports(layers: int, batch: int, hidden: int, dtype: str = "float32", gpu: 
     gpu = gpu_of(current_device()) if gpu is None else gpu
     if not gpu.active_clusters:
         return "megakernel: this GPU has no thread-block clusters (sm_90 on); the cooperative kernel runs instead"
-    if chosen(Network(layers, batch, hidden), gpu) is None:
+    if chosen(NetworkShape(layers, batch, hidden), gpu) is None:
         return f"megakernel: hidden {hidden} does not fit in {gpu.shared_bytes} bytes of shared memory a block"
     return None
 
 
 @lru_cache(maxsize=512)
-def chosen(network: Network, gpu: Gpu) -> MegakernelPlan | None:
+def chosen(network: NetworkShape, gpu: Gpu) -> MegakernelPlan | None:
     """The plan for a network, kept, since going through all of them takes milliseconds."""
     return plan(network, gpu)
 
 
-def between_blocks(made: MegakernelPlan, network: Network, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def between_blocks(
+    made: MegakernelPlan, network: NetworkShape, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the blocks of a wide plan exchange results, and the counters, which a launch leaves at zero."""
     import torch
 
@@ -230,7 +232,7 @@ def packed(
     return parts.transpose(2, 3).contiguous(), torch.nn.functional.pad(offsets, (0, more)).contiguous()
 
 
-def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], batch: int) -> Network:
+def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor], batch: int) -> NetworkShape:
     """The network that these tensors make; ArgumentError where they make none."""
     import torch
 
@@ -249,4 +251,4 @@ def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tens
                 raise ArgumentError(call, f"{name}[{index}]", found, f"torch.float32 {shape}: layers of one width")
             if not tensor.is_cuda or tensor.device != weights[0].device:
                 raise ArgumentError(call, f"{name}[{index}]", str(tensor.device), "a tensor on the network's GPU")
-    return Network(len(weights), batch, hidden)
+    return NetworkShape(len(weights), batch, hidden)

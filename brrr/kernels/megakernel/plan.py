@@ -41,7 +41,7 @@ RESERVED_BYTES = 1024
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkShape:
     """The textbook network: `layers` x (Linear(hidden, hidden) + ReLU) on `batch` rows."""
 
     layers: int
@@ -196,7 +196,7 @@ def plans(hidden: int, gpu: Gpu) -> Iterator[MegakernelPlan]:
                         yield made
 
 
-def wide_plans(network: Network, gpu: Gpu) -> Iterator[MegakernelPlan]:
+def wide_plans(network: NetworkShape, gpu: Gpu) -> Iterator[MegakernelPlan]:
     """The plans in which all blocks of the GPU share out the columns, with one or more groups of rows."""
     blocks = gpu.at_once(1)
     for rows in (each for each in TILE_ROWS if blocks):

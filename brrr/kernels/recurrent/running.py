@@ -134,12 +134,7 @@ def empty(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def launch(
-    made: RecurrentPlan,
-    train: bool,
-    debug: bool,
-    tensors: tuple[torch.Tensor | None, ...],
-    steps: int,
-    batch: int,
+    made: RecurrentPlan, train: bool, debug: bool, tensors: tuple[torch.Tensor | None, ...], steps: int, batch: int
 ) -> None:
     """One launch; in a debug build it is waited for, and UnavailableError says where a block gave up."""
     given = tensors[0]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from brrr.core import __version__
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import GPU, is_cpu, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -24,6 +24,7 @@ QUICK_S = {"cpu": 6.0, GPU: 10.0}
 """What a quick calibration takes at most, once torch is loaded and what a GPU's first use costs is paid."""
 
 
+@extras("calibrate")
 @float32_products()  # whatever the user has set; a part that wants TF32 asks for it
 def calibrate(
     device: str | None = None,
@@ -57,7 +58,7 @@ def _chosen(device: str | None) -> Processor:
         raise ArgumentError(
             "calibrate", "device", device, "'cuda', 'cpu' or None", "None takes the GPU if there is one"
         )
-    if device == "cpu":
+    if is_cpu(device):
         return "cpu"
     from brrr.gpu.device import cuda_problem
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Value
+from brrr.gpu import free_bytes
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.peak import Curve, Peak, better, sizes_between
@@ -51,11 +52,9 @@ def _rates(
 
 
 def _sizes(quick: bool) -> list[int]:
-    import psutil
-
     if quick:
         return sizes_between(SMALLEST, QUICK_LARGEST, 8)
-    return sizes_between(SMALLEST, min(LARGEST, psutil.virtual_memory().available // 4), 2)
+    return sizes_between(SMALLEST, min(LARGEST, free_bytes("cpu") // 4), 2)
 
 
 def _threads() -> dict[str, int]:
@@ -103,7 +102,7 @@ def arithmetic(found: Findings) -> None:
     what = "arrays that stay in the L2 cache: a lower bound of the units, for every step loads and stores"
     seconds = min(0.25, found.left_s / 10)
     x = torch.rand(IN_CACHE * torch.get_num_threads())
-    recurrence = Recurrence(64, addition=True)
+    recurrence = LinearRecurrence(64, addition=True)
     a, b, end = torch.full_like(x, recurrence.factor), torch.full_like(x, recurrence.addend), recurrence.end(x)
     y = x.clone()
     for _ in range(recurrence.steps):
@@ -145,11 +144,11 @@ PARTS: tuple[Part, ...] = (
 # The recurrence x = a x + b, whose solution is known: the check of every chain of arithmetic.
 
 
-class Recurrence:
+class LinearRecurrence:
     """x = factor * x + addend, so many times.
 
-    >>> Recurrence(4, addition=True).factor, Recurrence(4, addition=True).addend, Recurrence(4, addition=False).addend
-    (0.75, 0.5, 0.0)
+    >>> LinearRecurrence(4, addition=True).factor, LinearRecurrence(4, addition=True).addend
+    (0.75, 0.5)
 
     The factor is so near 1 that after all steps the start still counts by 1/e; factor and addend need no rounding, for
     steps are a power of two. A step left out, or one too many, so shows in the end of the chain; the fixed point with

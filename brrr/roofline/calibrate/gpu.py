@@ -16,7 +16,7 @@ from brrr.core.measurement import Estimate
 from brrr.gpu import GPU, synchronize
 from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
-from brrr.roofline.calibrate.cpu import Recurrence
+from brrr.roofline.calibrate.cpu import LinearRecurrence
 from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
 from brrr.roofline.calibrate.gpu_calls import measure_calls
 from brrr.roofline.calibrate.gpu_operators import sweep_operators
@@ -54,7 +54,7 @@ def chains(name: str) -> Chains:
     count, dtype = blocks * BLOCK * CHAINS, torch.float64 if name.startswith("fp64") else torch.float32
     ends = torch.empty(count, dtype=dtype, device=GPU)
     run = compiled(f"brrr_{name}")
-    recurrence = Recurrence(STEPS, addition=not name.endswith("_mul"))
+    recurrence = LinearRecurrence(STEPS, addition=not name.endswith("_mul"))
     numbers = (recurrence.factor, F32), (recurrence.addend, F32), (STEPS // STEPS_A_ROUND, I32)
 
     def call() -> None:

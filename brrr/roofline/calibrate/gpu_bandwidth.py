@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from brrr.core.measurement import Value
-from brrr.gpu import GPU
+from brrr.gpu import GPU, free_bytes
 from brrr.gpu.nvrtc import F32, PTR, U32, Kernel, kernel
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import clock_conditions, times_of
@@ -149,7 +149,7 @@ def measure_bandwidth(found: Findings) -> None:
 
 def working_sets(quick: bool) -> list[int]:
     """From 64 KiB to 4 GiB, or a quarter of the free memory; twice as dense about the size of the L2."""
-    free, _ = torch.cuda.mem_get_info()
+    free = free_bytes(GPU)
     l2 = torch.cuda.get_device_properties().L2_cache_size
     largest = min(QUICK_LARGEST if quick else LARGEST, free // MEMORY_SHARE)
     sizes = sizes_between(SMALLEST, largest, 8 if quick else 2, fine=None if quick else (l2 / 4, l2 * 3))

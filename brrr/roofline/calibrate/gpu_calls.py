@@ -12,7 +12,7 @@ import torch
 
 from brrr.counting.mode import CostMode
 from brrr.gpu import GPU
-from brrr.roofline.calibrate.gpu_layers import Layer, layers
+from brrr.roofline.calibrate.gpu_layers import Swept, layers
 from brrr.roofline.calibrate.gpu_operators import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import CallCost, at_usual_speed, measure_backward
@@ -56,7 +56,7 @@ def measure_calls(found: Findings) -> None:
     measure_backward(GPU, found, known)
 
 
-def _costs(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, CallCost]]:
+def _costs(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, CallCost]]:
     """One call's cost, under its operator's name; of several operators nothing is told."""
     call, counted, _ = ready(layer, operands)
     each = only(counted)
@@ -72,7 +72,7 @@ def _costs(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> I
         yield own_name(each), CallCost(cost.shifted(-line * max(0, counting.lines.count - 1)), 0)
 
 
-def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
+def _calls() -> Iterator[tuple[str, Swept, Sequence[torch.Tensor]]]:
     """Each layer in two data types, but for lists of tensors and for what lies channels last."""
     pools = [pool(POOL_BYTES, dtype) for dtype in DTYPES]
     for name, layer in layers().items():
@@ -83,7 +83,7 @@ def _calls() -> Iterator[tuple[str, Layer, Sequence[torch.Tensor]]]:
             yield name, layer, operands_of(layer, values, drawn)
 
 
-def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -> CallCost:
+def _one_more(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -> CallCost:
     """What one more backward costs in a graph of several, and for how many gradients."""
     with torch.enable_grad():
         calls = [each for count in (1, SEVERAL) for each in _training(layer, operands, count)]
@@ -92,7 +92,7 @@ def _one_more(layer: Layer, operands: Sequence[torch.Tensor], found: Findings) -
     return CallCost(each, len(operands[: layer.gradient]))
 
 
-def _training(layer: Layer, operands: Sequence[torch.Tensor], count: int) -> tuple[Callable[[], Any], ...]:
+def _training(layer: Swept, operands: Sequence[torch.Tensor], count: int) -> tuple[Callable[[], Any], ...]:
     """The forward of so many calls, and the same with their backward in one graph."""
     wanted = [[x.detach().requires_grad_() for x in operands[: layer.gradient]] for _ in range(count)]
     inputs = [x for those in wanted for x in those]

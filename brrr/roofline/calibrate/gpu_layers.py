@@ -26,7 +26,7 @@ times."""
 
 
 @dataclass(frozen=True)
-class Layer:
+class Swept:
     """One operator: its call, its operands' shapes, up to how many elements it is swept, and in how many calls.
 
     `places`: its last operand holds places along that axis of the first one. `gradient`: what is timed is autograd's
@@ -238,87 +238,87 @@ def _grouped_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return f.group_norm(x, math.gcd(x.shape[1], 32), w, b)
 
 
-def _forward() -> Mapping[str, Layer]:
+def _forward() -> Mapping[str, Swept]:
     attend = f.scaled_dot_product_attention
     return {
-        "convolution 1x1": Layer(_convolve, _filtered(1), calls=CHOSEN),
-        "convolution 3x3": Layer(_convolve, _filtered(3, 0.1), 3e7, calls=CHOSEN),
-        "convolution 3x3, stride 2": Layer(partial(_convolve, stride=2), _filtered(3, 0.1), 3e7, calls=SIZES // 2),
-        "convolution 5x5": Layer(_convolve, _filtered(5, 0.1), 1.5e7, calls=SIZES // 2),
-        "convolution 7x7": Layer(partial(_convolve, stride=2), _filtered(7, 0.5), 1e7),
-        "convolution, depthwise": Layer(_convolve, _depthwise),
-        "convolution, grouped": Layer(_convolve, _grouped, 2e7, calls=CHOSEN),
-        "1d convolution": Layer(lambda x, w: f.conv1d(x, w, None, 1, w.shape[-1] // 2), _signal, 2e7, calls=CHOSEN),
-        "transposed convolution": Layer(_convolve_back, _transposed, 1e7),
-        "dilated convolution": Layer(_convolve_spread, _filtered(3), 1e7),
-        "volume convolution": Layer(lambda x, w: f.conv3d(x, w, None, 1, 1), _volume, 1e7),
-        "attention": Layer(attend, _heads, calls=CHOSEN),
-        "causal attention": Layer(partial(attend, is_causal=True), _heads, calls=CHOSEN),
-        "max pooling": Layer(lambda x: f.max_pool2d(x, 3, 2, 1), _image_alone),
-        "average pooling": Layer(lambda x: f.avg_pool2d(x, 2), _image_alone),
-        "batch norm of images": Layer(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
-        "group norm of images": Layer(_grouped_norm, _with_channels),
-        "fixed batch norm of images": Layer(_fixed_norm, _with_statistics),
-        "instance norm": Layer(f.instance_norm, _image_alone),
-        "layer norm with weights": Layer(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed),
-        "RMS norm with weights": Layer(lambda x, w, _: f.rms_norm(x, x.shape[-1:], w), _normed),
-        "select rows": Layer(lambda x, at: x.index_select(0, at), _table, places=0),
-        "embedding": Layer(lambda x, at: f.embedding(at, x), _table, places=0),
-        "gather": Layer(lambda x, at: x.gather(0, at), _everywhere(_table), places=0),
-        "add rows": Layer(lambda x, y, at: x.index_add(0, at, y), _table_and_source, places=0),
-        "scatter": Layer(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), places=0),
-        "gather in rows": Layer(lambda x, at: x.gather(1, at), _within_rows, places=1),
-        "scatter in rows": Layer(lambda x, y, at: x.scatter_add(1, at, y), _within_rows_and_source, places=1),
-        "loss": Layer(f.nll_loss, _scored, places=1),
-        "pad": Layer(lambda x: f.pad(x, (1, 1, 1, 1)), _image_alone),
-        "permute": Layer(lambda x: x.permute(0, 2, 3, 1).contiguous(), _image_alone),
-        "rows by an index": Layer(lambda x, at: x[at], _table, places=0),
+        "convolution 1x1": Swept(_convolve, _filtered(1), calls=CHOSEN),
+        "convolution 3x3": Swept(_convolve, _filtered(3, 0.1), 3e7, calls=CHOSEN),
+        "convolution 3x3, stride 2": Swept(partial(_convolve, stride=2), _filtered(3, 0.1), 3e7, calls=SIZES // 2),
+        "convolution 5x5": Swept(_convolve, _filtered(5, 0.1), 1.5e7, calls=SIZES // 2),
+        "convolution 7x7": Swept(partial(_convolve, stride=2), _filtered(7, 0.5), 1e7),
+        "convolution, depthwise": Swept(_convolve, _depthwise),
+        "convolution, grouped": Swept(_convolve, _grouped, 2e7, calls=CHOSEN),
+        "1d convolution": Swept(lambda x, w: f.conv1d(x, w, None, 1, w.shape[-1] // 2), _signal, 2e7, calls=CHOSEN),
+        "transposed convolution": Swept(_convolve_back, _transposed, 1e7),
+        "dilated convolution": Swept(_convolve_spread, _filtered(3), 1e7),
+        "volume convolution": Swept(lambda x, w: f.conv3d(x, w, None, 1, 1), _volume, 1e7),
+        "attention": Swept(attend, _heads, calls=CHOSEN),
+        "causal attention": Swept(partial(attend, is_causal=True), _heads, calls=CHOSEN),
+        "max pooling": Swept(lambda x: f.max_pool2d(x, 3, 2, 1), _image_alone),
+        "average pooling": Swept(lambda x: f.avg_pool2d(x, 2), _image_alone),
+        "batch norm of images": Swept(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), _with_channels),
+        "group norm of images": Swept(_grouped_norm, _with_channels),
+        "fixed batch norm of images": Swept(_fixed_norm, _with_statistics),
+        "instance norm": Swept(f.instance_norm, _image_alone),
+        "layer norm with weights": Swept(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed),
+        "RMS norm with weights": Swept(lambda x, w, _: f.rms_norm(x, x.shape[-1:], w), _normed),
+        "select rows": Swept(lambda x, at: x.index_select(0, at), _table, places=0),
+        "embedding": Swept(lambda x, at: f.embedding(at, x), _table, places=0),
+        "gather": Swept(lambda x, at: x.gather(0, at), _everywhere(_table), places=0),
+        "add rows": Swept(lambda x, y, at: x.index_add(0, at, y), _table_and_source, places=0),
+        "scatter": Swept(lambda x, y, at: x.scatter_add(0, at, y), _everywhere(_table_and_source), places=0),
+        "gather in rows": Swept(lambda x, at: x.gather(1, at), _within_rows, places=1),
+        "scatter in rows": Swept(lambda x, y, at: x.scatter_add(1, at, y), _within_rows_and_source, places=1),
+        "loss": Swept(f.nll_loss, _scored, places=1),
+        "pad": Swept(lambda x: f.pad(x, (1, 1, 1, 1)), _image_alone),
+        "permute": Swept(lambda x: x.permute(0, 2, 3, 1).contiguous(), _image_alone),
+        "rows by an index": Swept(lambda x, at: x[at], _table, places=0),
 
-        "squared error": Layer(f.mse_loss, _matrices_alike),
-        "squared error, gradient": Layer(f.mse_loss, _matrices_alike, gradient=1),
-        "to channels last": Layer(lambda x: x.contiguous(memory_format=torch.channels_last), _image_alone),
-        "to channels first": Layer(torch.Tensor.contiguous, _image_alone, last=True),
-        "split heads": Layer(lambda x: x.transpose(1, 2).contiguous(), _tokens),
-        "pixels from channels": Layer(lambda x: f.pixel_shuffle(x[:, : x.shape[1] // 4 * 4], 2), _image_alone),
-        "repeat rows": Layer(lambda x: x[:, None].expand(-1, 4, -1).contiguous(), _matrix_alone, 1e7),
-        "repeat": Layer(lambda x: x.repeat(4, 1), _matrix_alone, 1e7),
-        "every other column": Layer(lambda x: x[:, ::2].contiguous(), _matrix_alone),
-        "half of the columns": Layer(lambda x: x[:, : x.shape[1] // 2].contiguous(), _matrix_alone),
-        "gated": Layer(lambda x: f.glu(x[:, : x.shape[1] // 2 * 2]), _matrix_alone),
-        "concatenate columns": Layer(lambda *both: torch.cat(both, 1), _matrices_alike),
-        "concatenate columns of three": Layer(lambda *all: torch.cat(all, 1), _matrices_three),
-        "add to channels": Layer(lambda x, b: x + b[:, None, None], _images_and_channels),
-        "LSTM cell": Layer(torch.ops.aten._thnn_fused_lstm_cell, _cells(4), 5e6),
-        "GRU cell": Layer(torch.ops.aten._thnn_fused_gru_cell, _cells(3), 5e6),
-        "list, multiply by a number": Layer(lambda x, y: torch._foreach_mul(x.unbind(0), 0.9), _rows),
-        "list, add": Layer(lambda x, y: torch._foreach_add(x.unbind(0), y.unbind(0)), _rows),
-        "list, mix": Layer(lambda x, y: torch._foreach_lerp(x.unbind(0), y.unbind(0), 0.1), _rows),
-        "list, add a product": Layer(lambda x, y: torch._foreach_addcmul(x.unbind(0), *(y.unbind(0),) * 2), _rows),
+        "squared error": Swept(f.mse_loss, _matrices_alike),
+        "squared error, gradient": Swept(f.mse_loss, _matrices_alike, gradient=1),
+        "to channels last": Swept(lambda x: x.contiguous(memory_format=torch.channels_last), _image_alone),
+        "to channels first": Swept(torch.Tensor.contiguous, _image_alone, last=True),
+        "split heads": Swept(lambda x: x.transpose(1, 2).contiguous(), _tokens),
+        "pixels from channels": Swept(lambda x: f.pixel_shuffle(x[:, : x.shape[1] // 4 * 4], 2), _image_alone),
+        "repeat rows": Swept(lambda x: x[:, None].expand(-1, 4, -1).contiguous(), _matrix_alone, 1e7),
+        "repeat": Swept(lambda x: x.repeat(4, 1), _matrix_alone, 1e7),
+        "every other column": Swept(lambda x: x[:, ::2].contiguous(), _matrix_alone),
+        "half of the columns": Swept(lambda x: x[:, : x.shape[1] // 2].contiguous(), _matrix_alone),
+        "gated": Swept(lambda x: f.glu(x[:, : x.shape[1] // 2 * 2]), _matrix_alone),
+        "concatenate columns": Swept(lambda *both: torch.cat(both, 1), _matrices_alike),
+        "concatenate columns of three": Swept(lambda *all: torch.cat(all, 1), _matrices_three),
+        "add to channels": Swept(lambda x, b: x + b[:, None, None], _images_and_channels),
+        "LSTM cell": Swept(torch.ops.aten._thnn_fused_lstm_cell, _cells(4), 5e6),
+        "GRU cell": Swept(torch.ops.aten._thnn_fused_gru_cell, _cells(3), 5e6),
+        "list, multiply by a number": Swept(lambda x, y: torch._foreach_mul(x.unbind(0), 0.9), _rows),
+        "list, add": Swept(lambda x, y: torch._foreach_add(x.unbind(0), y.unbind(0)), _rows),
+        "list, mix": Swept(lambda x, y: torch._foreach_lerp(x.unbind(0), y.unbind(0), 0.1), _rows),
+        "list, add a product": Swept(lambda x, y: torch._foreach_addcmul(x.unbind(0), *(y.unbind(0),) * 2), _rows),
     }  # fmt: skip
 
 
-def _gradients() -> Mapping[str, Layer]:
+def _gradients() -> Mapping[str, Swept]:
     forward, cell = _forward(), torch.ops.aten._thnn_fused_lstm_cell
     both = ("convolution", "1d", "transposed", "dilated", "volume", "attention", "causal", "max", "average", "batch")
     kept = {name: forward[name] for name in forward if name.startswith(both)}
     kept["convolution 5x5"] = replace(kept["convolution 5x5"], rough=10.0)  # cuDNN's weight's gradient is 2e-3 off
     return {
         **{f"{name}, gradient": replace(each, most=each.most / 2, gradient=3) for name, each in kept.items()},
-        "layer norm, gradients of weights": Layer(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed, gradient=3),
-        "layer norm, gradient": Layer(lambda x: f.layer_norm(x, x.shape[-1:]), _matrix_alone, gradient=1),
-        "group norm, gradient": Layer(_grouped_norm, _with_channels, gradient=3),
-        "softmax, gradient": Layer(lambda x: x.softmax(-1), _matrix_alone, gradient=1),
-        "log softmax, gradient": Layer(lambda x: x.log_softmax(-1), _matrix_alone, gradient=1),
-        "softmax of columns, gradient": Layer(lambda x: x.softmax(0), _matrix_alone, gradient=1),
-        "relu, gradient": Layer(torch.relu, _matrix_alone, gradient=1),
-        "gelu, gradient": Layer(f.gelu, _matrix_alone, gradient=1),
-        "LSTM cell, gradient": Layer(lambda *of: cell(*of[:3])[0], _cells(4), 5e6, gradient=3),
-        "embedding, gradient": Layer(lambda x, at: f.embedding(at, x), _table, places=0, gradient=1),
-        "loss, gradient": Layer(f.nll_loss, _scored, places=1, gradient=1),
+        "layer norm, gradients of weights": Swept(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), _normed, gradient=3),
+        "layer norm, gradient": Swept(lambda x: f.layer_norm(x, x.shape[-1:]), _matrix_alone, gradient=1),
+        "group norm, gradient": Swept(_grouped_norm, _with_channels, gradient=3),
+        "softmax, gradient": Swept(lambda x: x.softmax(-1), _matrix_alone, gradient=1),
+        "log softmax, gradient": Swept(lambda x: x.log_softmax(-1), _matrix_alone, gradient=1),
+        "softmax of columns, gradient": Swept(lambda x: x.softmax(0), _matrix_alone, gradient=1),
+        "relu, gradient": Swept(torch.relu, _matrix_alone, gradient=1),
+        "gelu, gradient": Swept(f.gelu, _matrix_alone, gradient=1),
+        "LSTM cell, gradient": Swept(lambda *of: cell(*of[:3])[0], _cells(4), 5e6, gradient=3),
+        "embedding, gradient": Swept(lambda x, at: f.embedding(at, x), _table, places=0, gradient=1),
+        "loss, gradient": Swept(f.nll_loss, _scored, places=1, gradient=1),
     }
 
 
-def layers() -> Mapping[str, Layer]:
+def layers() -> Mapping[str, Swept]:
     """All of them, the gradients behind the others, and convolutions with channels last."""
     every = {**_forward(), **_gradients()}
     turned = {f"{name}, last": replace(every[name], last=True) for name in every if name.startswith("convolution")}

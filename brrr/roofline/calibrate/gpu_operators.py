@@ -14,9 +14,10 @@ from torch.nn import functional as f
 
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
+from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.gpu_layers import CLASSES, Layer, Shape, Tensor, layers, matrix
+from brrr.roofline.calibrate.gpu_layers import CLASSES, Shape, Swept, Tensor, layers, matrix
 from brrr.roofline.calibrate.gpu_times import ROUNDS, Prepare, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.peak import Row
@@ -41,7 +42,7 @@ def dropped_is_right(found: Tensor, x: Tensor) -> bool:
     return bool((found[kept] == 2 * x[kept]).all() and (kept.any() or kept.numel() < 64))
 
 
-def matrices() -> Mapping[str, Layer]:
+def matrices() -> Mapping[str, Swept]:
     """The operators on one or two matrices."""
     each = partial(_on_matrices, FEW)
     lines = partial(_on_matrices, MANY)
@@ -99,11 +100,11 @@ def numbers_are_right(found: Tensor, x: Tensor) -> bool:
 
 def _on_matrices(calls: int, run: Callable[..., Tensor], operands: int = 1, most: float = MOST_BYTES,
                  right: Callable[[Tensor, Tensor], bool] | None = None, widest: int = 16384,
-                 mask: bool = False) -> Layer:  # fmt: skip
+                 mask: bool = False) -> Swept:  # fmt: skip
     def shapes(draw: random.Random, elements: float) -> Sequence[Shape]:
         return (matrix(draw, elements, widest, 2),) * operands
 
-    return Layer(run, shapes, most, calls=calls, matrix=True, right=right, mask=mask)
+    return Swept(run, shapes, most, calls=calls, matrix=True, right=right, mask=mask)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -125,7 +126,7 @@ MATRICES_SEED = "2026 "
 
 def sweep_operators(found: Findings) -> None:
     """`sweeps["operators"]`: times of torch's own operators on random values, hot."""
-    free, _ = torch.cuda.mem_get_info()
+    free = free_bytes(GPU)
     share = QUICK_SHARE if found.quick else 1.0
     most = min(MOST_BYTES, free / MEMORY_SHARE) * share
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
@@ -171,7 +172,7 @@ They are roundings of the result and of sums; a gradient in bfloat16 sums rounde
 """
 
 
-def made(name: str, layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
+def made(name: str, layer: Swept, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
     """One call, checked, with its row; None for one of several operators, which no row can tell of."""
     operands = operands_of(layer, values, shapes)
     call, counted, found = ready(layer, operands)
@@ -194,7 +195,7 @@ PLACES = 0.0, 1.0, 0.5, 0.25, 0.75
 """In the pool, of a call's operands one after the other."""
 
 
-def operands_of(layer: Layer, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
+def operands_of(layer: Swept, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     """Operands from different parts of the pool, so that none of them is another one, and places at random."""
     count = len(shapes) - (layer.places is not None)
     operands = [_lying(values, shape, PLACES[place], layer.last) for place, shape in enumerate(shapes[:count])]
@@ -210,7 +211,7 @@ def _lying(values: Tensor, shape: Shape, place: float, last: bool) -> Tensor:
     return taken(values, (n, h, w, c), place).permute(0, 3, 1, 2)
 
 
-def ready(layer: Layer, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
+def ready(layer: Swept, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
     """What is timed, what it counts, and what it gives."""
     call: Callable[[], Any] = partial(layer.run, *operands)
     if layer.gradient:
@@ -232,7 +233,7 @@ def only(counted: Sequence[OperatorCost]) -> OperatorCost | None:
     return running[0] if len(running) == 1 else None
 
 
-def _near(layer: Layer, dtype: torch.dtype, found: Tensor, expected: Tensor) -> bool:
+def _near(layer: Swept, dtype: torch.dtype, found: Tensor, expected: Tensor) -> bool:
     """Whether a result is the expected one, by the root of the sum of squares; what is no float, exactly."""
     if not found.is_floating_point():
         return torch.equal(found, expected)

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from brrr.counting.cost import ITEMSIZE
+from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_products
 from brrr.roofline.calibrate.gpu_times import ROUNDS, measure_sweep, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings, product_error, require
@@ -143,7 +144,7 @@ MEMORY_SHARE = 16
 
 def sweep_products(found: Findings) -> None:
     """`sweeps["products"]`: times of products with random operands, hot, as torch.matmul runs them."""
-    free, _ = torch.cuda.mem_get_info()
+    free = free_bytes(GPU)
     share_s = QUICK_S if found.quick else min(max(SHARE_S, SHARE * found.left_s), found.left_s / 2)
     every = products(QUICK_SHARE) if found.quick else [each for again in range(ROUNDS) for each in products(1.0, again)]
     drawn = [each for each in every if each.nbytes <= free // MEMORY_SHARE]

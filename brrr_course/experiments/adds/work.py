@@ -12,7 +12,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
+from brrr.gpu import is_queue, waiting
 from brrr.roofline.calibrate.part import product_error
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
@@ -29,11 +29,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_peak(variant):
         return _product(variant, made)
     elements = int(point["elements"])
-    if variant.name == "python":
+    if variant.way == "python":
         a, b = random.gauss(0, 1), random.gauss(0, 1)
         return Workload(repeated(a, b, additions(elements)), made, _exactly(a, b), DOUBLE_TOLERANCE)
     refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return _queued(elements, made)
     a, b = _operands(variant, elements)
     wait = waiting(variant.device)
@@ -60,9 +60,9 @@ def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
 def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
     """Two fresh random operands of the kind that the variant adds."""
     a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
-    if variant.name == "numpy-scalar":
+    if variant.way == "numpy-scalar":
         return np.float32(a.item()), np.float32(b.item())
-    return (a.numpy(), b.numpy()) if variant.name == "numpy" else (a, b)
+    return (a.numpy(), b.numpy()) if variant.way == "numpy" else (a, b)
 
 
 def _exactly(a: float, b: float) -> Callable[[float], float]:
@@ -81,7 +81,7 @@ def _sum_error(a: Any, b: Any) -> Callable[[Any], float]:
 
 
 def _queued(elements: int, made: Cost) -> Workload:
-    """Each addition is submitted to the toy accelerator; the sum's memory was spoilt before."""
+    """Each addition is submitted to the CPU queue; the sum's memory was spoilt before."""
     a, b = torch.randn(elements), torch.randn(elements)
     out = torch.full_like(a, math.nan)
     queue, times = CpuQueue(), additions(elements)
@@ -100,7 +100,7 @@ def _queued(elements: int, made: Cost) -> Workload:
 def _product(variant: Variant, made: Cost) -> Workload:
     """A product large enough to show what the device can do."""
     size, device = (PEAK_SIZE, "cuda") if variant.on_gpu else (CPU_PEAK_SIZE, "cpu")
-    dtype = torch.bfloat16 if variant.name == "peak-bf16" else torch.float32
+    dtype = torch.bfloat16 if variant.way == "bf16" else torch.float32
     refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE[dtype], waiting(device))

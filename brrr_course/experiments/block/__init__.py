@@ -51,13 +51,13 @@ def flop(name: str, point: Point) -> float:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of a class, or of all; bytes of the weights and of the tokens, once."""
     width, numbers = int(point["width"]), LENGTH * int(point["batch"]) * int(point["width"])
-    counted = [variant.name] if variant.name in CLASSES else CLASSES
+    counted = [variant.way] if variant.way in CLASSES else CLASSES
     return Cost(sum(flop(name, point) for name in counted), 2.0 * (12 * width**2 + 2 * numbers))
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Classes of operators are seen in steps that the host issues one by one."""
-    return variant.name not in CLASSES or GRAPH not in str(point["step"])
+    return variant.way not in CLASSES or GRAPH not in str(point["step"])
 
 
 def part(evidence: Evidence, name: str, point: Point) -> Estimate:
@@ -131,7 +131,7 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label=f"sequences of {LENGTH} tokens", quick=(1, 8)),
     ),
     variants=(
-        *(Variant(f"to-{name}", f"the device's work up to {name}", "cuda", timer="own") for name in LIMITS),
+        *(Variant(f"to-{name}", f"the device's work up to {name}", "cuda", timer="own", way=name) for name in LIMITS),
         Variant("step", "the whole step", "cuda", timer="own"),
         *(Variant(name, f"{name} on the device", "cuda", timer="own") for name in CLASSES),
     ),

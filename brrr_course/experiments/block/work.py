@@ -62,7 +62,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     width, batch, step = int(point["width"]), int(point["batch"]), str(point["step"])
     refuse_too_large(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
     found = taken(width, batch, step, variant.processor)
-    cost = found.costs.get(variant.name, Cost(*(sum(getattr(c, each) for c in found.costs.values())
+    cost = found.costs.get(variant.way, Cost(*(sum(getattr(c, each) for c in found.costs.values())
                                                 for each in ("flop", "bytes"))))  # fmt: skip
     return Workload(
         lambda: None, cost, lambda _: found.error, TOLERANCE, others={"measured": lambda: _read(variant, found)}
@@ -70,12 +70,12 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 
 def _read(variant: Variant, found: Taken) -> Measurement:
-    if variant.name == "step":
+    if variant.way == "step":
         return Measurement(period_s=_once(found.step_s), device=variant.device)
-    if variant.name in CLASSES:
-        seconds = found.classes[variant.name]
+    if variant.way in CLASSES:
+        seconds = found.classes[variant.way]
     else:
-        upto = LIMITS[: LIMITS.index(variant.name.removeprefix("to-")) + 1]
+        upto = LIMITS[: LIMITS.index(variant.way) + 1]
         seconds = min(found.step_s, sum(found.limits[name] for name in upto))
     return Measurement(busy_s=_once(seconds), device=variant.device)
 

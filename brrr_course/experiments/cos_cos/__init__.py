@@ -12,6 +12,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.judging import best, counted, gains, minimum, together
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
@@ -29,9 +30,9 @@ WAYS = ("compile", "triton", "cuda")
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
     elements = int(point["elements"])
-    if variant.device == "cpu":
+    if is_cpu(variant.device):
         return elements <= CPU_MAX
-    return variant.name != "compile" or elements in COMPILED[str(point["dtype"])]
+    return variant.way != "compile" or elements in COMPILED[str(point["dtype"])]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -42,8 +43,8 @@ def cost(variant: Variant, point: Point) -> Cost:
     """
     elements = float(point["elements"])
     once = 2 * ITEMSIZE[str(point["dtype"])] * elements
-    cosines = 1 if variant.name.endswith("one") else 2
-    return Cost(cosines * elements, once, eager_bytes=2 * once if variant.name.endswith("eager") else once)
+    cosines = 1 if variant.way == "one" else 2
+    return Cost(cosines * elements, once, eager_bytes=2 * once if variant.way == "eager" else once)
 
 
 def bytes_ratio() -> float:
@@ -53,7 +54,7 @@ def bytes_ratio() -> float:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """Two operators, one kernel made of both, or one cosine."""
-    how = variant.name.removeprefix("cpu-")
+    how = variant.way
     elements, dtype = int(point["elements"]), str(point["dtype"])
     cosine = pointwise("cos", elements, ITEMSIZE[dtype], dtype)
     nbytes = float(ITEMSIZE[dtype] * elements)
@@ -119,9 +120,9 @@ EXPERIMENT = Experiment(
         Variant("triton", "fused, Triton", "cuda"),
         Variant("cuda", "fused, a line of CUDA C++", "cuda"),
         Variant("one", "one cosine alone", "cuda"),
-        Variant("cpu-eager", "CPU, two operators", "cpu"),
-        Variant("cpu-blocks", "CPU, a block at a time", "cpu"),
-        Variant("cpu-one", "CPU, one cosine alone", "cpu"),
+        Variant("cpu-eager", "CPU, two operators", "cpu", way="eager"),
+        Variant("cpu-blocks", "CPU, a block at a time", "cpu", way="blocks"),
+        Variant("cpu-one", "CPU, one cosine alone", "cpu", way="one"),
     ),
     lines=(
         Line("eager", "eager", "busy_s", "two operators"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, ratio_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.nouns.source import Evidence
@@ -38,7 +39,7 @@ SINE_CALL = (CONTEXT, MEMORY, COPY, KERNEL)
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which part exists where."""
-    here = ON_CPU if variant.device == "cpu" else ONLY.get(variant.name, ON_CUDA)
+    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.way, ON_CUDA)
     return str(point["part"]) in here
 
 

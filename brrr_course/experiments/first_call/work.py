@@ -57,7 +57,7 @@ class PartOnDevice:
 
 def workload(variant: Variant, point: Point) -> Workload:
     """One part; `prepare`, among the others, must be called before it."""
-    chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.name, {}))
+    chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.way, {}))
     return Workload(
         chosen.run,
         cost(variant, point),

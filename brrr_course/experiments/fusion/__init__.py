@@ -9,12 +9,12 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Field, Point, Value
+from brrr.gpu import is_cpu
 from brrr_course.experiments.fusion.theory import (
     ITEMSIZE,
     KINDS,
     bytes_ratio,
     cost,
-    kind_of,
     predicted,
     predicted_ratio,
 )
@@ -139,18 +139,22 @@ CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
     elements = int(point["elements"])
-    if variant.device == "cpu":
+    if is_cpu(variant.device):
         return elements <= CPU_MAX
-    return "compile" not in variant.name or elements in COMPILED[str(point["dtype"])]
+    return variant.way != "compile" or elements in COMPILED[str(point["dtype"])]
 
 
 def _variants(kind: str) -> tuple[Variant, ...]:
-    return tuple(Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", "cuda") for way in WAYS[kind])
+    return tuple(
+        Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", "cuda", way=way, kind=kind) for way in WAYS[kind]
+    )
 
 
 def _cpu_variants(kind: str) -> tuple[Variant, ...]:
     ways = ("eager", "blocks")
-    return tuple(Variant(f"cpu-{kind}-{way}", f"CPU, {KINDS[kind]}, {LABELS[way]}", "cpu") for way in ways)
+    return tuple(
+        Variant(f"cpu-{kind}-{way}", f"CPU, {KINDS[kind]}, {LABELS[way]}", "cpu", way=way, kind=kind) for way in ways
+    )
 
 
 VARIANTS = (
@@ -161,8 +165,8 @@ VARIANTS = (
 
 def _line(variant: Variant) -> Line:
     """The chain is shown at first, the others on request: all at once would be two dozen lines."""
-    shown = kind_of(variant.name) == "chain"
-    field: Field = "period_s" if variant.device == "cpu" else "busy_s"
+    shown = variant.kind == "chain"
+    field: Field = "period_s" if is_cpu(variant.device) else "busy_s"
     return Line(variant.name.replace("-", " "), variant.name, field, variant.label, shown)
 
 

@@ -41,15 +41,6 @@ KINDS = {
 }  # fmt: skip
 
 
-def kind_of(variant: str) -> str:
-    """The work that a variant does.
-
-    >>> kind_of("cpu-norm-eager")
-    'norm'
-    """
-    return variant.removeprefix("cpu-").split("-")[0]
-
-
 def operators(kind: str, elements: int, dtype: str = "float32") -> tuple[OperatorCost, ...]:
     """What torch runs one by one, in order."""
     n, w, rows, size = elements, WIDTH, elements // WIDTH, ITEMSIZE[dtype]
@@ -96,9 +87,9 @@ def flop(kind: str, elements: int) -> float:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP, compulsory bytes, and eager bytes: those of all operators, or of the one kernel that a fused variant is."""
-    kind, elements, size = kind_of(variant.name), int(point["elements"]), ITEMSIZE[str(point["dtype"])]
+    kind, elements, size = variant.kind, int(point["elements"]), ITEMSIZE[str(point["dtype"])]
     eager, fused = (float(size * each) for each in moved(kind, elements))
-    return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.name.endswith("eager") else fused)
+    return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.way == "eager" else fused)
 
 
 def bytes_ratio(kind: str, elements: int) -> float:
@@ -139,7 +130,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
     A compiler leaves the product of the linear layer as it is, a kernel of its own.
     """
-    kind, how = kind_of(variant.name), variant.name.rsplit("-", 1)[-1]
+    kind, how = variant.kind, variant.way
     elements, dtype = int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     once = float(size * moved(kind, elements)[1])

@@ -20,7 +20,7 @@ from brrr_course.experiments.checked import (
     held_workload,
     refuse_too_large,
 )
-from brrr_course.experiments.fusion.theory import ITEMSIZE, WIDTH, cost, kind_of
+from brrr_course.experiments.fusion.theory import ITEMSIZE, WIDTH, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 EPS, SCALE = 1e-5, 1.75
@@ -111,10 +111,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    inputs, work = Inputs.of(elements, dtype, device), WORKS[kind_of(variant.name)]
+    inputs, work = Inputs.of(elements, dtype, device), WORKS[variant.kind]
     along = [inputs[name] for name in f"x{work.takes}" if name in "xr"]
     whole = [inputs[name] for name in work.takes if name != "r"]
-    run = WAYS[variant.name.rsplit("-", 1)[-1]](work, inputs, along, whole)
+    run = WAYS[variant.way](work, inputs, along, whole)
     check = error_against(work.operators, along, whole, work.results)
     return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
 

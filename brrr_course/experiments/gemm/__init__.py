@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr_course.experiments.gemm.claims import JUDGES
 from brrr_course.experiments.predicted import alone, product
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
 SWEPT = 2048
@@ -44,9 +44,9 @@ def supports(variant: Variant, point: Point) -> bool:
     if not variant.on_gpu:
         return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
     plain = dtype in ("float32", "bfloat16")
-    if variant.name in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
+    if variant.way in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
         return True
-    match variant.name:
+    match variant.way:
         case "nn":
             return _plain(size, n, plain)
         case "nt" | "tn":
@@ -94,9 +94,9 @@ def matmul_of(variant: str, point: Point) -> Matmul:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The product alone; nothing for padding, which adds a copy."""
-    if variant.name == "padded":
+    if variant.way == "padded":
         return None
-    each = matmul_of(variant.name, point)
+    each = matmul_of(variant.way, point)
     dtype = "tf32" if point["dtype"] == "tf32" else each.dtype
     return alone(product("mm", each.m, each.n, each.k, ITEMSIZE[each.dtype], dtype, transposed=each.transposed))
 
@@ -127,7 +127,7 @@ EXPERIMENT = Experiment(
         Line("linear", "linear", "span_s", "a Linear layer: a row a sample", shown=False),
         Line("zeros", "zeros", "span_s", "W x of zeros", shown=False),
         Line("padded", "padded", "span_s", "x padded to whole 16 bytes", shown=False),
-        Line("queue nn", "cpu", "period_s", "W x on the CPU"),
+        stand_in("nn", "cpu", "period_s", "W x on the CPU"),
     ),
     package=__name__,
     supports=supports,

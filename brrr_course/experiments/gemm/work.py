@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
 from brrr.roofline.calibrate.part import product_error
@@ -34,8 +35,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     size, columns, dtype = int(point["size"]), int(point["columns"]), str(point["dtype"])
     device, made = variant.processor, cost(variant, point)
     refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
-    run, error = MAKERS[variant.name](Operands.of(size, columns, dtype, device))
-    if device == "cpu":
+    run, error = MAKERS[variant.way](Operands.of(size, columns, dtype, device))
+    if is_cpu(device):
         return Workload(run, made, error, TOLERANCES[dtype])
     if dtype == "tf32":
         run = float32_products(tf32=True)(run)

@@ -8,7 +8,7 @@ from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
 from brrr_course.experiments.judging import maximum
 from brrr_course.experiments.predicted import alone
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 COLUMNS = 64
@@ -21,7 +21,7 @@ def supports(variant: Variant, point: Point) -> bool:
     """torch groups products of bfloat16 only."""
     if not variant.on_gpu:
         return point["dtype"] == "float32" and int(point["count"]) * int(point["size"]) ** 2 <= CPU_MOST
-    return variant.name != "grouped" or point["dtype"] == "bfloat16"
+    return variant.way != "grouped" or point["dtype"] == "bfloat16"
 
 
 def _product(point: Point, *, large: bool) -> Matmul:
@@ -39,9 +39,9 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One kernel for what is one call."""
-    if variant.name not in ("combined", "batched"):
+    if not variant.on_gpu or variant.way not in ("combined", "batched"):
         return None
-    made, each = cost(variant, point), _product(point, large=variant.name == "combined")
+    made, each = cost(variant, point), _product(point, large=variant.way == "combined")
     written = float(ITEMSIZE[each.dtype] * each.batch * each.m * each.n)
     return alone(OperatorCost("aten.mm", each.flop, made.bytes - written, written, each.dtype, (), "matmul", (each,)))
 
@@ -101,8 +101,8 @@ EXPERIMENT = Experiment(
         Variant("batched", "batched (bmm)", "cuda"),
         Variant("grouped", "grouped (grouped_mm)", "cuda"),
         Variant("combined", "as one large product", "cuda"),
-        Variant("cpu-loop", "CPU, one after the other", "cpu"),
-        Variant("cpu-combined", "CPU, as one large product", "cpu"),
+        Variant("cpu-loop", "CPU, one after the other", "cpu", way="loop"),
+        Variant("cpu-combined", "CPU, as one large product", "cpu", way="combined"),
     ),
     lines=(
         Line("loop", "loop", "period_s", "one after the other, eager, with the host's time"),
@@ -111,8 +111,8 @@ EXPERIMENT = Experiment(
         Line("batched", "batched", "span_s", "batched (bmm)"),
         Line("grouped", "grouped", "span_s", "grouped (grouped_mm)"),
         Line("combined", "combined", "span_s", "as one large product"),
-        Line("queue loop", "cpu-loop", "period_s", "CPU, one after the other"),
-        Line("queue combined", "cpu-combined", "period_s", "CPU, as one large product"),
+        stand_in("loop", "cpu-loop", "period_s", "CPU, one after the other"),
+        stand_in("combined", "cpu-combined", "period_s", "CPU, as one large product"),
     ),
     package=__name__,
     supports=supports,

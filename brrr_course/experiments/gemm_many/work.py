@@ -34,7 +34,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     count, size, made = int(point["count"]), int(point["size"]), cost(variant, point)
     refuse_too_large(2 * int(made.bytes), variant.processor, f"{count} products of size {size}")
     given = Gates.of(count, size, str(point["dtype"]), variant.processor)
-    run = MAKERS[variant.name.removeprefix("cpu-")](given)
+    run = MAKERS[variant.way](given)
     check = product_error(given.all, given.x)
 
     def error(found: Any, kept: Gates = given) -> float:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from brrr.core import units
 from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 from brrr_course.experiments.judging import at, closed
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_above, not_below, ratio_verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (1024, 65536, 2**20, 2**24)
@@ -57,7 +57,7 @@ RUNGS = (
 def _variants() -> tuple[Variant, ...]:
     on: dict[DeviceKind, str] = {"cuda": "", "cpu": "cpu-"}
     return tuple(
-        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if device == "cpu" else ""), device)
+        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if is_cpu(device) else ""), device, way=rung.name)
         for device, prefix in on.items()
         for rung in RUNGS
         if rung.on_cpu or is_gpu(device)
@@ -73,22 +73,22 @@ def _lines() -> tuple[Line, ...]:
     for rung in RUNGS:
         found.append(Line(rung.name, rung.name, "host_s", rung.label))
         if rung.on_cpu:
-            found.append(Line(f"queue {rung.name}", f"cpu-{rung.name}", "host_s", f"{rung.label}, on the CPU"))
+            found.append(stand_in(rung.name, f"cpu-{rung.name}", "host_s", f"{rung.label}, on the CPU"))
     for rung in RUNGS:
         loop = f"{rung.name} in a loop"
         found.append(Line(loop, rung.name, "period_s", f"{rung.label}: a loop", shown=False))
         if rung.on_cpu:
             label = f"{rung.label}, on the CPU: a loop"
-            found.append(Line(f"queue {loop}", f"cpu-{rung.name}", "period_s", label, shown=False))
+            found.append(stand_in(loop, f"cpu-{rung.name}", "period_s", label, shown=False))
     return tuple(found)
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops early, for there a large operator hides nothing; compiled is at two sizes only."""
     elements = int(point["elements"])
-    if variant.device == "cpu" and elements > MOST_ON_CPU:
+    if is_cpu(variant.device) and elements > MOST_ON_CPU:
         return False
-    return not variant.name.endswith("compile") or elements in COMPILED_AT
+    return variant.way != "compile" or elements in COMPILED_AT
 
 
 def cost(variant: Variant, point: Point) -> Cost:

@@ -31,7 +31,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large((times + 2) * 4 * elements, device, f"host_cost {elements}")
     x = torch.randn(elements, device=device)
-    call, close = MAKERS[variant.name.removeprefix("cpu-")](x, times)
+    call, close = MAKERS[variant.way](x, times)
     return Workload(call, cost(variant, point), _error(x), EXACT, synchronize=waiting(device), close=close)
 
 

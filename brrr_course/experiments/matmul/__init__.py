@@ -10,16 +10,17 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import is_queue
 from brrr_course.experiments.judging import Curve, minimum, wins_from
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 SIZES = tuple(2**k for k in range(16))
 ODD_SIZES = (100, 1000, 3000, 6000, 10000)
 QUEUE_MAX = 4096
-"""The toy accelerator stops here: a laptop's CPU would need a second and more a product above."""
+"""The CPU queue stops here: a laptop's CPU would need a second and more a product above."""
 
 FIRST_CALL_SIZES = (1, 1024)
 
@@ -29,7 +30,7 @@ def supports(variant: Variant, point: Point) -> bool:
     size = int(point["size"])
     if variant.timer == "first-call":
         return size in FIRST_CALL_SIZES
-    return variant.device != "cpu-queue" or size <= QUEUE_MAX
+    return not is_queue(variant.device) or size <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -41,7 +42,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The product alone."""
     size = int(point["size"])
-    return alone(product("mm", size, size, size, 4)) if variant.name in ("cpu", "gpu", "queue") else None
+    return alone(product("mm", size, size, size, 4)) if variant.way in ("cpu", "gpu", "queue") else None
 
 
 def _curves(evidence: Evidence, *lines: str) -> list[Curve]:
@@ -128,7 +129,7 @@ EXPERIMENT = Experiment(
         Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
         Variant("gpu-first", "GPU, first call in a fresh process", "cuda", timer="first-call"),
         Variant("gpu", "GPU, data already there", "cuda"),
-        Variant("queue", "CPU queue (a toy accelerator)", "cpu-queue"),
+        Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
     ),
     lines=(
         Line("cpu", "cpu", "latency_s", "CPU"),
@@ -136,8 +137,8 @@ EXPERIMENT = Experiment(
         Line("unsynchronized", "gpu", "host_s", "GPU, clock stopped without waiting"),
         Line("synchronized", "gpu", "latency_s", "GPU, clock stopped after synchronize()"),
         Line("first call", "gpu-first", "latency_s", "GPU with transfers, first call", shown=False),
-        Line("queue unsynchronized", "queue", "host_s", "CPU queue, clock stopped without waiting"),
-        Line("queue synchronized", "queue", "latency_s", "CPU queue, clock stopped after synchronize()"),
+        stand_in("unsynchronized", "queue", "host_s", "CPU queue, clock stopped without waiting"),
+        stand_in("synchronized", "queue", "latency_s", "CPU queue, clock stopped after synchronize()"),
     ),
     package=__name__,
     supports=supports,

@@ -9,6 +9,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import matmul_cost
+from brrr.gpu import is_cpu, is_queue
 from brrr.roofline.calibrate.part import product_error
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import refuse_too_large
@@ -21,13 +22,13 @@ TOLERANCE = 1e-4
 def workload(variant: Variant, point: Point) -> Workload:
     """The product of two fresh random n x n matrices on the variant's device."""
     n = int(point["size"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return queued_product(n)
-    on_gpu = variant.name == "gpu"
+    on_gpu = variant.way == "gpu"
     refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)
-    if variant.device == "cpu":
+    if is_cpu(variant.device):
         return Workload(lambda: a @ b, cost, product_error(a, b), TOLERANCE)
     run: Callable[[], Any] = (lambda: a @ b) if on_gpu else (lambda: (a.cuda() @ b.cuda()).cpu())
     return Workload(run, cost, product_error(a, b), TOLERANCE, synchronize=torch.cuda.synchronize)
@@ -40,7 +41,7 @@ def _random(n: int, on_gpu: bool) -> torch.Tensor:
 
 
 def queued_product(n: int) -> Workload:
-    """The product of two fresh random n x n matrices on the toy accelerator, into memory that was spoilt before."""
+    """The product of two fresh random n x n matrices on the CPU queue, into memory that was spoilt before."""
     refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))

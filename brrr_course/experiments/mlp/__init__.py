@@ -7,10 +7,11 @@ PyTorch 1.7.1); the other ways of running the network, down to one kernel for al
 from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
+from brrr.gpu import is_queue
 from brrr_course.experiments.mlp.claims import JUDGES
 from brrr_course.experiments.mlp.own_claims import JUDGES as OWN_JUDGES
 from brrr_course.experiments.mlp.own_claims import LARGE
-from brrr_course.experiments.mlp.theory import cost, floor_s, predicted, sizes, way_of
+from brrr_course.experiments.mlp.theory import cost, floor_s, predicted, sizes
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
 
 LAYERS = (1, 2, 4, 8)
@@ -29,7 +30,7 @@ TUNED = ((1, 2, 128), (1, 128, 4096))
 COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
 """About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
 
-TYPED = ("graph-tf32", "module-bf16", "graph-bf16", "best-bf16")
+TYPED = (("graph", "tf32"), ("module", "bf16"), ("graph", "bf16"), ("best", "bf16"))
 TYPED_BATCHES = (16, 128)
 
 STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
@@ -71,14 +72,14 @@ ARITHMETIC = {"tf32": "TF32", "bf16": "bfloat16"}
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured where; see the tables above."""
     layers, batch, hidden = sizes(point)
-    way, here = way_of(variant.name), (layers, batch, hidden)
+    way, here = variant.way, (layers, batch, hidden)
     if not variant.on_gpu:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
     if (batch, hidden) in LARGE:
         return way in LARGE_WAYS and layers == max(LAYERS)
     if way == "strassen-one":
         return layers == max(LAYERS)
-    if variant.name in TYPED:
+    if variant.kind:
         return layers == max(LAYERS) and batch in TYPED_BATCHES
     if way == "max-autotune":
         return layers == max(LAYERS) or here in TUNED
@@ -103,13 +104,11 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
     return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
 
 
-def _variant(name: str) -> Variant:
-    """A variant of the GPU, by its name."""
-    way = way_of(name)
-    arithmetic = ARITHMETIC.get(name.rsplit("-", 1)[-1], "")
+def _variant(way: str, kind: str = "") -> Variant:
+    """A variant of the GPU, in float32 or in another arithmetic."""
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    label = f"{LABELS[way]}, {arithmetic}" if arithmetic else LABELS[way]
-    return Variant(name, label, "cuda", prepare_s=seconds, apart=way == "max-autotune")
+    name, label = (f"{way}-{kind}", f"{LABELS[way]}, {ARITHMETIC[kind]}") if kind else (way, LABELS[way])
+    return Variant(name, label, "cuda", prepare_s=seconds, apart=way == "max-autotune", way=way, kind=kind)
 
 
 ORDER = (
@@ -119,10 +118,12 @@ ORDER = (
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
-    *(_variant(name) for name in (*ORDER, *TYPED, *STRASSEN)),
-    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu") for way in CPU_WAYS),
-    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S),
-    *(Variant(f"queue-{way}", label, "cpu-queue") for way, label in QUEUE_LABELS.items()),
+    *(_variant(way) for way in ORDER),
+    *(_variant(way, kind) for way, kind in TYPED),
+    *(_variant(way) for way in STRASSEN),
+    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way) for way in CPU_WAYS),
+    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, way="compile"),
+    *(Variant(f"queue-{way}", label, "cpu-queue", way=way) for way, label in QUEUE_LABELS.items()),
 )
 
 HOSTS = ("module", "functional", "inference", "script", "graph", "pycuda", "pycuda-fused", "epilogue", "megakernel")
@@ -134,7 +135,7 @@ LATENCIES = ("module", "graph", "max-autotune", "megakernel", "megakernel-graph"
 def _lines() -> tuple[Line, ...]:
     """Every way in a loop, and for claims and ladders the host's and the device's own time of some."""
     shown = {*SHOWN, "cpu-module", "cpu-functional", "cpu-script", "cpu-numpy"}
-    loops = [_line(each, "period_s", "", each.device == "cpu-queue" or each.name in shown) for each in VARIANTS]
+    loops = [_line(each, "period_s", "", is_queue(each.device) or each.name in shown) for each in VARIANTS]
     named = {each.name: each for each in VARIANTS}
     hosts = [_line(named[name], "host_s", "host") for name in HOSTS]
     spans = [_line(named[name], "span_s", "span") for name in SPANS]
@@ -144,9 +145,9 @@ def _lines() -> tuple[Line, ...]:
 def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> Line:
     notes = {"host": "the host's time", "span": "the GPU's own time", "latency": "one call and its wait"}
     note = f", {notes[suffix]}" if suffix else ""
-    return Line(
-        f"{variant.name.replace('-', ' ')} {suffix}".strip(), variant.name, field, f"{variant.label}{note}", shown
-    )
+    name = f"{variant.name.replace('-', ' ')} {suffix}".strip()
+    stands_for = variant.way.replace("-", " ") if variant.device == "cpu-queue" else ""
+    return Line(name, variant.name, field, f"{variant.label}{note}", shown, stands_for)
 
 
 FLOORED = ("megakernel", "megakernel graph", "best")

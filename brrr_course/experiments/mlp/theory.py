@@ -14,27 +14,8 @@ from brrr.networks.network import Network
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
 from brrr_course.nouns.experiment import PredictedRun, Variant
 
-PLACES = ("cpu-", "queue-")
-
-
-def way_of(variant: str) -> str:
-    """The way of running the network that a variant has, without device and arithmetic.
-
-    >>> way_of("cpu-module"), way_of("graph-bf16"), way_of("pycuda-graph")
-    ('module', 'graph', 'pycuda-graph')
-    """
-    for place in PLACES:
-        variant = variant.removeprefix(place)
-    return variant.removesuffix("-bf16").removesuffix("-tf32")
-
-
-def arithmetic_of(variant: str) -> str:
-    """The type of the numbers, or `tf32`.
-
-    >>> arithmetic_of("graph-bf16"), arithmetic_of("graph"), arithmetic_of("graph-tf32")
-    ('bfloat16', 'float32', 'tf32')
-    """
-    return {"bf16": "bfloat16", "tf32": "tf32"}.get(variant.rsplit("-", 1)[-1], "float32")
+ARITHMETIC = {"": "float32", "bf16": "bfloat16", "tf32": "tf32"}
+"""The type of the numbers of a variant's kind, or `tf32`."""
 
 
 def sizes(point: Point) -> tuple[int, int, int]:
@@ -42,20 +23,20 @@ def sizes(point: Point) -> tuple[int, int, int]:
     return int(point["layers"]), int(point["batch"]), int(point["hidden"])
 
 
-def network_of(variant: str, point: Point) -> Network:
-    """The network that a variant runs at a point.
+def network_of(kind: str, point: Point) -> Network:
+    """The network that a variant of a kind runs at a point.
 
-    >>> print(network_of("graph-bf16", {"layers": 8, "batch": 16, "hidden": 512}))
+    >>> print(network_of("bf16", {"layers": 8, "batch": 16, "hidden": 512}))
     8 layers of 512, batch 16, bfloat16
     """
-    arithmetic = arithmetic_of(variant)
+    arithmetic = ARITHMETIC[kind]
     tf32 = arithmetic == "tf32"
     return Network(*sizes(point), dtype="float32" if tf32 else arithmetic, tf32=tf32)
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call, the same for every way of running it."""
-    return network_of(variant.name, point).cost
+    return network_of(variant.kind, point).cost
 
 
 def floor_s(hardware: Hardware | None, point: Point) -> float | None:
@@ -63,7 +44,7 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
 
     In a loop, weights that fit into the L2 cache need not come from the memory: then a time may lie below.
     """
-    return network_of("module", point).floor_s(hardware) if hardware else None
+    return network_of("", point).floor_s(hardware) if hardware else None
 
 
 # ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----
@@ -85,7 +66,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
     TF32 is none of them: the predictor has it as a switch, not as a type.
     """
-    way, network = way_of(variant.name), network_of(variant.name, point)
+    way, network = variant.way, network_of(variant.kind, point)
     if way not in HOW or network.tf32:
         return None
     return PredictedRun(_cost(way, network), HOW[way], network.dtype)

@@ -1,6 +1,6 @@
 """What the `mlp` experiment runs: one network, its weights shared by all ways of a point, each through `brrr.networks`.
 
-The CPU has two ways of its own: NumPy, and the toy accelerator, whose orders are submitted one by one.
+The CPU has two ways of its own: NumPy, and the CPU queue, whose orders are submitted one by one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu, is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, refuse_too_large
-from brrr_course.experiments.mlp.theory import cost, network_of, way_of
+from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
@@ -51,18 +52,18 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = way_of(variant.name), network_of(variant.name, point)
+    way, network = variant.way, network_of(variant.kind, point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = Given.of(network, device)
     weights = given.weights_of(network)
     work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         queue = CpuQueue()
         run = _submitted(queue, way, given)
         return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
     run, close = _made(way, network, given, weights)
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, work, given.error, tolerance, close=close)
     run()  # libraries load and choose at the first call
     torch.cuda.synchronize()
@@ -134,7 +135,7 @@ def _stream(device: torch.device) -> Any:
         return None
 
 
-# ---- the CPU's own: NumPy, and the toy accelerator ----
+# ---- the CPU's own: NumPy, and the CPU queue ----
 
 
 def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
@@ -159,7 +160,7 @@ def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
 
 
 def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Tensor]:
-    """The network as orders to the toy accelerator: three or two a layer, or one for all."""
+    """The network as orders to the CPU queue: three or two a layer, or one for all."""
     orders, result = _orders(way, given)
     if way == "graph":
         listed = orders

@@ -36,7 +36,7 @@ def regime_of(eager: float, graph: float, half: float, double: float) -> str:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes; with half the bytes, and of twice the batch."""
-    size, twice = 2 if variant.name == HALF else 4, 2 if variant.name == DOUBLE else 1
+    size, twice = 2 if variant.way == HALF else 4, 2 if variant.way == DOUBLE else 1
     if point["model"] == "C":
         layers, batch, width = LAYERS
         return Cost(2.0 * layers * batch * twice * width**2, float(size * layers * width**2))

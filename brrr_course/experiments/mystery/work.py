@@ -22,14 +22,14 @@ Program = Callable[[torch.Tensor], torch.Tensor]
 
 def workload(variant: Variant, point: Point) -> Workload:
     """One program on random numbers; its result against float64, or against wide whole numbers."""
-    times, half = 2 if variant.name == DOUBLE else 1, variant.name == HALF
+    times, half = 2 if variant.way == DOUBLE else 1, variant.way == HALF
     torch.manual_seed(0)
     program, x, expected = made(str(point["model"]), times, half, variant.processor)
 
     def plain() -> torch.Tensor:
         return program(x)
 
-    run = plain if variant.name == EAGER else capture(plain).replay
+    run = plain if variant.way == EAGER else capture(plain).replay
     return Workload(
         run, cost(variant, point), lambda found: relative(found, expected, x.dtype), TOLERANCES.get(x.dtype, 0.0),
         synchronize=torch.cuda.synchronize,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr_course.experiments.nested_sine.claims import JUDGES
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, stand_in
 
 SINES, ITEMSIZE = 4, 4
 POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
@@ -28,21 +29,21 @@ SCRIPTED_ANEW = (2**10, 2**24)
 """Here the first call of a newly scripted function is timed and its kernels are counted."""
 
 QUEUE_MAX = 2**24
-"""The toy accelerator stops here."""
+"""The CPU queue stops here."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
     elements = int(point["elements"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return elements <= QUEUE_MAX
-    if variant.name == "gpu-scripted-first":
+    if variant.way == "gpu-scripted-first":
         return elements in SCRIPTED_ANEW
-    if variant.name == "gpu-scripted":
+    if variant.way == "gpu-scripted":
         return elements in COMPILED and elements < LARGEST
-    if variant.name == "gpu-compiled":
+    if variant.way == "gpu-compiled":
         return elements in COMPILED
-    return variant.name not in SLOWEST or elements <= SLOWEST_MAX
+    return variant.way not in SLOWEST or elements <= SLOWEST_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -58,10 +59,10 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
     elements = int(point["elements"])
     nbytes = float(ITEMSIZE * elements)
-    if variant.name in ("gpu-compiled", "gpu-scripted"):
+    if variant.way in ("gpu-compiled", "gpu-scripted"):
         fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
-        return alone(fused, "compiled" if variant.name == "gpu-compiled" else "eager")
-    if variant.name not in ("gpu", "cpu", "queue-gpu"):
+        return alone(fused, "compiled" if variant.way == "gpu-compiled" else "eager")
+    if variant.way not in ("gpu", "cpu"):
         return None
     return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
 
@@ -90,9 +91,11 @@ EXPERIMENT = Experiment(
         Variant("gpu-scripted", "GPU, fused by torch.jit.script", "cuda"),
         Variant("gpu-scripted-first", "GPU, the first call of torch.jit.script", "cuda", timer="own"),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu"),
-        Variant("queue-gpu-transfers", "toy accelerator, data sent there and back", "cpu-queue"),
-        Variant("queue-gpu-transfers-sync", "toy accelerator, synchronized before fetching", "cpu-queue"),
-        Variant("queue-gpu", "toy accelerator, data already there", "cpu-queue"),
+        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue", way="gpu-transfers"),
+        Variant(
+            "queue-gpu-transfers-sync", "CPU queue, synchronized before fetching", "cpu-queue", way="gpu-transfers-sync"
+        ),
+        Variant("queue-gpu", "CPU queue, data already there", "cpu-queue", way="gpu"),
     ),
     lines=(
         Line("cpu", "cpu", "latency_s", "CPU"),
@@ -109,9 +112,9 @@ EXPERIMENT = Experiment(
         Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
         Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
         Line("drawing", "cpu-drawing", "latency_s", "CPU, drawing the random numbers", shown=False),
-        Line("queue with transfers", "queue-gpu-transfers", "latency_s", "toy accelerator with transfers"),
-        Line("queue extra synchronize", "queue-gpu-transfers-sync", "latency_s", "toy accelerator, extra wait", False),
-        Line("queue without transfers", "queue-gpu", "latency_s", "toy accelerator without transfers"),
+        stand_in("with transfers", "queue-gpu-transfers", "latency_s", "CPU queue with transfers"),
+        stand_in("extra synchronize", "queue-gpu-transfers-sync", "latency_s", "CPU queue, extra wait", False),
+        stand_in("without transfers", "queue-gpu", "latency_s", "CPU queue without transfers"),
     ),
     package=__name__,
     supports=supports,

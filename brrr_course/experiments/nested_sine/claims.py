@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr_course.experiments.judging import Curve, curve, datasheet, largest, power, toy_named, traced, wins_from
+from brrr_course.experiments.judging import Curve, curve, datasheet, largest, power, queue_named, traced, wins_from
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.source import Evidence
 
@@ -24,7 +24,7 @@ def _who(evidence: Evidence, *lines: str, at_least: int = SCALE) -> tuple[int, l
     return largest(curves, at_least), list(curves.values())
 
 
-@toy_named
+@queue_named
 def _cpu_wins_at_scale(evidence: Evidence) -> Verdict:
     gpu = "with transfers"
     size, (sent, cpu) = _who(evidence, gpu, "cpu")
@@ -60,7 +60,7 @@ def _crossing_text(gpu: Curve, cpu: Curve, line: str) -> str:
     return f"{line} wins from {power(size)} on" if size else f"{line} wins at no size and all larger ones"
 
 
-@toy_named
+@queue_named
 def _gpu_needs_scale(evidence: Evidence) -> Verdict:
     """Without transfers: the CPU at the smallest size, the GPU from some size on."""
     gpu, cpu = curve(evidence, "without transfers", "elements"), curve(evidence, "cpu", "elements")
@@ -69,14 +69,14 @@ def _gpu_needs_scale(evidence: Evidence) -> Verdict:
     return Verdict("holds" if size is not None and size > smallest else "fails", text)
 
 
-@toy_named
+@queue_named
 def _compute_is_tiny(evidence: Evidence) -> Verdict:
     size, (sent, there) = _who(evidence, "with transfers", "without transfers")
     ratio = sent[size] / there[size]
     return Verdict(not_below(ratio, TINY), f"with over without transfers at {power(size)} is {ratio:x}")
 
 
-@toy_named
+@queue_named
 def _transfers_dominate(evidence: Evidence) -> Verdict:
     size, (sent, there) = _who(evidence, "with transfers", "without transfers")
     found = 1 - there[size] / sent[size]
@@ -102,7 +102,7 @@ def _one_after_another(evidence: Evidence) -> Verdict:
     return Verdict("holds" if streams == 1 and together <= 0.01 else "fails", text)
 
 
-@toy_named
+@queue_named
 def _wait_is_needed(evidence: Evidence) -> Verdict:
     """A size that is right with the wait and has no right result without it would speak for the claim."""
     waits, plain = (curve(evidence, line, "elements") for line in ("extra synchronize", "with transfers"))
@@ -159,7 +159,7 @@ def _listed(counts: Mapping[str, Sequence[int]]) -> str:
     return "; ".join(f"{name}: {' or '.join(map(str, numbers))}" for name, numbers in counts.items())
 
 
-@toy_named
+@queue_named
 def _free_gpu_loses(evidence: Evidence) -> Verdict:
     """The transfers alone (with less without) over the CPU's whole time: even a GPU that computes in no time."""
     size, (sent, there, cpu) = _who(evidence, "with transfers", "without transfers", "cpu")
@@ -201,10 +201,10 @@ JUDGES: dict[str, Judge] = {
     "transfers-dominate": _transfers_dominate,
     "trace-agrees": _trace_agrees,
     "eight-gigabytes": _eight_gigabytes,
-    "drawing-is-large": toy_named(_drawing_is_large),
+    "drawing-is-large": queue_named(_drawing_is_large),
     "one-after-another": _one_after_another,
     "wait-is-needed": _wait_is_needed,
-    "wait-changes-no-time": toy_named(lambda evidence: _wait_changes_nothing(evidence, "extra synchronize")),
+    "wait-changes-no-time": queue_named(lambda evidence: _wait_changes_nothing(evidence, "extra synchronize")),
     "wait-after": lambda evidence: _wait_changes_nothing(evidence, "wait after"),
     "new-memory-costs": _new_memory_costs,
     "pinning-alone": _pinning_alone,

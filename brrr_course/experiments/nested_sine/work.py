@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 import types
 import warnings
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from brrr.core.measurement import Estimate, Measurement, Point
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu, is_queue
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import Shared, refuse_too_large
 from brrr_course.experiments.nested_sine import SINES, cost
 from brrr_course.experiments.transfers.work import give_back_pinned
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -30,9 +29,6 @@ QUICK = 2**24
 
 UNIFORM_TOLERANCE = 6.0
 """So many standard deviations the mean of random numbers may be off: a good generator is once in 500 million draws."""
-
-_inputs: weakref.WeakValueDictionary[tuple[int, str], torch.Tensor] = weakref.WeakValueDictionary()
-"""The inputs in use: all variants of a point read the same array, which goes when the last one is closed."""
 
 
 def nested_sine(x: torch.Tensor) -> torch.Tensor:
@@ -51,22 +47,22 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Four sines of that many fresh random numbers, run as the variant says."""
     n = int(point["elements"])
     _refuse(n, variant)
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return _on_queue(variant, point, n)
-    if variant.name == "cpu-drawing":
+    if variant.way == "cpu-drawing":
         return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
-    x = _input(n, "cuda" if variant.name in ON_DEVICE else "cpu")
-    run = RUNS[variant.name](x)
-    if variant.on_gpu and (n <= QUICK or variant.name in ON_DEVICE):
+    held = Normal.of(n, "cuda" if variant.on_gpu and variant.way in ON_DEVICE else "cpu")
+    run = RUNS[variant.way](held.x)
+    if variant.on_gpu and (n <= QUICK or variant.way in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
     return Workload(
         run,
         cost(variant, point),
-        sample_error(x),
+        sample_error(held.x),
         TOLERANCE,
         synchronize=torch.cuda.synchronize if variant.on_gpu else None,
-        others={"measured": lambda: first_calls(x)},
+        others={"measured": lambda: first_calls(held.x)},
     )
 
 
@@ -77,17 +73,16 @@ def _refuse(n: int, variant: Variant) -> None:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
         refuse_too_large(4 * 4 * n, "cuda", what)
-    if variant.name not in ON_DEVICE:
+    if not (variant.on_gpu and variant.way in ON_DEVICE):
         refuse_too_large(4 * 4 * n, "cpu", what)
 
 
-def _input(n: int, device: str) -> torch.Tensor:
+class Normal(Shared):
     """Normal numbers, drawn where it is fast (a CPU needs half a minute for 2^31), shared by a point's variants."""
-    found = _inputs.get((n, device))
-    if found is None:
+
+    def __init__(self, n: int, device: str) -> None:
         drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
-        found = _inputs[n, device] = torch.randn(n, device=drawn_on).to(device)
-    return found
+        self.x = torch.randn(n, device=drawn_on).to(device)
 
 
 def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
@@ -97,7 +92,7 @@ def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
     another shape.
     """
     places = sampled(x.numel())
-    expected = x.cpu()[places] if x.device.type == "cpu" else x[places.to(x.device)].cpu()
+    expected = x.cpu()[places] if is_cpu(x.device) else x[places.to(x.device)].cpu()
     expected = expected.double()
     for _ in range(SINES):
         expected = expected.sin()
@@ -236,36 +231,36 @@ ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
 
 def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
-    """On the toy accelerator, which takes new memory for each sine, as the CPU does: only the way differs."""
-    x = _input(n, "cpu")
+    """On the CPU queue, which takes new memory for each sine, as the CPU does: only the way differs."""
+    held = Normal.of(n, "cpu")
     queue = CpuQueue()
-    there: dict[str, torch.Tensor] = {"x": x}  # the accelerator's memory: only the worker looks into it
+    there: dict[str, torch.Tensor] = {"x": held.x}  # the accelerator's memory: only the worker looks into it
 
     def sine() -> None:
         there["y"] = torch.sin(there["y"])
 
     def send(source: str) -> None:
-        there["y"] = x.clone() if source == "host" else there["x"]
+        there["y"] = held.x.clone() if source == "host" else there["x"]
 
     def fetch() -> None:
         there["fetched"] = there["y"].clone()
 
     def run() -> dict[str, torch.Tensor]:
-        queue.submit(send, "there" if variant.name == "queue-gpu" else "host")
+        queue.submit(send, "there" if variant.way == "gpu" else "host")
         for _ in range(SINES):
             queue.submit(sine)
-        if variant.name == "queue-gpu-transfers-sync":
+        if variant.way == "gpu-transfers-sync":
             queue.synchronize()
-        if variant.name != "queue-gpu":
+        if variant.way != "gpu":
             queue.submit(fetch)
             queue.synchronize()
         return there
 
-    error = sample_error(x)
+    error = sample_error(held.x)
     return Workload(
         run,
         cost(variant, point),
-        lambda memory: error(memory["y" if variant.name == "queue-gpu" else "fetched"]),
+        lambda memory: error(memory["y" if variant.way == "gpu" else "fetched"]),
         TOLERANCE,
         synchronize=queue.synchronize,
         close=queue.close,

@@ -67,7 +67,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One kernel that reads its bytes; None where too few are in flight, which the roofline ignores."""
-    blocks, loads = int(point["blocks"]), int(variant.name.removeprefix("loads-"))
+    blocks, loads = int(point["blocks"]), int(variant.way)
     if min(blocks, WAVE) * loads < ENOUGH:
         return None
     nbytes = float(blocks * block_bytes())
@@ -168,7 +168,8 @@ EXPERIMENT = Experiment(
         Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),
     ),
     variants=tuple(
-        Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold") for n, name in NAMED.items()
+        Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold", way=str(n))
+        for n, name in NAMED.items()
     ),
     lines=tuple(Line(name, f"loads-{n}", "busy_s", f"{name} in flight") for n, name in NAMED.items()),
     package=__name__,

@@ -18,7 +18,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """A kernel of `occupancy.cu` on fresh random words; the sum of all of them, modulo 2^32, is its check."""
     from brrr.gpu.nvrtc import PTR, kernel
 
-    blocks, loads = int(point["blocks"]), int(variant.name.removeprefix("loads-"))
+    blocks, loads = int(point["blocks"]), int(variant.way)
     refuse_too_large(2 * blocks * block_bytes(), variant.processor, f"{blocks} blocks of {block_bytes()} bytes")
     numbers = blocks * THREADS * NUMBERS
     assert numbers * ITEMSIZE == blocks * block_bytes()

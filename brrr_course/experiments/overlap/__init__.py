@@ -11,9 +11,10 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, ratio_verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
@@ -25,7 +26,7 @@ PAGEABLE_MAX = 2**26
 """Pageable copies of a gigabyte take long, and show nothing that a quarter of it does not."""
 
 QUEUE_MAX = 2**20
-"""The toy accelerator's largest array: on its slow link, a call then stays under an eighth of a second."""
+"""The CPU queue's largest array: on its slow link, a call then stays under an eighth of a second."""
 
 SHAPED = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20}, "pipeline-64MB": {"chunk_bytes": 64 * 2**20},
           "pipeline-two": {"buffers": 2}}  # fmt: skip
@@ -33,7 +34,7 @@ SHAPED = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20}, "pipeline-64MB": {"chunk_b
 
 SHAPED_MIN = 2**24
 
-ALONE = {"upload": 1, "queue-upload": 1, "download": 1, "queue-download": 1}
+ALONE = {"upload": 1, "download": 1}
 """What moves the array one way only; all else moves it there and back."""
 
 SOURCE_SINES = 4
@@ -42,21 +43,21 @@ BALANCE = 1.4
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator and pageable memory end early; all else exists everywhere."""
+    """The CPU queue and pageable memory end early; all else exists everywhere."""
     elements = int(point["elements"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return elements <= QUEUE_MAX
-    if variant.name in SHAPED:
+    if variant.way in SHAPED:
         return elements >= SHAPED_MIN
-    return variant.name not in PAGEABLE or elements <= PAGEABLE_MAX
+    return variant.way not in PAGEABLE or elements <= PAGEABLE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """A sine counts as one FLOP; the bytes are those that cross the link (of computing: those read and written)."""
     nbytes = ITEM_BYTES * float(point["elements"])
-    moves_only = variant.name in ALONE or variant.name == "both"
+    moves_only = variant.way in ALONE or variant.way == "both"
     flop = 0.0 if moves_only else float(point["elements"]) * float(point["sines"])
-    return Cost(flop, nbytes * ALONE.get(variant.name, 2))
+    return Cost(flop, nbytes * ALONE.get(variant.way, 2))
 
 
 def three_lanes(hardware: Hardware | None, point: Point) -> float:
@@ -68,7 +69,7 @@ def three_lanes(hardware: Hardware | None, point: Point) -> float:
 
 
 def _here(evidence: Evidence, line: str) -> str:
-    """The line, or its twin of the toy accelerator where the source has no GPU."""
+    """The line, or its twin of the CPU queue where the source has no GPU."""
     here = evidence.experiment.available(line, evidence.source.variants(evidence.experiment))
     return here.name if here else evidence.experiment.twins(line)[-1].name
 
@@ -198,12 +199,12 @@ EXPERIMENT = Experiment(
         Variant("upload", "sending alone, pinned", "cuda", timer="measure-host"),
         Variant("download", "fetching alone, pinned", "cuda", timer="measure-host"),
         Variant("both", "sending and fetching at once, pinned", "cuda", timer="measure-host"),
-        Variant("queue-serial", "toy: one queue", "cpu-queue"),
-        Variant("queue-streams", "toy: three queues that wait", "cpu-queue"),
-        Variant("queue-pipeline", "toy: pipeline", "cpu-queue"),
-        Variant("queue-compute", "toy: computing alone", "cpu-queue"),
-        Variant("queue-upload", "toy: sending alone", "cpu-queue"),
-        Variant("queue-both", "toy: sending and fetching at once", "cpu-queue"),
+        Variant("queue-serial", "CPU queue: one queue", "cpu-queue", way="serial"),
+        Variant("queue-streams", "CPU queue: three queues that wait", "cpu-queue", way="streams"),
+        Variant("queue-pipeline", "CPU queue: pipeline", "cpu-queue", way="pipeline"),
+        Variant("queue-compute", "CPU queue: computing alone", "cpu-queue", way="compute"),
+        Variant("queue-upload", "CPU queue: sending alone", "cpu-queue", way="upload"),
+        Variant("queue-both", "CPU queue: sending and fetching at once", "cpu-queue", way="both"),
     ),
     lines=(
         Line("serial", "serial", "period_s", "one stream, pinned"),
@@ -220,12 +221,12 @@ EXPERIMENT = Experiment(
         Line("two buffers", "pipeline-two", "period_s", "pipeline, two buffers", shown=False),
         Line("source serial", "source-serial", "period_s", "the source's one stream", shown=False),
         Line("source streams", "source-streams", "period_s", "the source's three streams", shown=False),
-        Line("queue serial", "queue-serial", "period_s", "toy: one queue"),
-        Line("queue streams", "queue-streams", "period_s", "toy: three queues that wait"),
-        Line("queue pipeline", "queue-pipeline", "period_s", "toy: pipeline"),
-        Line("queue both", "queue-both", "period_s", "toy: both directions, no computing"),
-        Line("queue compute", "queue-compute", "period_s", "toy: computing alone"),
-        Line("queue upload", "queue-upload", "period_s", "toy: sending alone"),
+        stand_in("serial", "queue-serial", "period_s", "CPU queue: one queue"),
+        stand_in("streams", "queue-streams", "period_s", "CPU queue: three queues that wait"),
+        stand_in("pipeline", "queue-pipeline", "period_s", "CPU queue: pipeline"),
+        stand_in("both", "queue-both", "period_s", "CPU queue: both directions, no computing"),
+        stand_in("compute", "queue-compute", "period_s", "CPU queue: computing alone"),
+        stand_in("upload", "queue-upload", "period_s", "CPU queue: sending alone"),
     ),
     package=__name__,
     supports=supports,

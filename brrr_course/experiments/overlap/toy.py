@@ -1,17 +1,15 @@
-"""What the variants of a point of `overlap` share; and its ways on the toy accelerator, with worker threads for lanes.
+"""What the variants of a point of `overlap` share; and its ways on the CPU queue, with worker threads for lanes.
 
 Each result array is spoilt before its variant's check, so that nobody passes by what another one left there.
 """
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakValueDictionary
 
 import torch
 
@@ -20,7 +18,7 @@ from brrr.gpu import is_gpu
 from brrr.running.lanes import ThreadLane
 from brrr.running.pipeline import Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import Shared, refuse_too_large
 from brrr_course.experiments.overlap import ITEM_BYTES, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -30,7 +28,7 @@ TOLERANCE = 1e-5
 CHECK_ELEMENTS = 2**24
 
 
-class Shared:
+class Travelling(Shared):
     """Input, result and reference of one point; freed when the point's last workload is."""
 
     def __init__(self, elements: int, sines: int, place: str) -> None:
@@ -67,25 +65,13 @@ class Shared:
         return float((off / float(torch.sum(self.reference**2))) ** 0.5)
 
 
-_alive: WeakValueDictionary[tuple[int, int, str], Shared] = WeakValueDictionary()
-
-
-def shared(elements: int, sines: int, place: str) -> Shared:
-    """The data of a point, the same for all its variants as long as one of them holds it."""
-    found = _alive.get((elements, sines, place))
-    if found is None:
-        gc.collect()  # the last point's workloads are in cycles, and hold gigabytes of pinned memory
-        found = _alive[elements, sines, place] = Shared(elements, sines, place)
-    return found
-
-
 def sine_in_place(values: torch.Tensor, count: int) -> None:
     """`count` sines, one after another, each a pass over the memory."""
     for _ in range(count):
         values.sin_()
 
 
-def copied(data: Shared, *found: torch.Tensor) -> Callable[[Any], float]:
+def copied(data: Travelling, *found: torch.Tensor) -> Callable[[Any], float]:
     """The relative error of copies, which is zero or wrong."""
 
     def error(_: Any) -> float:
@@ -95,10 +81,10 @@ def copied(data: Shared, *found: torch.Tensor) -> Callable[[Any], float]:
     return error
 
 
-# ---- the toy accelerator: worker threads for lanes, and a link that takes its time ----
+# ---- the CPU queue: worker threads for lanes, and a link that takes its time ----
 
 LINK_BYTES_PER_S = 0.2e9
-"""The toy accelerator's link: so slow that its copies leave the processor free most of the time, and that some forty
+"""The CPU queue's link: so slow that its copies leave the processor free most of the time, and that some forty
 sines on one core take as long, as they do on an H200 and its link."""
 
 TOY_CHUNK = 2**17
@@ -139,13 +125,13 @@ class LaneQueue(CpuQueue):
 
 
 class Toy:
-    """One variant on the toy accelerator: worker threads for lanes, and a slow link each way."""
+    """One variant on the CPU queue: worker threads for lanes, and a slow link each way."""
 
     def __init__(self, variant: Variant, point: Point) -> None:
         self.variant, self.point = variant, point
         elements = int(point["elements"])
         refuse_too_large(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-        self.data = shared(elements, int(point["sines"]), "cpu")
+        self.data = Travelling.of(elements, int(point["sines"]), "cpu")
         self.out = torch.full_like(self.data.x, float("nan"))
         self.there = torch.full_like(self.data.x, float("nan"))
         self.worked_s: deque[float] = deque(maxlen=1024)
@@ -159,7 +145,7 @@ class Toy:
 
     def workload(self) -> Workload:
         """The variant's run, checked where its result lies."""
-        name = self.variant.name.removeprefix("queue-")
+        name = self.variant.way
         run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
         queue = LaneQueue(self.lanes, self.worked_s)
         checks = {

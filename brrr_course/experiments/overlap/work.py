@@ -13,26 +13,27 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_queue
 from brrr.running.lanes import CudaLane
 from brrr.running.pipeline import BUFFERS, Pipeline
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.experiments.overlap import ITEM_BYTES, SHAPED, cost
-from brrr_course.experiments.overlap.toy import TOLERANCE, Shared, Toy, copied, shared, sine_in_place
+from brrr_course.experiments.overlap.toy import TOLERANCE, Toy, Travelling, copied, sine_in_place
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running k sines over n elements of the host."""
     elements, sines = int(point["elements"]), int(point["sines"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return Toy(variant, point).workload()
     # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
     refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
     refuse_too_large(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
-    data = shared(elements, sines, "cuda")
-    run, found = ON_CUDA[variant.name](data)
+    data = Travelling.of(elements, sines, "cuda")
+    run, found = ON_CUDA[variant.way](data)
 
-    moved = variant.name in ("upload", "download", "both")
+    moved = variant.way in ("upload", "download", "both")
     error = copied(data, *found) if moved else lambda result: data.error(found if result is None else result)
     return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
 
@@ -40,7 +41,7 @@ def workload(variant: Variant, point: Point) -> Workload:
 # ---- each function returns what to run, and where the result then lies ----
 
 
-def _serial(data: Shared, x: torch.Tensor, out: torch.Tensor) -> tuple[Run, torch.Tensor]:
+def _serial(data: Travelling, x: torch.Tensor, out: torch.Tensor) -> tuple[Run, torch.Tensor]:
     """One stream, everything in turn; the host waits only where a copy of pageable memory makes it."""
     there = torch.empty(data.elements, device="cuda")
 
@@ -52,7 +53,7 @@ def _serial(data: Shared, x: torch.Tensor, out: torch.Tensor) -> tuple[Run, torc
     return run, data.spoilt(out)
 
 
-def _source_serial(data: Shared) -> tuple[Run, None]:
+def _source_serial(data: Travelling) -> tuple[Run, None]:
     """To the GPU, sines into new memory, back into new memory: how the source wrote it."""
     x, _ = data.pageable
 
@@ -70,7 +71,7 @@ def _streams() -> tuple[torch.cuda.Stream, ...]:
     return tuple(torch.cuda.Stream() for _ in range(3))
 
 
-def _source_streams(data: Shared) -> tuple[Run, None]:
+def _source_streams(data: Travelling) -> tuple[Run, None]:
     """The same on three streams, with a wait for each before the next one starts: the source's second version."""
     x, _ = data.pageable
     up, work, down = _streams()
@@ -92,7 +93,7 @@ def _source_streams(data: Shared) -> tuple[Run, None]:
     return run, None
 
 
-def _streams_pinned(data: Shared) -> tuple[Run, torch.Tensor]:
+def _streams_pinned(data: Travelling) -> tuple[Run, torch.Tensor]:
     """The source's three streams and waits, with pinned memory and nothing allocated: only the waits are left."""
     there = torch.empty(data.elements, device="cuda")
     up, work, down = _streams()
@@ -113,7 +114,7 @@ def _streams_pinned(data: Shared) -> tuple[Run, torch.Tensor]:
 
 
 def _pipeline(
-    data: Shared, x: torch.Tensor, out: torch.Tensor, *, pinned: bool = True, chunk_bytes: int = 0,
+    data: Travelling, x: torch.Tensor, out: torch.Tensor, *, pinned: bool = True, chunk_bytes: int = 0,
     buffers: int = BUFFERS,
 ) -> tuple[Run, torch.Tensor]:  # fmt: skip
     chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else None
@@ -123,12 +124,12 @@ def _pipeline(
     return partial(pipeline, x, out), out
 
 
-def _shaped(data: Shared, shape: Mapping[str, int]) -> tuple[Run, torch.Tensor]:
+def _shaped(data: Travelling, shape: Mapping[str, int]) -> tuple[Run, torch.Tensor]:
     sizes = {"buffers": BUFFERS, "chunk_bytes": 0, **shape}
     return _pipeline(data, data.x, data.out, buffers=sizes["buffers"], chunk_bytes=sizes["chunk_bytes"])
 
 
-def _compute(data: Shared) -> tuple[Run, torch.Tensor]:
+def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
     """The sines alone; the first one reads the input, so that a second call gives the same result."""
     x = data.x.cuda()
     there = torch.full_like(x, float("nan"))
@@ -140,7 +141,7 @@ def _compute(data: Shared) -> tuple[Run, torch.Tensor]:
     return run, there
 
 
-def _moves(data: Shared, *, up: bool, down: bool) -> tuple[Run, tuple[torch.Tensor, ...]]:
+def _moves(data: Travelling, *, up: bool, down: bool) -> tuple[Run, tuple[torch.Tensor, ...]]:
     """Copies alone, each direction on a stream of its own; what should be equal afterwards is returned in pairs."""
     x, out = data.x, data.spoilt(data.out)
     sent = torch.full((data.elements,), float("nan"), device="cuda")
@@ -160,7 +161,7 @@ def _moves(data: Shared, *, up: bool, down: bool) -> tuple[Run, tuple[torch.Tens
     return run, (*((sent,) if up else ()), *((out,) if down else ()))
 
 
-ON_CUDA: dict[str, Callable[[Shared], tuple[Run, Any]]] = {
+ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
     "source-serial": _source_serial,
     "source-streams": _source_streams,
     "serial-pageable": lambda data: _serial(data, *data.pageable),

@@ -7,6 +7,7 @@ whose readers measured it on two unnamed GPUs.
 from __future__ import annotations
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_queue
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.experiments.pseudo_linear.claims import JUDGES
 from brrr_course.experiments.pseudo_linear.theory import (
@@ -18,7 +19,7 @@ from brrr_course.experiments.pseudo_linear.theory import (
     speedup_by_flop,
     speedup_by_roofline,
 )
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
 BATCHES = (128, 2048, 32768)
@@ -27,24 +28,27 @@ COMPILED_WIDTHS = (256, 1024, 4096, 16384)
 
 EXACT_WIDTHS = (4096, 16384)
 QUEUE_FLOP = 2e10
-"""The toy accelerator stops here: a laptop's CPU would need a second and more a call above."""
+"""The CPU queue stops here: a laptop's CPU would need a second and more a call above."""
 
 SLOW_FLOP = 1e13
 """Above this one way of running the linear layer is enough: overhead is nothing there, and a call takes long."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Which variant exists where: the toy accelerator up to a size, copies of the slow linear layer up to another."""
+    """Which variant exists where: the CPU queue up to a size, copies of the slow linear layer up to another."""
     flop, width = costs(point)[0].flop, int(point["width"])
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return flop <= QUEUE_FLOP
-    if variant.name == "linear-integers":
+    if variant.way == "integers":
         return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
-    if variant.name == "linear-compile":
-        return width in COMPILED_WIDTHS and flop <= SLOW_FLOP
-    if variant.name == "pseudo-compile":
-        return point["direction"] == FORWARD or width in COMPILED_WIDTHS
-    return variant.name != "linear-graph" or flop <= SLOW_FLOP
+    linear = variant.kind == "linear"
+    if variant.way == "compile":
+        return (
+            width in COMPILED_WIDTHS and flop <= SLOW_FLOP
+            if linear
+            else point["direction"] == FORWARD or width in COMPILED_WIDTHS
+        )
+    return not (linear and variant.way == "graph") or flop <= SLOW_FLOP
 
 
 EXPERIMENT = Experiment(
@@ -57,20 +61,20 @@ EXPERIMENT = Experiment(
         Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
     ),
     variants=(
-        Variant("linear-eager", "Linear", "cuda"),
-        Variant("linear-compile", "Linear, torch.compile", "cuda"),
-        Variant("linear-graph", "Linear, CUDA Graph", "cuda"),
-        Variant("linear-integers", "Linear on whole numbers, exact", "cuda"),
-        Variant("pseudo-eager", "pseudo", "cuda"),
-        Variant("pseudo-compile", "pseudo, torch.compile", "cuda"),
-        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda"),
-        Variant("pseudo-triton", "pseudo, fused by hand (Triton)", "cuda"),
-        Variant("pseudo-triton-graph", "pseudo, fused by hand, CUDA Graph", "cuda"),
-        Variant("queue-linear-eager", "Linear", "cpu-queue"),
-        Variant("queue-linear-graph", "Linear, one order", "cpu-queue"),
-        Variant("queue-pseudo-eager", "pseudo", "cpu-queue"),
-        Variant("queue-pseudo-graph", "pseudo, one order", "cpu-queue"),
-        Variant("queue-pseudo-triton", "pseudo, fused", "cpu-queue"),
+        Variant("linear-eager", "Linear", "cuda", way="eager", kind="linear"),
+        Variant("linear-compile", "Linear, torch.compile", "cuda", way="compile", kind="linear"),
+        Variant("linear-graph", "Linear, CUDA Graph", "cuda", way="graph", kind="linear"),
+        Variant("linear-integers", "Linear on whole numbers, exact", "cuda", way="integers", kind="linear"),
+        Variant("pseudo-eager", "pseudo", "cuda", way="eager", kind="pseudo"),
+        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", way="compile", kind="pseudo"),
+        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", way="graph", kind="pseudo"),
+        Variant("pseudo-triton", "pseudo, fused by hand (Triton)", "cuda", way="triton", kind="pseudo"),
+        Variant("pseudo-triton-graph", "pseudo, fused by hand, CUDA Graph", "cuda", way="triton-graph", kind="pseudo"),
+        Variant("queue-linear-eager", "Linear", "cpu-queue", way="eager", kind="linear"),
+        Variant("queue-linear-graph", "Linear, one order", "cpu-queue", way="graph", kind="linear"),
+        Variant("queue-pseudo-eager", "pseudo", "cpu-queue", way="eager", kind="pseudo"),
+        Variant("queue-pseudo-graph", "pseudo, one order", "cpu-queue", way="graph", kind="pseudo"),
+        Variant("queue-pseudo-triton", "pseudo, fused", "cpu-queue", way="triton", kind="pseudo"),
     ),
     lines=(
         Line("linear eager", "linear-eager", "period_s", "Linear"),
@@ -86,11 +90,11 @@ EXPERIMENT = Experiment(
         Line("pseudo span", "pseudo-eager", "span_s", "pseudo, without waiting for the host", shown=False),
         Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
         Line("linear integers", "linear-integers", "period_s", "Linear on whole numbers", shown=False),
-        Line("queue linear eager", "queue-linear-eager", "period_s", "Linear"),
-        Line("queue pseudo eager", "queue-pseudo-eager", "period_s", "pseudo"),
-        Line("queue pseudo graph", "queue-pseudo-graph", "period_s", "pseudo, one order"),
-        Line("queue pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
-        Line("queue linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
+        stand_in("linear eager", "queue-linear-eager", "period_s", "Linear"),
+        stand_in("pseudo eager", "queue-pseudo-eager", "period_s", "pseudo"),
+        stand_in("pseudo graph", "queue-pseudo-graph", "period_s", "pseudo, one order"),
+        stand_in("pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
+        stand_in("linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
     ),
     package=__name__,
     supports=supports,

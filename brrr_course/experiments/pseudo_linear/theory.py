@@ -56,7 +56,7 @@ def costs(point: Point) -> tuple[Cost, Cost]:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a variant at a point; all linear variants cost the same, and all pseudo ones."""
-    return costs(point)["pseudo" in variant.name]
+    return costs(point)[variant.kind == "pseudo"]
 
 
 def speedup_by_flop(hardware: Hardware | None, point: Point) -> float:
@@ -82,7 +82,7 @@ def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The layer's operators, forward or with its gradients; fused by hand or by a compiler, its kernels."""
     width, batch, backward = sizes(point)
-    layer, _, how = variant.name.removeprefix("queue-").partition("-")
+    layer, how = variant.kind, variant.way
     work = costs(point)[layer == "pseudo"]
     rows = ITEMSIZE * float(batch * width)
     listed = _linear(width, batch, backward) if layer == "linear" else _pseudo(width, batch, backward)

@@ -10,6 +10,7 @@ import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_queue
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
@@ -54,16 +55,15 @@ class Inputs(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's layer at the point, on fresh random inputs that the point's variants share."""
     width, batch, backward = sizes(point)
-    on_queue = variant.device == "cpu-queue"
+    on_queue = is_queue(variant.device)
     device = "cpu" if on_queue else "cuda"
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
-    if variant.name == "linear-integers":
+    if variant.way == "integers":
         return _on_whole_numbers(variant, point)
     inputs = Inputs.of(width, batch, backward, device)
-    layer = "linear" if "linear" in variant.name.removeprefix("queue-") else "pseudo"
+    layer, how = variant.kind, variant.way
     if on_queue:
         return _queued(variant, point, inputs, layer)
-    how = variant.name.removeprefix(f"{layer}-")
     run = _way(how, _calls(_function(layer, how, inputs), inputs, layer))
     if how == "compile":
         compile_now(run)
@@ -82,7 +82,7 @@ def needed_bytes(variant: Variant, point: Point) -> int:
     """What a variant needs at least: inputs, results, one intermediate, and the weights with their gradients."""
     width, batch, backward = sizes(point)
     tensors, weights = (6, 2) if backward else (3, 1)
-    square = width * width if "linear" in variant.name.removeprefix("queue-") else width
+    square = width * width if variant.kind == "linear" else width
     return ITEMSIZE * (tensors * width * batch + weights * square)
 
 
@@ -148,12 +148,12 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
     return Workload(lambda: linear(x, w), cost(variant, point), error, 0.0, synchronize=torch.cuda.synchronize)
 
 
-# ---- the toy accelerator: the same orders as torch would issue, into memory that is there already ----
+# ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
 
 
 def _queued(variant: Variant, point: Point, inputs: Inputs, layer: str) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
-    orders, results = _orders(layer, inputs, fused=variant.name.endswith("triton"))
+    orders, results = _orders(layer, inputs, fused=variant.way == "triton")
     queue = CpuQueue()
     with torch.no_grad():
         for result in results:
@@ -164,7 +164,7 @@ def _queued(variant: Variant, point: Point, inputs: Inputs, layer: str) -> Workl
             order()
 
     def run() -> Any:
-        for order in [all_at_once] if not variant.name.endswith("eager") else orders:
+        for order in orders if variant.way == "eager" else [all_at_once]:
             queue.submit(order)
         return results if inputs.backward else results[0]
 

@@ -8,12 +8,13 @@ timed; the stand-in adds its input once more; and a ReLU is timed with both laye
 from __future__ import annotations
 
 from brrr.core import units
-from brrr.core.measurement import Estimate, Point
+from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr_course.experiments.judging import at, maximum
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
@@ -34,29 +35,28 @@ CUMULATIVE = ("posted", "data out", "data and x out", "clean")
 ALONE = {"data out": "making the data outside", "x out": "dropping the + x", "relu out": "dropping the ReLU"}
 
 
-def flaws_of(variant: str) -> frozenset[str]:
+def flaws_of(variant: Variant) -> frozenset[str]:
     """The flaws that a variant's function has; the linear layer never had the stray `+ x`.
 
-    >>> sorted(flaws_of("linear-x-out"))
-    ['data', 'relu']
+    >>> sorted(flaws_of(EXPERIMENT.variant("linear-data-out")))
+    ['relu']
     """
-    layer, _, stage = variant.removeprefix("queue-").partition("-")
-    flaws = FLAWS[stage.replace("-", " ")][1]
-    return flaws - {STRAY} if layer == "linear" else flaws
+    flaws = FLAWS[variant.way][1]
+    return flaws - {STRAY} if variant.kind == "linear" else flaws
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator ends where a laptop's CPU would need a second and more a call."""
+    """The CPU queue ends where a laptop's CPU would need a second and more a call."""
     work = linear_cost(int(point["width"]), int(point["batch"]))
-    return variant.device != "cpu-queue" or work.flop <= QUEUE_FLOP
+    return not is_queue(variant.device) or work.flop <= QUEUE_FLOP
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of all that is timed, each operator on its own: that is how eager code runs."""
     width, batch = int(point["width"]), int(point["batch"])
-    flaws, rows = flaws_of(variant.name), float(batch) * width
-    layer = (linear_cost if "linear" in variant.name else pseudo_cost)(width, batch)
-    passes = 2 * ("pseudo" in variant.name) + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
+    flaws, rows = flaws_of(variant), float(batch) * width
+    layer = (linear_cost if variant.kind == "linear" else pseudo_cost)(width, batch)
+    passes = 2 * (variant.kind == "pseudo") + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
     return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
 
 
@@ -120,13 +120,15 @@ JUDGES: dict[str, Judge] = {
 
 
 def _variants() -> tuple[Variant, ...]:
-    """Both layers at each stage, on the GPU and on the toy accelerator; where Linear has no `+ x`, one does for two."""
+    """Both layers at each stage, on the GPU and on the CPU queue; where Linear has no `+ x`, one does for two."""
     made: dict[str, Variant] = {}
-    for queue, device in (("", "cuda"), ("queue-", "cpu-queue")):
+    places: tuple[tuple[str, DeviceKind], ...] = ("", "cuda"), ("queue-", "cpu-queue")
+    for queue, device in places:
         for layer, title in (("linear", "Linear"), ("pseudo", "pseudo")):
             for stage, (label, _) in FLAWS.items():
-                name = f"{queue}{layer}-{_own(layer, stage).replace(' ', '-')}"
-                made.setdefault(name, Variant(name, f"{title}, {label}", device))  # type: ignore[arg-type]
+                own = _own(layer, stage)
+                name = f"{queue}{layer}-{own.replace(' ', '-')}"
+                made.setdefault(name, Variant(name, f"{title}, {label}", device, way=own, kind=layer))
     return tuple(made.values())
 
 
@@ -138,12 +140,12 @@ def _own(layer: str, stage: str) -> str:
 
 def _all_lines() -> tuple[Line, ...]:
     found = []
-    for queue in ("", "queue "):
+    for make, queue in ((Line, ""), (stand_in, "queue-")):
         for layer, title in (("pseudo", "pseudo"), ("linear", "Linear")):
             for stage, (label, _) in FLAWS.items():
                 variant = f"{queue}{layer}-{_own(layer, stage)}".replace(" ", "-")
                 shown = stage in CUMULATIVE and layer == "pseudo"
-                found.append(Line(f"{queue}{layer} {stage}", variant, "period_s", f"{title}, {label}", shown=shown))
+                found.append(make(f"{layer} {stage}", variant, "period_s", f"{title}, {label}", shown=shown))
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu, is_queue
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Function, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import linear_error, pseudo_error
@@ -24,12 +25,12 @@ ROWS = 256
 def workload(variant: Variant, point: Point) -> Workload:
     """The timed function of a variant at a point."""
     width, batch = int(point["width"]), int(point["batch"])
-    device = "cpu" if variant.device == "cpu-queue" else "cuda"
-    is_linear, flaws = "linear" in variant.name, flaws_of(variant.name)
+    device = "cpu" if is_queue(variant.device) else "cuda"
+    is_linear, flaws = variant.kind == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
     refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)
-    if device == "cpu":
+    if is_cpu(device):
         return _queued(bench, variant, point)
     work = cost(variant, point)
     return Workload(bench.run, work, bench.error, TOLERANCE, synchronize=torch.cuda.synchronize)
@@ -83,7 +84,7 @@ class Bench:
 
 
 def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
-    """The same function on the toy accelerator: one order for each step, each on what the last one left behind."""
+    """The same function on the CPU queue: one order for each step, each on what the last one left behind."""
     queue = CpuQueue()
     latest = [torch.full_like(bench.x, float("nan"))]
 

@@ -55,11 +55,6 @@ def segment(depth: int) -> int:
     return isqrt(depth)
 
 
-def way(variant: Variant) -> str:
-    """eager, checkpoint, compile-saved or compile."""
-    return variant.name.removeprefix("cpu-")
-
-
 def moved_arrays(how: str, depth: int, activation: str = "hardswish") -> int:
     """Arrays that forward and backward move, as the head of this module counts them.
 
@@ -89,7 +84,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP as `brrr.cost` counts them, those computed again not among them; compulsory bytes (x, g, y, dx once)."""
     elements, depth, activation = int(point["elements"]), int(point["depth"]), str(point["activation"])
     nbytes, (forth, back) = float(ITEMSIZE * elements), steps(activation, elements)
-    moved = moved_arrays(way(variant), depth, activation) * nbytes
+    moved = moved_arrays(variant.way, depth, activation) * nbytes
     return Cost(flop_of(forth + back) * depth, 4 * nbytes, eager_bytes=moved)
 
 
@@ -98,7 +93,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
     Fused, what is saved is written once and read once, or computed again in the backward kernel.
     """
-    how, depth, n = way(variant), int(point["depth"]), int(point["elements"])
+    how, depth, n = variant.way, int(point["depth"]), int(point["elements"])
     nbytes, saved = float(ITEMSIZE * n), saved_arrays(how, depth)
     most = (saved + 4) * nbytes
     forth, back = steps(str(point["activation"]), n)
@@ -230,8 +225,8 @@ EXPERIMENT = Experiment(
         Variant("checkpoint", "torch.utils.checkpoint", "cuda"),
         Variant("compile-saved", "torch.compile, all saved", "cuda"),
         Variant("compile", "torch.compile, its own choice", "cuda"),
-        Variant("cpu-eager", "CPU, all saved", "cpu"),
-        Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu"),
+        Variant("cpu-eager", "CPU, all saved", "cpu", way="eager"),
+        Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", way="checkpoint"),
     ),
     lines=(
         Line("eager", "eager", "period_s", "operator by operator, all saved"),

@@ -10,6 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import (
     CHUNK,
     Function,
@@ -19,7 +20,7 @@ from brrr_course.experiments.checked import (
     error_against,
     refuse_too_large,
 )
-from brrr_course.experiments.remat import ITEMSIZE, cost, saved_arrays, segment, way
+from brrr_course.experiments.remat import ITEMSIZE, cost, saved_arrays, segment
 from brrr_course.nouns.experiment import Variant, Workload
 
 TOLERANCE = 1e-5
@@ -101,14 +102,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Forward and backward of the chain on fresh random numbers, `(y, dx)` against float64; with the peak of memory."""
     activation, depth, elements = str(point["activation"]), int(point["depth"]), int(point["elements"])
     device = variant.processor
-    arrays = 8 + saved_arrays(way(variant), depth)
+    arrays = 8 + saved_arrays(variant.way, depth)
     needed = ITEMSIZE * elements * arrays + 8 * (depth + 6) * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     inputs = Inputs.of(elements, device)
-    run = both(WAYS[way(variant)](activation, depth), inputs)
+    run = both(WAYS[variant.way](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)
     counted = cost(variant, point)
-    if device == "cpu":
+    if is_cpu(device):
         run()  # what happens once, as loading, is no part of a call; on a GPU to compile does the same
         return Workload(run, counted, check, TOLERANCE, others={"peak_bytes": lambda: _peak_on_cpu(run)})
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call

@@ -9,8 +9,8 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu.datasheet import Hardware, hardware
-from brrr_course.experiments.judging import all_within, datasheet, toy_named
-from brrr_course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, operation, peak
+from brrr_course.experiments.judging import all_within, datasheet, queue_named
+from brrr_course.experiments.repeat.theory import FMA, MULTIPLY, flop_a_step, knee, moved_bytes, peak
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.source import Evidence
 
@@ -24,7 +24,7 @@ Steps = dict[int, Estimate]
 def along_repeat(evidence: Evidence, line: str, at_least: int = 4) -> tuple[int, Steps]:
     """The elements, and from each number of steps to the time: LARGE elements of float32.
 
-    On the toy accelerator, the most elements at which enough steps were measured.
+    On the CPU queue, the most elements at which enough steps were measured.
     """
     try:
         return LARGE, _curve(evidence, line, LARGE, at_least)
@@ -58,8 +58,9 @@ def _rate(amount: float, time: Estimate, scale: float = 1.0) -> Estimate:
     return amount / time / scale
 
 
-def _flop(line: str, repeat: int, elements: int = LARGE) -> float:
-    return float(repeat) * flop_a_step(operation(line.replace(" ", "-"))) * elements
+def _flop(evidence: Evidence, line: str, repeat: int, elements: int = LARGE) -> float:
+    kind = evidence.experiment.variant(evidence.experiment.line(line).variant).kind
+    return float(repeat) * flop_a_step(kind) * elements
 
 
 def measured_knee(times: Steps) -> Estimate:
@@ -82,7 +83,7 @@ def _growing(times: Steps) -> Steps:
     return times
 
 
-@toy_named
+@queue_named
 def _flat_at_first(evidence: Evidence) -> Verdict:
     """Fused, 32 steps over one: 0.9x to 1.1x; beside it the last number of steps that is still flat."""
     elements, times = along_repeat(evidence, "compile mul")
@@ -95,7 +96,7 @@ def _flat_at_first(evidence: Evidence) -> Verdict:
     return band_verdict(ratio, 0.9, 1.1, text)
 
 
-@toy_named
+@queue_named
 def _knee_in_the_source(evidence: Evidence) -> Verdict:
     """The knee of the multiplications, in steps: 32 to 64."""
     elements, times = along_repeat(evidence, "compile mul")
@@ -136,7 +137,7 @@ def _steps(found: Estimate) -> str:
 def _starts_low(evidence: Evidence) -> Verdict:
     """One multiplication an element, in FLOP/s: 0.2 TFLOP/s, within 20 %."""
     time = evidence.get("compile mul", **_point(1))
-    found = _rate(_flop("compile mul", 1), time)
+    found = _rate(_flop(evidence, "compile mul", 1), time)
     text = f"one multiplication an element reaches {_flops(found)}"
     return band_verdict(found, 0.8 * 0.2e12, 1.2 * 0.2e12, text)
 
@@ -155,7 +156,7 @@ def _best(evidence: Evidence, kind: str) -> tuple[str, int, Estimate]:
     if not ways:
         raise NotRecordedError(f"no fused way of {kind} was measured at {LARGE} elements")
     tried = [(line, repeat, time) for line, times in ways for repeat, time in times.items()]
-    return max(tried, key=lambda each: _flop(each[0], each[1]) / each[2].median)
+    return max(tried, key=lambda each: _flop(evidence, each[0], each[1]) / each[2].median)
 
 
 def _half_the_peak(evidence: Evidence) -> Verdict:
@@ -173,8 +174,8 @@ def _against_the_peak(evidence: Evidence, kind: str, low: float, high: float) ->
     if not top:
         raise NotRecordedError("the datasheet has no float32 peak")
     line, repeat, time = _best(evidence, kind)
-    found = _rate(_flop(line, repeat), time, top)
-    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(line, repeat), time))}, {found:%} of the datasheet's"
+    found = _rate(_flop(evidence, line, repeat), time, top)
+    text = f"{line}, {repeat} steps: {_flops(_rate(_flop(evidence, line, repeat), time))}, {found:%} of the datasheet's"
     return band_verdict(found, low, high, text)
 
 
@@ -232,7 +233,7 @@ def _about_a_hundred(evidence: Evidence) -> Verdict:
     return band_verdict(found, 80, 120, text)
 
 
-@toy_named
+@queue_named
 def _eager_pays_each_time(evidence: Evidence) -> Verdict:
     """Without fusion, 16 operators over one: 12x to 20x."""
     elements, times = along_repeat(evidence, "eager mul", 2)

@@ -17,15 +17,6 @@ ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 MULTIPLY, FMA, COPY = "mul", "fma", "copy"
 
 
-def operation(variant: str) -> str:
-    """What a variant repeats, the last part of its name.
-
-    >>> operation("queue-fused-fma"), operation("copy")
-    ('fma', 'copy')
-    """
-    return variant.rsplit("-", 1)[-1]
-
-
 def flop_a_step(kind: str) -> int:
     """FLOP of a step on an element."""
     return {MULTIPLY: 1, FMA: 2, COPY: 0}[kind]
@@ -38,9 +29,9 @@ def moved_bytes(point: Point) -> float:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and compulsory bytes; without fusion every operator reads and writes all elements again (`eager_bytes`)."""
-    kind, repeat = operation(variant.name), float(point["repeat"])
+    kind, repeat = variant.kind, float(point["repeat"])
     once = moved_bytes(point)
-    operators = repeat * flop_a_step(kind) if "eager" in variant.name else 1
+    operators = repeat * flop_a_step(kind) if variant.way == "eager" else 1
     return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
 
 
@@ -72,20 +63,20 @@ def knee(hardware: Hardware | None, kind: str, dtype: str) -> float | None:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Fused: one kernel, its steps in float32; eager: an operator a step."""
-    kind, steps = operation(variant.name), int(point["repeat"])
+    kind, steps = variant.kind, int(point["repeat"])
     elements, dtype = int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     nbytes = float(size * elements)
     if kind == COPY:
         return alone(moving("copy_", elements, size, dtype))
-    if "eager" in variant.name:
+    if variant.way == "eager":
         names = ("mul", "add") if kind == FMA else ("mul",)
         by_number = Form("scalar", 1, elements)
         listed = tuple(pointwise(name, elements, size, dtype, form=by_number) for name in names) * steps
         return run(listed, 2 * nbytes, (2 if len(listed) == 1 else 3) * nbytes)
     flop = flop_a_step(kind) * steps * elements
     made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)
-    return alone(made, "compiled" if "compile" in variant.name else "eager")
+    return alone(made, "compiled" if variant.way == "compile" else "eager")
 
 
 # ---- the guides: the limits of the datasheet ----

@@ -11,7 +11,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr_course.experiments.rnn.claims import JUDGES
 from brrr_course.experiments.rnn.steps import LONG, MAIN, SHORT
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm")
 DTYPES = ("float32", "float16", "bfloat16")
@@ -41,6 +41,9 @@ PLAN_S, FLASH_S = 1.3, 60.0
 
 CPU_HIDDEN, CPU_BATCHES = (32, 256, 512), (1, 4, 16)
 
+PADDED = {"cudnn-pad8": 8, "cudnn-pad16": 16}
+"""To a multiple of what cuDNN's batch is padded."""
+
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Nothing: the predictor has no model of a kernel whose steps wait for each other."""
@@ -58,11 +61,11 @@ def supports(variant: Variant, point: Point) -> bool:
     if not _in_grid(cell, dtype, hidden, batch, steps):
         return False
     usual = cell != "rnn_relu" and dtype != "bfloat16" and hidden == MAIN and steps != STEPS[-1]
-    match variant.name:
+    match variant.way:
         case "cudnn-tf32":
             return dtype == "float32" and steps != STEPS[-1]
-        case "cudnn-pad8" | "cudnn-pad16":
-            return dtype != "float32" and hidden != HIDDEN[0] and batch % int(variant.name[9:]) != 0
+        case "cudnn-pad8" | "cudnn-pad16" as way:
+            return dtype != "float32" and hidden != HIDDEN[0] and batch % PADDED[way] != 0
         case "graph":
             return usual and batch in LOOPED
         case "cudnn-graph" | "train-persistent" | "train-cudnn":
@@ -102,7 +105,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of the products, three times as many in training; bytes of input, result and weights, each once."""
     hidden, gates = int(point["hidden"]), 4 if point["cell"] == "lstm" else 1
     values = 2 * hidden * int(point["batch"]) * int(point["steps"]) + 2 * gates * hidden**2
-    passes = 3 if variant.name.startswith("train") else 1
+    passes = 3 if variant.kind == "train" else 1
     return Cost(2 * recurrent_flop(point) * passes, float(ITEMSIZE[str(point["dtype"])] * values))
 
 
@@ -114,18 +117,19 @@ LABELS = {
     "train-cudnn": "training step, cuDNN",
 }  # fmt: skip
 SHOWN = ("persistent", "cudnn", "graph")
+TRAINED = ("train-persistent", "train-cudnn")
 PREPARE_S = {"persistent": PLAN_S, "train-persistent": 2 * PLAN_S, "flashrnn": FLASH_S}
 
 
 def _lines() -> tuple[Line, ...]:
     """Each way by the device's own time, training in a loop; the others in a loop, too, where a call overfills it."""
     spans = [Line(_words(name), name, "span_s", label, name in SHOWN)
-             for name, label in LABELS.items() if not name.startswith("train")]  # fmt: skip
+             for name, label in LABELS.items() if name not in TRAINED]  # fmt: skip
     loops = [Line(f"{_words(name)} loop", name, "period_s", f"{label}, in a loop", shown=False)
-             for name, label in LABELS.items() if not name.startswith("train")]  # fmt: skip
+             for name, label in LABELS.items() if name not in TRAINED]  # fmt: skip
     training = [Line(_words(name), name, "period_s", LABELS[name], shown=False)
-                for name in ("train-persistent", "train-cudnn")]  # fmt: skip
-    return (*spans, *loops, *training, Line("queue cudnn", "cpu", "period_s", "PyTorch's layer on the CPU"))
+                for name in TRAINED]  # fmt: skip
+    return (*spans, *loops, *training, stand_in("cudnn", "cpu", "period_s", "PyTorch's layer on the CPU"))
 
 
 def _words(name: str) -> str:
@@ -144,7 +148,8 @@ EXPERIMENT = Experiment(
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
     ),
     variants=(
-        *(Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), apart=name == "flashrnn")
+        *(Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), apart=name == "flashrnn",
+                  kind="train" if name in TRAINED else "")
           for name, label in LABELS.items()),
         Variant("cpu", "PyTorch's layer on the CPU", "cpu"),
     ),

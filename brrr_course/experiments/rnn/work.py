@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -12,8 +13,10 @@ from torch.nn.functional import pad
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
+from brrr.gpu.precision import float32_recurrence
 from brrr_course.experiments.checked import Shared, refuse_too_large, relative
-from brrr_course.experiments.rnn import cost
+from brrr_course.experiments.rnn import PADDED, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 3e-2}
@@ -81,17 +84,17 @@ def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) ->
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
-    device, made, training = variant.processor, cost(variant, point), variant.name.startswith("train")
+    device, made, training = variant.processor, cost(variant, point), variant.kind == "train"
     refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
     given = Given.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
-    run = MAKERS[variant.name](given)
+    run = MAKERS[variant.way](given)
     tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
-    tolerance = TF32_TOLERANCE if variant.name == "cudnn-tf32" else tolerance
+    tolerance = TF32_TOLERANCE if variant.way == "cudnn-tf32" else tolerance
 
     def error(found: Any, kept: Given = given) -> float:
         return kept.error(found, training)
 
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, made, error, tolerance)
     run()  # compiles, loads and chooses: what happens once must not pass for a slow call
     torch.cuda.synchronize()
@@ -116,10 +119,9 @@ def peak_bytes(run: Run) -> int:
 
 def _module(given: Given, tf32: bool = False) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
-    flags = torch.backends.cudnn.flags
 
     def run() -> torch.Tensor:
-        with torch.no_grad(), flags(enabled=True, allow_tf32=tf32):
+        with torch.no_grad(), float32_recurrence(tf32):
             found: torch.Tensor = given.module(given.x)[0]
         return found
 
@@ -128,10 +130,10 @@ def _module(given: Given, tf32: bool = False) -> Run:
 
 def _padded(given: Given, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
-    batch, flags = given.x.shape[1], torch.backends.cudnn.flags
+    batch = given.x.shape[1]
 
     def run() -> torch.Tensor:
-        with torch.no_grad(), flags(enabled=True, allow_tf32=False):
+        with torch.no_grad(), float32_recurrence():
             found: torch.Tensor = given.module(pad(given.x, (0, 0, 0, -batch % whole)))[0]
         return found[:, :batch]
 
@@ -176,10 +178,10 @@ def _train_persistent(given: Given) -> Run:
 
 def _train_cudnn(given: Given) -> Run:
     """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
-    module, flags = copy.deepcopy(given.module).train(), torch.backends.cudnn.flags
+    module = copy.deepcopy(given.module).train()
 
     def run() -> tuple[torch.Tensor, ...]:
-        with flags(enabled=True, allow_tf32=False):
+        with float32_recurrence():
             return gradients(module, module, given.x, given.above)
 
     return run
@@ -224,7 +226,7 @@ def _flash(given: Given) -> Run:
 
 MAKERS: dict[str, Callable[[Given], Run]] = {
     "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
-    "cudnn-pad8": lambda given: _padded(given, 8), "cudnn-pad16": lambda given: _padded(given, 16),
+    **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "flashrnn": _flash, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,
 }  # fmt: skip

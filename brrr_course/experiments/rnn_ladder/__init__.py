@@ -11,7 +11,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr_course.experiments.rnn_ladder import grid
 from brrr_course.experiments.rnn_ladder.claims import JUDGES, place
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
 LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
@@ -20,7 +20,7 @@ LOOPS = {
     "wavefront": "layers in wavefront order",
 }  # fmt: skip
 LABELS = {
-    **LOOPS, **{name: f"{LOOPS[name.removesuffix('-graph')]}, graph" for name in grid.GRAPHS},
+    **LOOPS, **{name: f"{LOOPS[loop]}, graph" for name, loop in grid.GRAPHS.items()},
     "graph": "the fastest loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
     "cudnn": "cuDNN", "cudnn-padded": "cuDNN, batch padded to 8", "persistent": "weights kept on the chip",
     "gate-product": "one gate's recurrent product", "state-product": "a step's recurrent product",
@@ -52,8 +52,8 @@ def product_of(variant: str, point: Point) -> tuple[int, int, int]:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of the products; bytes of input, result and weights, each once."""
     itemsize = ITEMSIZE[str(point["dtype"])]
-    if variant.name in grid.PRODUCTS:
-        m, n, k = product_of(variant.name, point)
+    if variant.way in grid.PRODUCTS:
+        m, n, k = product_of(variant.way, point)
         return matmul_cost(m, k, n, itemsize)
     hidden, gates = int(point["hidden"]), grid.GATES[str(point["cell"])]
     weights = 2 * gates * hidden**2 * int(point["layers"])
@@ -63,7 +63,10 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def _variants() -> tuple[Variant, ...]:
     on_gpu = [Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0)) for name, label in LABELS.items()]
-    return (*on_gpu, *(Variant(f"cpu-{name}", f"{_label_on_cpu(name)} on the CPU", "cpu") for name in grid.ON_CPU))
+    return (
+        *on_gpu,
+        *(Variant(f"cpu-{name}", f"{_label_on_cpu(name)} on the CPU", "cpu", way=name) for name in grid.ON_CPU),
+    )
 
 
 def _label_on_cpu(name: str) -> str:
@@ -77,9 +80,7 @@ def _lines() -> tuple[Line, ...]:
     rungs = [(name, label) for name, label in LABELS.items() if name not in grid.PRODUCTS]
     spans = [Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
              for name, label in rungs]  # fmt: skip
-    cpu = [
-        Line(f"queue {name}", f"cpu-{name}", "period_s", f"{_label_on_cpu(name)} on the CPU") for name in grid.ON_CPU
-    ]
+    cpu = [stand_in(name, f"cpu-{name}", "period_s", f"{_label_on_cpu(name)} on the CPU") for name in grid.ON_CPU]
     return (*calls, *spans, *cpu)
 
 

@@ -6,8 +6,8 @@ from brrr.core.measurement import Point
 from brrr_course.nouns.experiment import Variant
 
 LOOPS = ("naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront")
-GRAPHS = tuple(f"{name}-graph" for name in LOOPS[:-1])
-"""Each loop in a CUDA Graph, where the host's launches take no part; wavefront's is the rung `graph`."""
+GRAPHS = {f"{name}-graph": name for name in LOOPS[:-1]}
+"""The loop of each way that is one in a CUDA Graph, where no launch takes part; wavefront's is the rung `graph`."""
 RUNGS = (*LOOPS, "graph", "compiled", "cudnn", "cudnn-padded")
 """As `brrr.networks.recurrent` names them, which this module does not load: it needs torch."""
 PRODUCTS = ("gate-product", "state-product", "inputs-product")
@@ -36,13 +36,13 @@ def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which point."""
     if not variant.on_gpu:
         return _on_cpu(point)
-    name, cell, layers = variant.name, point["cell"], int(point["layers"])
+    name, cell, layers = variant.way, point["cell"], int(point["layers"])
     if (name == "persistent" and cell == "gru") or (name == "wavefront" and layers == 1):
         return False
     if name == "cudnn-padded":
         return padded(point) and _half_line(point)
     if name in GRAPHS:
-        return name.removesuffix("-graph") in measured(point) and int(point["steps"]) <= STEPS
+        return GRAPHS[name] in measured(point) and int(point["steps"]) <= STEPS
     return name in measured(point)
 
 

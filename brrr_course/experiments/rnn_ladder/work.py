@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
 from brrr_course.experiments.checked import Shared, refuse_too_large, relative
 from brrr_course.experiments.rnn_ladder import cost
@@ -41,7 +42,7 @@ class Given(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the network; ArgumentError or UnavailableError where it has none here."""
     hidden, layers, batch, steps = (int(point[name]) for name in ("hidden", "layers", "batch", "steps"))
-    device, made, name = variant.processor, cost(variant, point), variant.name.removeprefix("cpu-")
+    device, made, name = variant.processor, cost(variant, point), variant.way
     gates = int(4 * hidden * batch * steps * layers)
     what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
     refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
@@ -52,7 +53,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     def checked(found: Any, kept: Given = given) -> float:
         return error(found)
 
-    if device == "cpu":
+    if is_cpu(device):
         return Workload(run, made, checked, tolerance)
     run()  # compiles, loads and chooses: what happens once must not pass for a slow call
     torch.cuda.synchronize()
@@ -65,7 +66,7 @@ def way(name: str, given: Given) -> Run:
         from brrr.networks.recurrent import captured, rung
 
         if name in GRAPHS:
-            return captured(rung(name.removesuffix("-graph"), given.module, given.x))
+            return captured(rung(GRAPHS[name], given.module, given.x))
         return rung(name, given.module, given.x)
     from brrr.kernels.recurrent import PersistentRNN
 

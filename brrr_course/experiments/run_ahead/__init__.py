@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost, Form
 from brrr_course.experiments.judging import Curve, curve, from_on, largest
 from brrr_course.experiments.predicted import How, pointwise, run
 from brrr_course.nouns.claim import Judge, Verdict, not_above, not_below, ratio_verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (1024, 16384, 65536, 2**18, 2**20, 2**22, 2**24)
@@ -43,7 +43,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     """The products with a number, one by one or as a CUDA Graph."""
     elements = int(point["elements"])
     multiply = pointwise("mul", elements, ITEMSIZE, form=Form("scalar", 1, elements))
-    how: How = "graph" if variant.name == "graph" else "eager"
+    how: How = "graph" if variant.way == "graph" else "eager"
     return run((multiply,) * OPERATORS, multiply.bytes, 1.5 * multiply.bytes, how)
 
 
@@ -135,7 +135,7 @@ EXPERIMENT = Experiment(
         Variant("eager", "GPU, one launch after the other", "cuda"),
         Variant("graph", "GPU, as one CUDA Graph", "cuda"),
         Variant("cpu", "CPU", "cpu"),
-        Variant("queue", "CPU queue (a toy accelerator)", "cpu-queue"),
+        Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
     ),
     lines=(
         Line("host", "eager", "host_s", "the CPU: issuing"),
@@ -144,9 +144,9 @@ EXPERIMENT = Experiment(
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),
         Line("graph busy", "graph", "busy_s", "the GPU: working, as a CUDA Graph", shown=False),
         Line("cpu", "cpu", "period_s", "the loop on the CPU alone", shown=False),
-        Line("queue host", "queue", "host_s", "submitting the orders"),
-        Line("queue busy", "queue", "kernel_s", "the worker: working"),
-        Line("queue period", "queue", "period_s", "the loop, CPU queue"),
+        stand_in("host", "queue", "host_s", "submitting the orders"),
+        stand_in("busy", "queue", "kernel_s", "the worker: working"),
+        stand_in("period", "queue", "period_s", "the loop, CPU queue"),
     ),
     package=__name__,
     supports=supports,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import waiting
+from brrr.gpu import is_queue, waiting
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.experiments.run_ahead import MULTIPLIER, OPERATORS, cost
@@ -25,9 +25,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(4 * 4 * elements, device, f"run_ahead {elements}")
     x = torch.randn(elements, device=device)
     made, error = cost(variant, point), _error(x)
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return _queued(x, Workload(lambda: None, made, error, TOLERANCE))
-    if variant.name == "graph":
+    if variant.way == "graph":
         from brrr.running.graphs import capture
 
         return Workload(capture(chain, x).replay, made, error, TOLERANCE, synchronize=torch.cuda.synchronize)
@@ -56,7 +56,7 @@ def _error(x: torch.Tensor) -> Callable[[torch.Tensor], float]:
 
 
 def _queued(x: torch.Tensor, made: Workload) -> Workload:
-    """Each operator is submitted to the toy accelerator, into memory that was spoilt before.
+    """Each operator is submitted to the CPU queue, into memory that was spoilt before.
 
     NumPy's product leaves the interpreter free and keeps to one core, so that the worker does not work on the host's.
     """

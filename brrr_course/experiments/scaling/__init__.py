@@ -8,6 +8,8 @@ ratio never crosses two runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import DeviceKind, Estimate, Field, Point
@@ -15,7 +17,7 @@ from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_gpu
 from brrr_course.experiments.judging import Curve, curve
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_above, weakest
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
@@ -23,7 +25,7 @@ OPERATORS = 8
 WIDTH, CPU_WIDTH = 4096, 256
 """Numbers in a row of the chain: on a CPU few, so that there too a row is less than a call's overhead."""
 DIMENSION = 4096
-MOST = {"chain": 16384, "gemm": 4096, "cpu-chain": 16384, "cpu-gemm": 64}
+MOST = {("cuda", "chain"): 16384, ("cuda", "gemm"): 4096, ("cpu", "chain"): 16384, ("cpu", "gemm"): 64}
 ITEMSIZE = 4
 HARDLY = 1.1
 """The source's "only 10 % more"."""
@@ -38,25 +40,25 @@ and end, which do not double, take a part of the other half.
 
 def width(variant: Variant) -> int:
     """Numbers in a row of the variant's input."""
-    if "gemm" in variant.name:
+    if variant.kind == "gemm":
         return DIMENSION
     return WIDTH if variant.on_gpu else CPU_WIDTH
 
 
 def rows(variant: Variant, point: Point) -> int:
     """The batch that the variant runs: the point's, or twice that."""
-    return int(point["batch"]) * (2 if variant.name.endswith("-double") else 1)
+    return int(point["batch"]) * (2 if variant.way == "double" else 1)
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Each kind of work ends where it has shown what it has to show."""
-    return int(point["batch"]) <= MOST[variant.name.removesuffix("-double")]
+    return int(point["batch"]) <= MOST[variant.processor, variant.kind]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call."""
     batch = rows(variant, point)
-    if "gemm" in variant.name:
+    if variant.kind == "gemm":
         return matmul_cost(batch, DIMENSION, DIMENSION, ITEMSIZE)
     count = float(OPERATORS * batch * width(variant))
     return Cost(count, 2 * ITEMSIZE * count)
@@ -64,12 +66,14 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 KINDS = (("chain", f"{OPERATORS} pointwise operators"), ("gemm", f"a product with {DIMENSION} x {DIMENSION} weights"))
 TWICE = (("", "", ""), ("-double", " doubled", ", twice the batch"))
-PLACES: tuple[tuple[DeviceKind, str, str, str], ...] = (("cuda", "", "", ""), ("cpu", "cpu-", "queue ", ", on the CPU"))
+PLACES: tuple[tuple[DeviceKind, str, Callable[..., Line], str], ...] = (
+    ("cuda", "", Line, ""), ("cpu", "cpu-", stand_in, ", on the CPU"),
+)  # fmt: skip
 
 
 def _variants() -> tuple[Variant, ...]:
     return tuple(
-        Variant(f"{prefix}{kind}{end}", f"{label}{twice}{where}", device)
+        Variant(f"{prefix}{kind}{end}", f"{label}{twice}{where}", device, way="double" if end else "once", kind=kind)
         for device, prefix, _, where in PLACES
         for kind, label in KINDS
         for end, _, twice in TWICE
@@ -80,9 +84,9 @@ def _lines() -> tuple[Line, ...]:
     """The loop's time of each variant, and (`NAME busy`) the device's own; `queue NAME` is the CPU's in place of it."""
     fields: tuple[tuple[Field, str, str], ...] = (("period_s", "", ""), ("busy_s", " busy", ": the GPU working"))
     return tuple(
-        Line(f"{before}{kind}{name}{busy}", f"{prefix}{kind}{end}", field, f"{label}{twice}{where}{of}", shown=not busy)
+        make(f"{kind}{name}{busy}", f"{prefix}{kind}{end}", field, f"{label}{twice}{where}{of}", shown=not busy)
         for field, busy, of in fields
-        for device, prefix, before, where in PLACES
+        for device, prefix, make, where in PLACES
         for kind, label in KINDS
         for end, name, twice in TWICE
         if not busy or is_gpu(device)

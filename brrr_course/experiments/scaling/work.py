@@ -21,7 +21,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     wait = waiting(device)
     refuse_too_large(5 * 4 * batch * width(variant), device, f"scaling {batch}")
     x, made = torch.randn(batch, width(variant), device=device), cost(variant, point)
-    if "gemm" in variant.name:
+    if variant.kind == "gemm":
         weights = torch.randn(DIMENSION, DIMENSION, device=device) * (2 / DIMENSION) ** 0.5
         return Workload(lambda: x @ weights, made, product_error(x, weights), TOLERANCE["gemm"], synchronize=wait)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments.overlap import cost as cost_of_overlap
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 
 ON_GPU: dict[str, Value] = {"elements": 2**26, "sines": 40}
 ON_TOY: dict[str, Value] = {"elements": 2**20, "sines": 40}
-"""About as much computing as sending, on an H200 and on the toy accelerator."""
+"""About as much computing as sending, on an H200 and on the CPU queue."""
 
 OWN = {"pipeline": {"chunks": 16, "buffers": 3}, "queue-pipeline": {"chunks": 8, "buffers": 4}}
 """What the package takes without being told: it is what a student has to beat."""
@@ -38,11 +38,11 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
-        Variant("queue-pipeline", "toy: pipeline", "cpu-queue"),
+        Variant("queue-pipeline", "CPU queue: pipeline", "cpu-queue", way="pipeline"),
     ),
     lines=(
         Line("pipeline", "pipeline", "period_s", "pipeline, pinned"),
-        Line("queue pipeline", "queue-pipeline", "period_s", "toy: pipeline"),
+        stand_in("pipeline", "queue-pipeline", "period_s", "CPU queue: pipeline"),
     ),
     package=__name__,
     cost=cost,

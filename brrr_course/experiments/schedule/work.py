@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.running.pipeline import Pipeline
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.experiments.overlap import ITEM_BYTES
-from brrr_course.experiments.overlap.toy import TOLERANCE, Toy, shared, sine_in_place
+from brrr_course.experiments.overlap.toy import TOLERANCE, Toy, Travelling, sine_in_place
 from brrr_course.experiments.schedule import cost, whole
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -23,7 +23,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     elements, sines = int(full["elements"]), int(full["sines"])
     for place, arrays in (("cpu", 4), ("cuda", 6)):
         refuse_too_large(arrays * elements * ITEM_BYTES, place, f"schedule {elements}")
-    data = shared(elements, sines, "cuda")
+    data = Travelling.of(elements, sines, "cuda")
     compute = partial(sine_in_place, count=sines)
     chunks, buffers = int(point["chunks"]), int(point["buffers"])
     pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device="cuda")

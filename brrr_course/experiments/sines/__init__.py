@@ -22,11 +22,6 @@ LARGE, CPU_MAX = 2**26, 2**20
 FUSED = ("script", "compile", "cuda")
 
 
-def way(variant: Variant) -> str:
-    """eager, script, compile, cuda or blocks."""
-    return variant.name.removeprefix("cpu-")
-
-
 def supports(variant: Variant, point: Point) -> bool:
     """The CPU stops at CPU_MAX elements."""
     return variant.on_gpu or int(point["elements"]) <= CPU_MAX
@@ -39,16 +34,16 @@ def cost(variant: Variant, point: Point) -> Cost:
     32000.0
     """
     sines, once = int(point["sines"]), 2.0 * ITEMSIZE * int(point["elements"])
-    return Cost(sines * once / (2 * ITEMSIZE), once, eager_bytes=sines * once if way(variant) == "eager" else once)
+    return Cost(sines * once / (2 * ITEMSIZE), once, eager_bytes=sines * once if variant.way == "eager" else once)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """k operators, or one kernel made of them."""
     sines, n = int(point["sines"]), int(point["elements"])
     nbytes = float(ITEMSIZE * n)
-    if way(variant) == "eager":
+    if variant.way == "eager":
         return run((pointwise("sin", n, ITEMSIZE),) * sines, 2 * nbytes, (3 if sines > 1 else 2) * nbytes)
-    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how_of(way(variant)))
+    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how_of(variant.way))
 
 
 def _gain(evidence: Evidence, fused: str, sines: int) -> Estimate:
@@ -110,8 +105,8 @@ EXPERIMENT = Experiment(
         Variant("script", "fused, torch.jit.script", "cuda"),
         Variant("compile", "fused, torch.compile", "cuda"),
         Variant("cuda", "fused, a line of CUDA C++", "cuda"),
-        Variant("cpu-eager", "CPU, one operator each", "cpu"),
-        Variant("cpu-blocks", "CPU, a block at a time", "cpu"),
+        Variant("cpu-eager", "CPU, one operator each", "cpu", way="eager"),
+        Variant("cpu-blocks", "CPU, a block at a time", "cpu", way="blocks"),
     ),
     lines=(
         Line("eager", "eager", "busy_s", "one operator each"),

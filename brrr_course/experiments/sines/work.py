@@ -18,7 +18,7 @@ from brrr_course.experiments.checked import (
     held_workload,
     refuse_too_large,
 )
-from brrr_course.experiments.sines import ITEMSIZE, cost, way
+from brrr_course.experiments.sines import ITEMSIZE, cost
 from brrr_course.experiments.unary.work import Input
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -48,7 +48,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, "float32", device)
-    run, check = WAYS[way(variant)](sines, held.x), error_against(chain(sines), (held.x,))
+    run, check = WAYS[variant.way](sines, held.x), error_against(chain(sines), (held.x,))
     return held_workload(run, cost(variant, point), check, held, torch.float32, device)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_gpu
+from brrr.gpu import is_cpu, is_gpu
 from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right
@@ -147,7 +147,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     given = Given.of(n, device)
     run = _chosen(variant.name, given) or _torch(variant.name, given) or _way(variant.name, given)
     work, allowed = ways.cost(variant, point), tolerance(variant.name, n)
-    wait = None if device == "cpu" else torch.cuda.synchronize
+    wait = None if is_cpu(device) else torch.cuda.synchronize
     return Workload(run, work, given.error, allowed, wait)
 
 

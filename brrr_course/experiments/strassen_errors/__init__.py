@@ -9,6 +9,7 @@ from __future__ import annotations
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import is_cpu
 from brrr_course.experiments.strassen.frontier import all_known
 from brrr_course.nouns.claim import Judge, Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
@@ -153,7 +154,7 @@ def supports(variant: Variant, point: Point) -> bool:
         return point["level"] == 0
     if inputs in HARD or n > LARGEST:
         return False
-    if n > CPU_LARGEST if variant.device == "cpu" else n < GPU_SMALLEST:
+    if n > CPU_LARGEST if is_cpu(variant.device) else n < GPU_SMALLEST:
         return False
     if variant.name.endswith("-scaled"):
         return inputs.startswith(BADLY) or inputs in PLAIN

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
@@ -50,7 +51,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     else:
         run = _multiplied(way_of(variant.name, level), given, variant.name.endswith("-scaled"))
         measure = row_error if badly else relative_error
-    wait = None if variant.device == "cpu" else torch.cuda.synchronize
+    wait = None if is_cpu(variant.device) else torch.cuda.synchronize
     return Workload(run, cost(variant, point), partial(given.error, measure), ALLOWED[badly], wait)
 
 

@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
@@ -32,8 +32,8 @@ WHOLE = "write-whole"
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
-    if variant.name == WHOLE:
+    """The CPU queue stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
+    if variant.way == WHOLE:
         return int(point["stride"]) == 1
     return variant.on_gpu or int(point["numbers"]) <= QUEUE_MAX
 
@@ -65,12 +65,12 @@ def sectors(point: Point, nbytes: int = SECTOR) -> int:
 
 def useful(variant: Variant, point: Point) -> int:
     """The useful bytes: the touched numbers once, and for a copy the result too."""
-    return ITEMSIZE * touched(point) * (2 if variant.name.endswith("copy") else 1)
+    return ITEMSIZE * touched(point) * (2 if variant.way == "copy" else 1)
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """The useful bytes; `eager_bytes` are those of all sectors that are touched, and of a copy's result."""
-    result = ITEMSIZE * touched(point) if variant.name.endswith("copy") else 0
+    result = ITEMSIZE * touched(point) if variant.way == "copy" else 0
     return Cost(0.0, float(useful(variant, point)), eager_bytes=float(SECTOR * sectors(point) + result))
 
 
@@ -80,11 +80,11 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     Beyond the caches the memory hands out two sectors at once, and a sector that is written in part is read before.
     A copy also writes its result, one number behind the other.
     """
-    how = variant.name.removeprefix("queue-")
+    how = variant.way
     whole = float(SECTOR * sectors(point))
     in_memory = ITEMSIZE * int(point["numbers"]) > CACHED_BYTES
     fetched = float(PIECE * sectors(point, PIECE)) if in_memory else whole
-    if how.startswith("write"):
+    if how in ("write", WHOLE):
         read, written = fetched * _filled_in_part(how, point) if in_memory else 0.0, whole
     else:
         read, written = fetched, float(ITEMSIZE * touched(point)) if how == "copy" else 0.0
@@ -183,7 +183,7 @@ def _whole_warps(evidence: Evidence) -> Verdict:
 
 def _later(evidence: Evidence, line: str, offset: int, low: float, high: float) -> Verdict:
     """The time with an offset over that of the straight read or write, in a band."""
-    ratio = _time(evidence, line, 1, offset) / _time(evidence, line.split()[0], 1)
+    ratio = _time(evidence, line, 1, offset) / _time(evidence, "read" if line == "read" else "write", 1)
     numbers = "one number" if offset == 1 else f"{offset} numbers"
     return band_verdict(ratio, low, high, f"{line}, beginning {numbers} later: {ratio:x} of the time")
 
@@ -222,18 +222,18 @@ EXPERIMENT = Experiment(
         Variant("write", "write", "cuda"),
         Variant(WHOLE, "write, warps begin with a sector", "cuda"),
         Variant("copy", "torch, x[offset::stride] copied", "cuda"),
-        Variant("queue-copy", "x[offset::stride] copied", "cpu-queue"),
-        Variant("queue-read", "x[offset::stride] summed", "cpu-queue"),
-        Variant("queue-write", "x[offset::stride] filled", "cpu-queue"),
+        Variant("queue-copy", "x[offset::stride] copied", "cpu-queue", way="copy"),
+        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", way="read"),
+        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", way="write"),
     ),
     lines=(
         Line("read", "read", "busy_s", "read"),
         Line("write", "write", "busy_s", "write"),
         Line("write whole", WHOLE, "busy_s", "write, warps begin with a sector", shown=False),
         Line("copy", "copy", "busy_s", "torch, x[offset::stride] copied", shown=False),
-        Line("queue read", "queue-read", "kernel_s", "x[offset::stride] summed"),
-        Line("queue write", "queue-write", "kernel_s", "x[offset::stride] filled"),
-        Line("queue copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
+        stand_in("read", "queue-read", "kernel_s", "x[offset::stride] summed"),
+        stand_in("write", "queue-write", "kernel_s", "x[offset::stride] filled"),
+        stand_in("copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
     ),
     package=__name__,
     supports=supports,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import queued, refuse_too_large
 from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
 from brrr_course.nouns.experiment import Variant, Workload
@@ -29,8 +30,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way over an array of fresh random numbers."""
     device = variant.processor
     refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
-    run, error, tolerance = MAKERS[variant.name](point, device)
-    if device == "cpu":
+    run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.way](point, device)
+    if is_cpu(device):
         return queued(Workload(run, cost(variant, point), error, tolerance))
     run()
     torch.cuda.synchronize()
@@ -134,5 +135,5 @@ def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 MAKERS: dict[str, Callable[[Point, str], Made]] = {
     "read": _read, "write": _write, WHOLE: _write_whole, "copy": _copy,
-    "queue-copy": _copy, "queue-read": _cpu_read, "queue-write": _cpu_write,
 }  # fmt: skip
+CPU_MAKERS: dict[str, Callable[[Point, str], Made]] = {"copy": _copy, "read": _cpu_read, "write": _cpu_write}

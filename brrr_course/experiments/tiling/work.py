@@ -8,7 +8,7 @@ import triton
 from brrr.core import units
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
-from brrr.kernels.linear_relu import Tiling, launch, stage_bytes
+from brrr.kernels.linear_relu import LayerTiling, launch, stage_bytes
 from brrr_course.experiments.checked import Shared, refuse_too_large
 from brrr_course.experiments.tiling import BATCH, EXPERIMENT, ITEM_BYTES, WIDTH, cost
 from brrr_course.nouns.experiment import Variant, Workload
@@ -36,7 +36,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     UnavailableError for a tile that needs more shared memory or registers than the GPU has.
     """
     rows, columns, depth, warps, stages = (int(point[axis.name]) for axis in EXPERIMENT.axes)
-    tiling = Tiling(rows, columns, depth, warps, stages)
+    tiling = LayerTiling(rows, columns, depth, warps, stages)
     layer = Layer.of()
     out = torch.full((BATCH, WIDTH), torch.nan, dtype=torch.bfloat16, device="cuda")
     run = launch(layer.x, layer.w, layer.b, out, tiling, tf32=False)

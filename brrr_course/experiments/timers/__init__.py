@@ -9,8 +9,9 @@ from __future__ import annotations
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.gpu import is_queue
 from brrr_course.nouns.claim import Judge, Verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -35,9 +36,9 @@ OWN_TIMERS = ("measure", "measure-no-profiler", "truth")
 def supports(variant: Variant, point: Point) -> bool:
     """Which timer is asked about which function in which cache state."""
     function, cold = str(point["function"]), point["cache"] == "cold"
-    if (variant.device == "cpu-queue") != (function in QUEUE_FUNCTIONS):
+    if is_queue(variant.device) != (function in QUEUE_FUNCTIONS):
         return False
-    if variant.device == "cpu-queue":
+    if is_queue(variant.device):
         return not cold
     if variant.timer == "truth":
         return function in CONSTRUCTED and not cold
@@ -245,11 +246,11 @@ EXPERIMENT = Experiment(
         Line("do_bench", "do-bench", "span_s", "triton do_bench (cold cache)"),
         Line("do_bench_cudagraph", "do-bench-cudagraph", "span_s", "triton do_bench_cudagraph"),
         Line("torch.utils.benchmark", "torch-benchmark", "period_s", "torch.utils.benchmark"),
-        Line("queue measure", "queue-measure", "kernel_s", "measure(): kernel_s"),
-        Line("queue no sync", "queue-no-sync", "host_s", "no synchronize()"),
-        Line("queue no warm-up", "queue-no-warm-up", "latency_s", "first call, no warm-up"),
-        Line("queue sync each call", "queue-sync-each-call", "latency_s", "synchronize() each call"),
-        Line("queue loop then sync", "queue-loop-then-sync", "period_s", "a loop, one synchronize()"),
+        stand_in("measure", "queue-measure", "kernel_s", "measure(): kernel_s"),
+        stand_in("no sync", "queue-no-sync", "host_s", "no synchronize()"),
+        stand_in("no warm-up", "queue-no-warm-up", "latency_s", "first call, no warm-up"),
+        stand_in("sync each call", "queue-sync-each-call", "latency_s", "synchronize() each call"),
+        stand_in("loop then sync", "queue-loop-then-sync", "period_s", "a loop, one synchronize()"),
     ),
     package=__name__,
     supports=supports,

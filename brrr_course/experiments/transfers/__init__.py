@@ -10,10 +10,11 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.judging import at, curve, datasheet, largest, minimum, toy_named
+from brrr_course.experiments.judging import at, curve, datasheet, largest, minimum, queue_named
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 # ---- what is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait ----
@@ -27,7 +28,7 @@ FLOOR, GROWN = 1.25, 2.0
 RETURNS_EARLY, WAITS = 0.1, 0.5
 
 
-@toy_named
+@queue_named
 def _pinned_beats_pageable(evidence: Evidence) -> Verdict:
     """Pageable over pinned at the largest size, the worse of the two directions where both were measured."""
     found = []
@@ -44,7 +45,7 @@ def _pinned_beats_pageable(evidence: Evidence) -> Verdict:
     return Verdict(not_below(minimum(ratio for ratio, *_ in found), PINNED_GAIN), f"pageable takes longer, {text}")
 
 
-@toy_named
+@queue_named
 def _floor(evidence: Evidence) -> Verdict:
     """A copy of 16 KB against one of 1 KB, and the size at which a copy has become twice as long."""
     small, more = at(evidence, "up pinned once", nbytes=SMALL), at(evidence, "up pinned once", nbytes=SIXTEEN)
@@ -84,7 +85,7 @@ def _both_directions(evidence: Evidence) -> Verdict:
     return Verdict(not_below(gain, BOTH_GAIN), text)
 
 
-@toy_named
+@queue_named
 def _pageable_waits(evidence: Evidence) -> Verdict:
     """How much of a large copy has passed when the call returns: most of it pageable, nearly nothing pinned."""
     shares, size = {}, 0
@@ -122,20 +123,20 @@ JUDGES: dict[str, Judge] = {
 SIZES = tuple(2**k for k in range(10, 31))
 ODD_SIZES = (1000, 1_000_003, 100_000_007)
 QUEUE_MAX = 2**28
-"""The toy accelerator stops here: a laptop has other uses for its memory."""
+"""The CPU queue stops here: a laptop has other uses for its memory."""
 
 THROUGH_ONE_MEMORY = ("device", "cpu")
 """These stay in one memory, which both reads and writes each byte; a link carries it once."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Everything exists everywhere, but the toy accelerator ends at QUEUE_MAX."""
-    return variant.device != "cpu-queue" or int(point["nbytes"]) <= QUEUE_MAX
+    """Everything exists everywhere, but the CPU queue ends at QUEUE_MAX."""
+    return not is_queue(variant.device) or int(point["nbytes"]) <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """The bytes that cross: the link's once, both directions together; within one memory read once and written once."""
-    twice = variant.name in (*THROUGH_ONE_MEMORY, "both-pinned")
+    twice = variant.way in (*THROUGH_ONE_MEMORY, "both")
     return Cost(flop=0.0, bytes=float(point["nbytes"]) * (2 if twice else 1))
 
 
@@ -167,15 +168,16 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("h2d-pageable", "to the GPU, pageable memory", "cuda"),
-        Variant("h2d-pinned", "to the GPU, pinned memory", "cuda"),
-        Variant("d2h-pageable", "from the GPU, pageable memory", "cuda"),
-        Variant("d2h-pinned", "from the GPU, pinned memory", "cuda"),
-        Variant("both-pinned", "both ways at once, pinned memory", "cuda"),
+        Variant("h2d-pageable", "to the GPU, pageable memory", "cuda", way="h2d", kind="pageable"),
+        Variant("h2d-pinned", "to the GPU, pinned memory", "cuda", way="h2d", kind="pinned"),
+        Variant("d2h-pageable", "from the GPU, pageable memory", "cuda", way="d2h", kind="pageable"),
+        Variant("d2h-pinned", "from the GPU, pinned memory", "cuda", way="d2h", kind="pinned"),
+        Variant("both-pinned", "both ways at once, pinned memory", "cuda", way="both", kind="pinned"),
         Variant("device", "within the GPU's memory", "cuda"),
         Variant("cpu", "within the CPU's memory", "cpu"),
-        Variant("queue-pageable", "to the toy accelerator, through a staging buffer", "cpu-queue"),
-        Variant("queue-pinned", "to the toy accelerator, direct", "cpu-queue"),
+        Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
+                way="queue", kind="pageable"),
+        Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue", way="queue", kind="pinned"),
     ),
     lines=(
         Line("up pageable", "h2d-pageable", "period_s", "to the GPU, pageable"),
@@ -192,12 +194,12 @@ EXPERIMENT = Experiment(
         Line("up pinned issued", "h2d-pinned", "host_s", "to the GPU, pinned: until the call returns", False),
         Line("up pinned, engine", "h2d-pinned", "busy_s", "to the GPU, pinned, the copy engine alone", shown=False),
         Line("down pinned, engine", "d2h-pinned", "busy_s", "from the GPU, pinned, the copy engine alone", shown=False),
-        Line("queue up pageable", "queue-pageable", "period_s", "to the toy accelerator, through a staging buffer"),
-        Line("queue up pinned", "queue-pinned", "period_s", "to the toy accelerator, direct"),
-        Line("queue up pageable once", "queue-pageable", "latency_s", "to the toy, staging buffer, one copy", False),
-        Line("queue up pinned once", "queue-pinned", "latency_s", "to the toy, direct, one copy", False),
-        Line("queue up pageable issued", "queue-pageable", "host_s", "to the toy, staging buffer: until return", False),
-        Line("queue up pinned issued", "queue-pinned", "host_s", "to the toy, direct: until return", False),
+        stand_in("up pageable", "queue-pageable", "period_s", "to the CPU queue, through a staging buffer"),
+        stand_in("up pinned", "queue-pinned", "period_s", "to the CPU queue, direct"),
+        stand_in("up pageable once", "queue-pageable", "latency_s", "to the queue, staging buffer, one copy", False),
+        stand_in("up pinned once", "queue-pinned", "latency_s", "to the queue, direct, one copy", False),
+        stand_in("up pageable issued", "queue-pageable", "host_s", "to the queue, staging buffer: until return", False),
+        stand_in("up pinned issued", "queue-pinned", "host_s", "to the queue, direct: until return", False),
     ),
     package=__name__,
     supports=supports,

@@ -17,16 +17,16 @@ from brrr_course.nouns.experiment import Variant, Workload
 
 EXACT = 0.0
 STAGE_BYTES = 4 * 2**20
-"""The toy accelerator's staging buffer."""
+"""The CPU queue's staging buffer."""
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The copy of that many fresh random bytes that the variant names."""
     n = int(point["nbytes"])
     if variant.on_gpu:
-        refuse_too_large(4 * n if variant.name == "both-pinned" else 2 * n, "cuda", f"copying {n} bytes")
+        refuse_too_large(4 * n if variant.way == "both" else 2 * n, "cuda", f"copying {n} bytes")
     refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
-    return MAKE[variant.name](variant, point, n)
+    return MAKE[variant.way](variant, point, n)
 
 
 def random_bytes(n: int, device: str) -> torch.Tensor:
@@ -68,7 +68,7 @@ def wrong_share(*copies: tuple[torch.Tensor, torch.Tensor]) -> Callable[[Any], f
 
 def _link(variant: Variant, point: Point, n: int) -> Workload:
     """One direction over the link."""
-    way, kind = variant.name.split("-")
+    way, kind = variant.way, variant.kind
     host = "pinned" if kind == "pinned" else "cpu"
     source = random_bytes(n, "cuda")
     if way == "h2d":
@@ -132,7 +132,7 @@ def _cpu(variant: Variant, point: Point, n: int) -> Workload:
 
 
 def _queue(variant: Variant, point: Point, n: int) -> Workload:
-    """To the toy accelerator: direct, or piece by piece through a small buffer, waiting for each piece."""
+    """To the CPU queue: direct, or piece by piece through a small buffer, waiting for each piece."""
     source = random_bytes(n, "cpu")
     target = spoilt(source, "cpu")
     queue = CpuQueue()
@@ -140,7 +140,7 @@ def _queue(variant: Variant, point: Point, n: int) -> Workload:
     def direct() -> None:
         queue.submit(target.copy_, source)
 
-    run = _staged(queue, source, target) if variant.name == "queue-pageable" else direct
+    run = _staged(queue, source, target) if variant.kind == "pageable" else direct
     return Workload(
         run,
         cost(variant, point),
@@ -166,6 +166,10 @@ def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Call
 
 
 MAKE: dict[str, Callable[[Variant, Point, int], Workload]] = {
-    "h2d-pageable": _link, "h2d-pinned": _link, "d2h-pageable": _link, "d2h-pinned": _link,
-    "both-pinned": _both, "device": _device, "cpu": _cpu, "queue-pageable": _queue, "queue-pinned": _queue,
-}  # fmt: skip
+    "h2d": _link,
+    "d2h": _link,
+    "both": _both,
+    "device": _device,
+    "cpu": _cpu,
+    "queue": _queue,
+}

@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost
 from brrr_course.experiments.judging import all_within, datasheet
 from brrr_course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
 from brrr_course.nouns.claim import Judge, Verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 ACTIVATIONS = ("relu", "gelu", "sigmoid", "tanh")
@@ -30,19 +30,19 @@ LARGE = 2**24
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator stops at QUEUE_MAX elements."""
+    """The CPU queue stops at QUEUE_MAX elements."""
     return variant.on_gpu or int(point["elements"]) <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """Each element read once and written once; an operator counts as one FLOP an element, whatever its steps."""
     elements = float(point["elements"])
-    return Cost(0.0 if variant.name.endswith("copy") else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
+    return Cost(0.0 if variant.way == "copy" else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """One operator."""
-    name, elements, dtype = variant.name.removeprefix("queue-"), int(point["elements"]), str(point["dtype"])
+    name, elements, dtype = variant.way, int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     if name == "copy":
         return alone(moving("clone", elements, size, dtype))
@@ -50,7 +50,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
 
 def times(evidence: Evidence, names: tuple[str, ...], dtype: str = "float32") -> tuple[int, dict[str, Estimate]]:
-    """The most elements at which all were measured, and their times there; on the toy accelerator for want of a GPU."""
+    """The most elements at which all were measured, and their times there; on the CPU queue for want of a GPU."""
     for prefix, least in (("", LARGE), ("queue ", 2**20)):
         try:
             curves = {name: evidence.curve(prefix + name, "elements", dtype=dtype) for name in names}
@@ -142,12 +142,12 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(name, name, "cuda") for name in FUNCTIONS),
-        *(Variant(f"queue-{name}", name, "cpu-queue") for name in FUNCTIONS),
+        *(Variant(f"queue-{name}", name, "cpu-queue", way=name) for name in FUNCTIONS),
     ),
     lines=(
         *(Line(name, name, "busy_s", name) for name in FUNCTIONS),
         *(Line(f"{name} latency", name, "latency_s", f"{name}, one call", shown=False) for name in ("relu", "gelu")),
-        *(Line(f"queue {name}", f"queue-{name}", "kernel_s", name) for name in FUNCTIONS),
+        *(stand_in(name, f"queue-{name}", "kernel_s", name) for name in FUNCTIONS),
     ),
     package=__name__,
     supports=supports,

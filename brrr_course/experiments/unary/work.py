@@ -37,7 +37,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 3 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    operator, held = OPERATORS[variant.name.removeprefix("queue-")], Input.of(elements, dtype, device)
+    operator, held = OPERATORS[variant.way], Input.of(elements, dtype, device)
     error = error_against(operator, (held.x,))
     if variant.on_gpu:
         operator(held.x)  # loads the kernel: what happens once must not pass for a slow call

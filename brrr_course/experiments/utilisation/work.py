@@ -26,7 +26,7 @@ SECONDS, SETTLE_S, AHEAD = 2.0, 1.0, 64
 def workload(variant: Variant, point: Point) -> Workload:
     """Seconds of each second: as the driver reports, with a kernel running, and needed at the datasheet's peak."""
     shares, error = found(int(point["size"]), point["how"] == GRAPH)
-    value = shares[variant.name]
+    value = shares[variant.way]
     own = Measurement(busy_s=Estimate.of(value), device=variant.device)
     return Workload(lambda: None, cost(variant, point), lambda _: error, 1e-2, others={"measured": lambda: own})
 

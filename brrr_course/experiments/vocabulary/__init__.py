@@ -32,7 +32,7 @@ def products(step: bool, point: Point) -> tuple[Matmul, ...]:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of the one product, or of the three."""
-    made = tuple(map(operator_of, products(variant.name == "step", point)))
+    made = tuple(map(operator_of, products(variant.way == "step", point)))
     return Cost(sum(each.flop or 0.0 for each in made), sum(each.bytes for each in made), operators=made)
 
 

@@ -24,7 +24,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         torch.randn(*shape, device=variant.processor, dtype=torch.bfloat16)
         for shape in ((tokens, WIDTH), (words, WIDTH), (tokens, words))
     )
-    pairs = [(x, w.t()), (dy, w), (dy.t(), x)][: 3 if variant.name == "step" else 1]
+    pairs = [(x, w.t()), (dy, w), (dy.t(), x)][: 3 if variant.way == "step" else 1]
     checks = [product_error(a, b) for a, b in pairs]
 
     def run() -> list[torch.Tensor]:

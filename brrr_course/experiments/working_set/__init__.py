@@ -17,7 +17,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.judging import Curve, datasheet
 from brrr_course.experiments.predicted import alone, moving, pointwise, reduction
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
 from brrr_course.nouns.source import Evidence
 
 DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
@@ -33,7 +33,7 @@ WORD, LINES = 16, 64
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The toy accelerator stops at QUEUE_MAX bytes."""
+    """The CPU queue stops at QUEUE_MAX bytes."""
     return variant.on_gpu or int(point["nbytes"]) <= QUEUE_MAX
 
 
@@ -49,7 +49,7 @@ def set_bytes(kind: str, nbytes: int) -> int:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """Every array of the set moved once in each pass; a triad and a scale also compute."""
-    how, kind = variant.name.removeprefix("queue-").split("-")
+    how, kind = variant.way, variant.kind
     nbytes = int(point["nbytes"])
     within = set_bytes(kind, nbytes)
     passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if how == "sustained" else 1
@@ -59,7 +59,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One torch operator; None for the sustained passes, since it is such passes that bandwidths are measured with."""
-    how, kind = variant.name.removeprefix("queue-").split("-")
+    how, kind = variant.way, variant.kind
     if how == "sustained":
         return None
     nbytes = set_bytes(kind, int(point["nbytes"]))
@@ -154,13 +154,13 @@ EXPERIMENT = Experiment(
         Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
     ),
     variants=(
-        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda") for kind in KINDS),
-        Variant("once-copy", "copy, torch", "cuda"),
-        Variant("once-scale", "scale, torch", "cuda"),
-        Variant("once-read", "sum, torch", "cuda"),
-        Variant("queue-once-copy", "copy", "cpu-queue"),
-        Variant("queue-once-scale", "scale", "cpu-queue"),
-        Variant("queue-once-read", "sum", "cpu-queue"),
+        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind) for kind in KINDS),
+        Variant("once-copy", "copy, torch", "cuda", way="once", kind="copy"),
+        Variant("once-scale", "scale, torch", "cuda", way="once", kind="scale"),
+        Variant("once-read", "sum, torch", "cuda", way="once", kind="read"),
+        Variant("queue-once-copy", "copy", "cpu-queue", way="once", kind="copy"),
+        Variant("queue-once-scale", "scale", "cpu-queue", way="once", kind="scale"),
+        Variant("queue-once-read", "sum", "cpu-queue", way="once", kind="read"),
     ),
     lines=(
         *(Line(kind, f"sustained-{kind}", "busy_s", f"{kind}, sustained") for kind in KINDS),
@@ -168,7 +168,7 @@ EXPERIMENT = Experiment(
         Line("torch scale", "once-scale", "busy_s", "scale, one torch operator", shown=False),
         Line("torch read", "once-read", "busy_s", "sum, one torch operator", shown=False),
         Line("torch copy latency", "once-copy", "latency_s", "copy, one call", shown=False),
-        *(Line(f"queue torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
+        *(stand_in(f"torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
           for kind, label in (("copy", "copy"), ("scale", "scale"), ("read", "sum"))),
     ),
     package=__name__,

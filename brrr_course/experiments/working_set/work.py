@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
+from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import queued, refuse_too_large
 from brrr_course.experiments.working_set import cost, set_bytes
 from brrr_course.nouns.experiment import Variant, Workload
@@ -21,13 +22,13 @@ BLOCKS_A_MULTIPROCESSOR = 4
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's passes over fresh random numbers."""
-    how, kind = variant.name.removeprefix("queue-").split("-")
+    how, kind = variant.way, variant.kind
     nbytes, device = int(point["nbytes"]), variant.processor
     refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
     if how == "sustained":
         return _sustained(variant, point, kind, nbytes)
     run, error, tolerance = ONCE[kind](set_bytes(kind, nbytes) // 4, device)
-    if device == "cpu":
+    if is_cpu(device):
         return queued(Workload(run, cost(variant, point), error, tolerance))
     run()
     torch.cuda.synchronize()

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core import units
 from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu
 from brrr_course.experiments.fusion.theory import bytes_ratio
 from brrr_course.lessons.checking import Exercise, Mark, StudentError, ask
 
@@ -151,12 +152,12 @@ def grade_fuse(fused: Any) -> Mark:
     try:
         mistake = next((found for size in sizes if (found := _mistake(fused, size, device))), None)
     except StudentError as raised:
-        if device == "cpu" and _no_interpreter(str(raised)):
+        if is_cpu(device) and _no_interpreter(str(raised)):
             return Mark("wrong", "your kernel needs a GPU as it is, and there is none here.", INTERPRETER)
         raise
     if mistake is not None:
         return Mark("wrong", *mistake)
-    return Mark("right", _on_cpu(sizes)) if device == "cpu" else _timed(fused)
+    return Mark("right", _on_cpu(sizes)) if is_cpu(device) else _timed(fused)
 
 
 FUSE_EXERCISE = Exercise("05-fuse", grade_fuse)

@@ -31,3 +31,31 @@ check("07-waves", pieces=pieces, waves=ceil(pieces / 132), columns=2 * 256)
 
 # %% tags=["exercise:07-slow-line"]
 check("07-slow-line", line="head", words=8 * ceil(50257 / 8))
+
+# %% [markdown] tags=["teaching"]
+# ## 07 · What does one more column cost?
+#
+# | | |
+# | --- | --- |
+# | Goal | Read a product's time as a staircase of tiles, waves and the library's choices; know which dimension must be a multiple of 8 in short types; combine what multiplies the same input. |
+# | Minutes | 45 |
+# | Before | Lesson 04 (memory-bound, the predictor), lesson 03 (CUDA Graphs). |
+# | Answers | [solutions/07_gemm_shapes.ipynb](../notebooks/solutions/07_gemm_shapes.ipynb) |
+#
+# **Three usual wrong guesses**
+#
+# 1. *32 columns take as long as 32 single ones.* It comes from counting arithmetic. With few columns a product is memory-bound: its time is that of
+#    fetching the weights, which all columns share.
+# 2. *They take exactly as long as one.* It comes from counting bytes alone. The library takes another kernel for many columns than for one, and
+#    a tile of it has its own cost.
+# 3. *One column more costs a thousandth more.* It comes from thinking of work as divisible. A tile is not; and in bfloat16 the odd number also
+#    moves every row off the 16 bytes that tensor cores' kernels load at once.
+#
+# **Answers.** The guesses: see the figures, on your source. The waves: 16 · 2 · 4 pieces of work, one wave, and 512 columns. The slow line: `head`,
+# and any multiple of 8 from 50264 words on that is not much larger. The number of tokens is odd as well, and harmless: a token is a
+# row, and rows of 768 numbers begin where they should.
+# <!-- definition: the exercise -->
+#
+# **To discuss.** A batch of sentences has a length of its own each time. Would you pad lengths, hidden sizes or the vocabulary, and what does each
+# cost? (Hidden sizes and the vocabulary once, where the model is made; lengths at every step, and only where they are the contiguous
+# dimension.)

@@ -43,3 +43,32 @@ def gates(x, h, weights):
 
 
 check("08-combine", stack=stack, gates=gates)
+
+# %% [markdown] tags=["teaching"]
+# ## 08 · What if each step waits for the last?
+#
+# | | |
+# | --- | --- |
+# | Goal | Know what in a recurrent network must wait and what need not; tell rungs that save launches from rungs that overlap kernels; say why a mini-batch shares the weights, and from where on it no longer helps. |
+# | Minutes | 45 |
+# | Before | Lessons 06 (CUDA Graphs) and 07 (tiles). What a recurrent network computes. |
+# | Answers | [solutions/08_rnn.ipynb](../notebooks/solutions/08_rnn.ipynb) |
+#
+# **Three usual wrong guesses**
+#
+# 1. *As many times as there are fewer products.* It comes from counting products alone. The naive loop also launches a kernel for each elementwise
+#    operation, and from Python each launch costs about the same, whatever it does.
+# 2. *As many times as there are samples* (or exactly as long as one). The first counts FLOP, the second bytes. Few samples share each fetch of the
+#    weights; where the FLOP take longer than the fetch, each sample pays for itself.
+# 3. *Streams must help, for the GPU is mostly idle.* It is idle because nothing has been issued yet. Overlap needs two kernels that are there
+#    at once; while Python sets the pace, there is hardly ever a second one.
+#
+# **Answers.** The guesses: see the figures, on your source. The floor: 4 · 512 · 512 · 4 bytes, that over 4.2 TB/s (0.999 µs), and 25 samples. The
+# batch does not depend on the hidden size: it is rate over bandwidth, times two bytes a FLOP. The products: weights stacked with
+# `torch.cat`, two products (or one, of `x` and `h` side by side), the result cut by `chunk`; right is what makes at most two products
+# and moves no weights at a step.
+# <!-- definition: the exercise -->
+#
+# **To discuss.** A transformer computes all steps of a training sequence at once. What did it give up for that, and when it generates text, one
+# token after the other, which parts of this lesson come back? (Each token waits for the last, all weights are fetched for one
+# vector a sequence, and a mini-batch shares them. The key-value cache is the state, and it grows.)

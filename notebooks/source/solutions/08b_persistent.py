@@ -40,3 +40,30 @@ def until(ours, theirs):
 
 
 check("08b-until", until=until)
+
+# %% [markdown] tags=["teaching"]
+# ## 08b · Why fetch the same weights at each step?
+#
+# | | |
+# | --- | --- |
+# | Goal | Know what a persistent kernel is, where its weights lie and how its blocks wait for each other; tell the floor of a step from exchange, traffic and arithmetic; say when persistence pays. |
+# | Minutes | 60 |
+# | Before | Lesson 07 (mini-batches share weights, padding), lesson 06b (one kernel for a whole network, grid barriers). |
+# | Answers | [solutions/08b_persistent.ipynb](../notebooks/solutions/08b_persistent.ipynb) |
+#
+# **Three usual wrong guesses**
+#
+# 1. *A step takes as long as its weights take from DRAM, so keeping them gains by the ratio of the two memories.* It comes from counting bytes. A layer's
+#    weights fit into today's L2, so nobody fetches them from DRAM at each step; launches and waiting between kernels are much of what goes.
+# 2. *Once the weights stay, a step takes as long as its FLOP.* It comes from forgetting that each step needs the whole state of the last. With one sample
+#    the exchange between blocks takes longer than all arithmetic.
+# 3. *The gain holds for any mini-batch.* It comes from thinking that fetching weights is the loss. A product with many samples fetches them once for all
+#    of them; and every block here reads the state of every sample.
+#
+# **Answers.** The guesses: see the figures, on your source. The step: 128 · 24 · 1024 · 4 bytes, 12.6 MB; reading them takes 2.29 µs, longer than exchange and
+# arithmetic; 10 samples hide behind the exchange. When to stop: the batches in order, up to the first at which ours is no faster.
+# <!-- definition: the exercise -->
+#
+# **To discuss.** The source's kernel let threads time out at a barrier, and a program on the CPU restarted it until all had passed. Why is that not needed here, and
+# what would change if another program used the same GPU? (All blocks fit at once, which is asked before the launch; a second program's kernels may take
+# multiprocessors, and then all blocks wait for the one that has none.)

@@ -37,3 +37,34 @@ def regime(eager, graph, half, double):
 
 
 check("10-regime", regime=regime)
+
+# %% [markdown] tags=["teaching"]
+# ## 10 · What holds *your* model back?
+#
+# | | |
+# | --- | --- |
+# | Goal | Take a step apart by overhead, latency, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
+# | Minutes | 60: 15 for FLOP and time, 15 for the block's parts, 10 for the three programs, 5 for utilisation, 15 for the two exercises |
+# | Before | Lessons 03 to 06; 07 helps. |
+# | Answers | [solutions/10_diagnose_your_model.ipynb](../notebooks/solutions/10_diagnose_your_model.ipynb) |
+#
+# **Three usual wrong guesses**
+#
+# 1. *A thousandth of the FLOP takes a thousandth of the time.* That holds where all operators reach the same FLOP a second. A norm moves
+#    as many bytes as it has numbers, whatever it computes with them.
+# 2. *The model is memory-bound.* At one size it is; the same code at another size waits for the host, or multiplies matrices. A regime
+#    belongs to a step at a size on a device.
+# 3. *The GPU is fully utilised, so it works as fast as it can.* The driver counts the time in which any kernel runs, on one
+#    multiprocessor or on all.
+#
+# **Answers**
+#
+# - *The guesses:* on your source, in the cells that compare. The smallest step is overhead; A latency, B memory, C overhead.
+# - *Utilisation:* issued one by one, small products leave gaps, and the driver sees these; the sentence that it is always full fails. In a
+#   CUDA Graph it is all but full, at a small part of the peak.
+# - *How far from the peak:* 72 w² FLOP for each token, 618 GFLOP; 0.30 of the peak; 2.5 times as fast if only the products remained.
+#   <!-- definition: the exercise -->
+# - *The rule as a function:* in the order of the questions; where two hold, the first counts.
+#
+# **To discuss.** A colleague's training is fully utilised and reaches a fifth of the peak. What do you ask for first? (The parts of a step, and
+# which operators take the time. Then one change at a time: a graph, half the bytes, twice the batch.)

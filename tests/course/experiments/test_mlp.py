@@ -24,7 +24,7 @@ from brrr_course.experiments.mlp import STRASSEN, TUNED
 from brrr_course.experiments.mlp import work as mlp_work
 from brrr_course.experiments.mlp.claims import divide, published_divide
 from brrr_course.experiments.mlp.own_claims import LARGE
-from brrr_course.experiments.mlp.theory import floor_s, network_of, way_of
+from brrr_course.experiments.mlp.theory import floor_s, network_of
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
@@ -151,12 +151,12 @@ def test_every_way_on_a_cpu_is_right_and_measured(tmp_path: Path, monkeypatch: p
 
 
 def test_every_way_of_the_gpu_is_one_of_the_networks() -> None:
-    ways = {way_of(v.name) for v in MLP.variants if v.device == "cuda"}
+    ways = {v.way for v in MLP.variants if v.device == "cuda"}
     launched = {
         name for name in WAYS if name.startswith("strassen")
     }  # `best` has them; here StrassenMLP stands for them
     assert ways == {*WAYS, "best", *STRASSEN} - (launched - {*STRASSEN})
-    on_cpu = {way_of(v.name) for v in MLP.variants if v.device == "cpu"} - {"numpy", "best"}
+    on_cpu = {v.way for v in MLP.variants if v.device == "cpu"} - {"numpy", "best"}
     assert on_cpu == {name for name, way in WAYS.items() if "cpu" in way.devices}
 
 
@@ -196,7 +196,7 @@ def test_without_a_gpu_its_variants_say_so() -> None:
 
 def test_tf32_and_bfloat16_reach_the_network_and_float32_is_shared() -> None:
     point: Point = {"layers": 2, "batch": 4, "hidden": 64}
-    plain, tf32, bf16 = (network_of(name, point) for name in ("graph", "graph-tf32", "graph-bf16"))
+    plain, tf32, bf16 = (network_of(name, point) for name in ("", "tf32", "bf16"))
     assert (tf32.dtype, tf32.tf32, bf16.dtype, bf16.tf32) == ("float32", True, "bfloat16", False)
     given = mlp_work.Given.of(plain, "cpu")
     assert mlp_work.Given.of(tf32, "cpu") is given and mlp_work.Given.of(bf16, "cpu") is not given

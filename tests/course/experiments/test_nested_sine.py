@@ -152,8 +152,8 @@ def test_the_toy_accelerator_stands_in() -> None:
     assert verdict("transfers-dominate", toy, timelines={}).status == "fails"
     assert verdict("wait-is-needed", toy, timelines={}).status == "fails"
     assert verdict("memory-bound", toy, timelines={}).status == "not measured"
-    assert "on the toy accelerator" in verdict("transfers-dominate", toy, timelines={}).measured
-    assert "toy" not in verdict("transfers-dominate", AS_THE_SOURCE_SAW).measured
+    assert "on the CPU queue" in verdict("transfers-dominate", toy, timelines={}).measured
+    assert "CPU queue" not in verdict("transfers-dominate", AS_THE_SOURCE_SAW).measured
 
 
 # ---- the workloads ----
@@ -211,12 +211,12 @@ def test_the_sample_reaches_every_part() -> None:
 
 
 def test_the_variants_of_a_point_share_one_fresh_input() -> None:
-    first, second = (work._input(1000, "cpu") for _ in range(2))
+    first, second = (work.Normal.of(1000, "cpu") for _ in range(2))
     assert first is second
-    kept = first.clone()
+    kept = first.x.clone()
     del first, second
     gc.collect()
-    assert not torch.equal(work._input(1000, "cpu"), kept)
+    assert not torch.equal(work.Normal.of(1000, "cpu").x, kept)
 
 
 def test_what_does_not_fit_is_refused_before_it_is_drawn() -> None:

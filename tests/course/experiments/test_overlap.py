@@ -12,11 +12,12 @@ from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr_course.experiments import experiment
 from brrr_course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
-from brrr_course.experiments.overlap.toy import Toy, shared
+from brrr_course.experiments.overlap.toy import Toy, Travelling
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points, prioritized
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import prioritized
 
 OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
@@ -46,7 +47,7 @@ def test_bytes_are_those_that_cross_the_link() -> None:
     assert OVERLAP.cost_at("both", point).flop == 0  # type: ignore[union-attr]
 
 
-# ---- the toy accelerator runs, and is checked ----
+# ---- the CPU queue runs, and is checked ----
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -75,15 +76,15 @@ def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_data_are_shared_while_somebody_holds_them_and_fresh_afterwards() -> None:
-    first = shared(1000, 2, "cpu")
-    assert shared(1000, 2, "cpu") is first
+    first = Travelling.of(1000, 2, "cpu")
+    assert Travelling.of(1000, 2, "cpu") is first
     x = first.x.clone()
     del first
-    assert not torch.equal(shared(1000, 2, "cpu").x, x)
+    assert not torch.equal(Travelling.of(1000, 2, "cpu").x, x)
 
 
 def test_a_chunk_in_the_wrong_place_is_an_error() -> None:
-    data = shared(4000, 128, "cpu")
+    data = Travelling.of(4000, 128, "cpu")
     right = data.reference.float()
     assert data.error(right) < 1e-6
     assert data.error(right.roll(1000)) > 1e-2
@@ -113,7 +114,7 @@ class MadeUp:
     def __init__(self, kind: str = "cuda", **slower: float) -> None:
         self.kind, self.slower = kind, slower
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "synthetic", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

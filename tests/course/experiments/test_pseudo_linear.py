@@ -42,7 +42,7 @@ from brrr_course.sources.timers import measure_point
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")
 QUEUE = [variant.name for variant in PSEUDO.variants if variant.device == "cpu-queue"]
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 
 # ---- theory ----
 
@@ -91,7 +91,7 @@ def test_what_exists_where() -> None:
     assert not PSEUDO.has("queue-pseudo-eager", {"width": 4096, "batch": 2048, "direction": "forward"})
 
 
-# ---- what is run, on the toy accelerator ----
+# ---- what is run, on the CPU queue ----
 
 
 @pytest.mark.parametrize("direction", ["forward", "forward+backward"])
@@ -228,7 +228,7 @@ def test_each_stage_computes_what_it_says(variant: str) -> None:
     made = FLAWS.workload(variant, {"width": 16, "batch": 32})
     assert made.check() < 1e-5
     made.close()
-    flaws = pseudo_linear_flaws.flaws_of(variant)
+    flaws = pseudo_linear_flaws.flaws_of(FLAWS.variant(variant))
     bench = flaws_work.Bench(16, 32, "linear" in variant, flaws, "cpu")
     before, result = bench.x.clone(), bench.run()
     expected = posted(bench.x, bench.weight, bench.bias, flaws, "linear" in variant)
@@ -245,7 +245,7 @@ def test_the_stages_lose_one_flaw_after_the_other() -> None:
     alone = [pseudo_linear_flaws.FLAWS[stage][1] for stage in pseudo_linear_flaws.ALONE]
     assert {stages[0] - flaws for flaws in alone} == {frozenset({flaw}) for flaw in stages[0]}
     for stage in pseudo_linear_flaws.FLAWS:  # both layers of a stage differ in nothing but the layer and its `+ x`
-        linear, pseudo = (FLAWS.line(f"{layer} {stage}").variant for layer in ("linear", "pseudo"))
+        linear, pseudo = (FLAWS.variant(FLAWS.line(f"{layer} {stage}").variant) for layer in ("linear", "pseudo"))
         assert pseudo_linear_flaws.flaws_of(linear) == pseudo_linear_flaws.flaws_of(pseudo) - {"x"}
 
 
@@ -266,7 +266,7 @@ def gpu(
     for name in step.variants:
         cost = step.experiment.cost_at(name, step.point) or Cost(1, 1)
         flawed = step.experiment.name == "pseudo_linear_flaws"
-        flaws = pseudo_linear_flaws.flaws_of(name) if flawed else frozenset()
+        flaws = pseudo_linear_flaws.flaws_of(FLAWS.variant(name)) if flawed else frozenset()
         kernels = (2 if "pseudo" in name and (flawed or name == "pseudo-eager") else 1) + len(flaws)
         orders = kernels + (0.9 if "linear" in name else 0.0) + (2 if "data" in flaws else 0)  # randn is three of them
         passes = 2.0 if name in ("pseudo-eager", "pseudo-graph") else 1.0

@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import made_up
+import numpy as np
 import pytest
 import torch
 
@@ -38,7 +40,7 @@ from brrr_course.sources.timers import measure_point
 
 REPEAT = experiment("repeat")
 HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 HERE = Path(__file__).resolve().parents[2]
 NVCC = shutil.which("nvcc")
 
@@ -146,6 +148,31 @@ def test_the_check_can_fail(spoil: str) -> None:
         y[500:] = x[500:]
     wrong = {"shape": y[:-1], "type": y.double(), "none": None}.get(spoil, y)
     assert not error(wrong) <= 4e-5
+
+
+def test_fused_on_the_cpu_passes_over_the_memory_once_whatever_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block by block, all steps on one before the next, and without torch's threads, which each step would wait for."""
+    inputs, out = work.Inputs(4 * work.BLOCK + 5, "float32", "cpu"), torch.empty(4 * work.BLOCK + 5)
+    touched: list[tuple[int, int]] = []
+    multiply = np.multiply
+
+    def noted(before: Any, factor: Any, out: Any) -> None:
+        touched.append((out.ctypes.data, out.size))
+        multiply(before, factor, out=out)
+
+    def refused(*given: Any, **more: Any) -> None:
+        raise AssertionError("a step of torch's")
+
+    monkeypatch.setattr(work.np, "multiply", noted)
+    monkeypatch.setattr(torch.Tensor, "mul_", refused)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    work.blockwise(inputs, "mul", 8, out)
+    steps = [sum(1 for _ in same) for _, same in groupby(touched)]
+    assert steps == [8] * 5 and max(size for _, size in touched) * 4 <= 2**17, "bytes that a core's cache holds"
+
+
+def test_the_queue_has_arrays_that_no_cache_holds() -> None:
+    assert all(REPEAT.has(name, at(32, 2**24)) for name in ("queue-fused-mul", "queue-eager-mul"))
 
 
 def test_a_result_that_was_never_written_is_refused() -> None:

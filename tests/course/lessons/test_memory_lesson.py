@@ -25,7 +25,7 @@ from brrr_course.sources.rows import Timed
 from brrr_course.view.explorer import Explorer, explore
 
 REPEAT = experiment("repeat")
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 LARGE: dict[str, Value] = {"elements": 2**26, "dtype": "float32"}
 MEMORY, PEAK = 4e12, 60e12
 
@@ -34,7 +34,7 @@ def seconds(variant: str, point: Mapping[str, Value]) -> float:
     """A made-up GPU: the larger of the memory's time and the arithmetic's; without fusion, each step's bytes."""
     cost = REPEAT.cost_at(variant, point)
     assert cost is not None
-    fma = theory.operation(variant) == theory.FMA
+    fma = REPEAT.variant(variant).kind == theory.FMA
     return max(cost.eager_bytes / MEMORY, cost.flop / (PEAK if fma else PEAK / 2))
 
 

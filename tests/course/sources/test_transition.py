@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import made_up
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.transition import (
@@ -36,7 +35,7 @@ TOY = Experiment(
     variants=(Variant("new", "new", "cuda"), Variant("old", "old", "cuda"), Variant("queue-new", "toy", "cpu-queue"),
               Variant("queue-old", "toy", "cpu-queue")),
     lines=(Line("new", "new", "period_s", "new"), Line("old", "old", "period_s", "old"),
-           Line("queue new", "queue-new", "period_s", "new"), Line("queue old", "queue-old", "period_s", "old")),
+           stand_in("new", "queue-new", "period_s", "new"), stand_in("old", "queue-old", "period_s", "old")),
 )  # fmt: skip
 AT: dict[str, Value] = {"batch": 1, "kind": "a"}
 TWICE = pays("new", over="old", at_least=2)
@@ -52,7 +51,7 @@ class Known:
         self.ratio, self.noise, self.live, self.shift, self.here = ratio, noise, live, list(shift), variants
         self.measured: list[float] = []
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("LIVE" if self.live else "RECORDED", "made up", "", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
@@ -306,7 +305,7 @@ def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) 
 
 
 def test_it_replays_from_a_folder(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(Path(recorded.root)))
+    monkeypatch.setenv("BRRR_RECORDINGS", str(recorded.folders[0].parent))
     twice = pays("pseudo eager", over="linear eager", at_least=2)
     found = find_transition(
         "pseudo_linear", "width", twice, at={"batch": 128, "direction": "forward"}, source="recorded:h200"

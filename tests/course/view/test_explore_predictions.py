@@ -14,12 +14,11 @@ import views
 from peaks_made_up import curve, gpu_peaks, peak
 from synthetic import Synthetic
 
-from brrr.cli.calibrate import write_peaks
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost
 from brrr.counting.description import array
 from brrr.gpu.device import this_device
-from brrr.roofline.peaks import Peaks
+from brrr.roofline.peaks import Peaks, write
 from brrr.roofline.predicting import predict
 from brrr_course import sources as source_module
 from brrr_course.experiments import NAMES
@@ -355,7 +354,7 @@ def test_with_peaks_of_this_cpu_a_live_measurement_has_a_residual(
 ) -> None:
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     monkeypatch.setenv("BRRR_QUICK", "1")
-    write_peaks(tmp_path / "cpu", cpu_peaks(this_device("cpu").name))
+    write(tmp_path / "cpu", cpu_peaks(this_device("cpu").name))
     shown = explore("cos_cos", at={"elements": 2**16, "dtype": "float32"}, source="cpu", lines=["cpu one"])
     (row,) = shown.predictions
     assert row.predicted_s == pytest.approx(1e-6 + 2 * 4 * 2**16 / 1e10, rel=0.2)
@@ -367,7 +366,7 @@ def test_with_peaks_of_this_cpu_a_live_measurement_has_a_residual(
 
 def test_peaks_of_another_cpu_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
-    write_peaks(tmp_path / "cpu", cpu_peaks("another CPU"))
+    write(tmp_path / "cpu", cpu_peaks("another CPU"))
     assert explore("cos_cos", source="cpu").predictions == []
 
 
@@ -375,7 +374,7 @@ def test_a_figure_that_is_missing_is_named_and_breaks_nothing(tmp_path: Path, mo
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     full = cpu_peaks(this_device("cpu").name)
     few = replace(full, measured={name: each for name, each in full.measured.items() if name != "host.pointwise"})
-    write_peaks(tmp_path / "cpu", few)
+    write(tmp_path / "cpu", few)
     shown = explore("cos_cos", source="cpu", lines=["cpu one"])
     assert [row.predicted_s for row in shown.predictions] == [None]
     assert "No prediction: " in as_panel(shown.scene)

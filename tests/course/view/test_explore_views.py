@@ -22,7 +22,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
-from brrr_course.nouns.experiment import Experiment, Guide, Line, Variant
+from brrr_course.nouns.experiment import Experiment, Guide, Variant, stand_in
 from brrr_course.view import display, explorer, words
 from brrr_course.view.bars import BarCanvas, bar_frame, bars_of
 from brrr_course.view.display import sweep_all
@@ -283,7 +283,7 @@ def test_the_base_is_measured_with_its_line(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_queue_stands_in_for_line_and_base(monkeypatch: pytest.MonkeyPatch) -> None:
     queues = tuple(Variant(f"q-{n}", n, "cpu-queue") for n in ("graph", "module"))
-    lines = tuple(Line(f"queue {n}", f"q-{n}", "period_s", f"queue {n}") for n in ("graph", "module"))
+    lines = tuple(stand_in(n, f"q-{n}", "period_s", f"queue {n}") for n in ("graph", "module"))
     gpu = views.EXPERIMENT
     changed(monkeypatch, variants=gpu.variants + queues, lines=gpu.lines + lines)
     source = Synthetic(missing=tuple(v.name for v in gpu.variants))

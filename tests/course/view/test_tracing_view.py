@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +15,11 @@ import pytest
 import timelines
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
-from brrr.tracing import files
 from brrr.tracing.timeline import Timeline
 from brrr_course import sources as source_module
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import record
+from brrr_course.sources import timeline_file as files
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import record_traces, wanted
@@ -229,9 +229,9 @@ def test_without_a_timeline_it_says_so_and_lives(root: Path, matmul: Experiment)
 
 
 def test_an_experiment_that_was_not_recorded_says_so_too(
-    writable_root: Path, matmul: Experiment, monkeypatch: pytest.MonkeyPatch
+    writable_root: Path, matmul: Experiment, only_recordings: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(writable_root))
+    only_recordings(writable_root)
     (writable_root / "h200" / "matmul.csv").unlink()
     shown = timeline("matmul", source="recorded:h200")
     assert "No timeline" in shown.text and shown.panel.badge.value == ""

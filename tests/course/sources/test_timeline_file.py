@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.files import _checksum
-from brrr.tracing import files
-from brrr.tracing.files import LIMIT_BYTES, text_of
 from brrr.tracing.kineto import settled
 from brrr.tracing.spans import HOST_LANES, KINDS, LAUNCH, Span
 from brrr.tracing.timeline import Timeline
+from brrr_course.sources import timeline_file as files
+from brrr_course.sources.timeline_file import LIMIT_BYTES, text_of
 
 # ---- round trip ----
 

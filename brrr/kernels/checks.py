@@ -1,0 +1,66 @@
+"""What kernels refuse: they look at addresses and sizes, and at nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from brrr.core.errors import ArgumentError, UnavailableError
+
+if TYPE_CHECKING:
+    import torch
+
+FLOATS = ("float32", "float16", "bfloat16")
+
+
+def check_tensors(
+    call: str, types: Sequence[str] = FLOATS, *, alike: bool = False, strided: bool = False, **tensors: torch.Tensor
+) -> None:
+    """ArgumentError unless all are tensors of the types on one device.
+
+    `alike`: of one type; `strided`: they need not be contiguous.
+    """
+    import torch
+
+    first, *_ = tensors
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor) or str(tensor.dtype).removeprefix("torch.") not in types:
+            given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
+            raise ArgumentError(call, name, given, f"a tensor of {', '.join(types[:-1])} or {types[-1]}")
+        if alike and tensor.dtype != tensors[first].dtype:
+            raise ArgumentError(call, name, tensor.dtype, f"{tensors[first].dtype}, as {first}: all of one type")
+        if not strided and not tensor.is_contiguous():
+            raise ArgumentError(call, name, f"strides {tensor.stride()}", "a contiguous tensor", "Use .contiguous()")
+        if tensor.device != tensors[first].device:
+            raise ArgumentError(call, name, str(tensor.device), f"a tensor on {tensors[first].device}, as {first}")
+
+
+def check_shape(call: str, name: str, tensor: torch.Tensor, shape: Collection[int]) -> None:
+    """ArgumentError for another shape."""
+    if tensor.shape != (*shape,):
+        raise ArgumentError(call, name, tuple(tensor.shape), f"shape {(*shape,)}")
+
+
+def check_on_gpu(call: str, word: int = 1, **tensors: torch.Tensor) -> None:
+    """ArgumentError for a tensor on a CPU, or at an address that `word` does not divide."""
+    for name, tensor in tensors.items():
+        if not tensor.is_cuda:
+            raise ArgumentError(call, name, str(tensor.device), "a tensor on a GPU", "Move it there with .cuda()")
+        if tensor.data_ptr() % word:
+            raise ArgumentError(call, name, hex(tensor.data_ptr()), f"an address that {word} divides", "Use .clone()")
+
+
+def check_repeat(call: str, repeat: int) -> None:
+    """ArgumentError for what is no number of turns in 32 bits."""
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 <= repeat < 2**31:
+        raise ArgumentError(call, "repeat", repeat, "a whole number from 0 to 2^31 - 1")
+
+
+def require_triton(call: str, x: torch.Tensor) -> None:
+    """UnavailableError for a tensor on the CPU outside Triton's interpreter."""
+    if not x.is_cuda and not sys.modules["triton"].knobs.runtime.interpret:
+        raise UnavailableError(
+            f"{call}: the tensors are on the CPU, and a Triton kernel needs an NVIDIA GPU. Move them with .cuda(), or "
+            "set TRITON_INTERPRET=1 before Triton is loaded to run the kernel in its interpreter"
+        )

@@ -1,0 +1,108 @@
+"""`sweeps.npz`: the calls of a device's sweeps in compact form, unpacked when a sweep is first looked at.
+
+>>> sweeps = {"products": Sweep.of(("m", "dtype"), [(64, "tf32"), (4096, "tf32")], [2e-6, 3.5e-6])}
+>>> Packed(packed(sweeps), {"products": Sweep({"m": (), "dtype": ()}, ())}, "sweeps.npz") == sweeps
+True
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import RecordingError
+from brrr.roofline.peak import Sweep
+
+if TYPE_CHECKING:  # a file of peaks is read without numpy
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+TEXTS = "/texts"
+"""Behind a column's name: the texts that its numbers stand for."""
+
+
+def packed(sweeps: Mapping[str, Sweep]) -> bytes:
+    """The file's bytes: numbers in the narrowest type that holds their column, a text by its place among the texts.
+
+    Times are whole nanoseconds where every one of a sweep is, so that each comes back to the last digit.
+    """
+    import numpy as np
+
+    arrays: dict[str, Array] = {}
+    for name, sweep in sweeps.items():
+        seconds = np.array(sweep.seconds)
+        nanoseconds = np.rint(seconds * 1e9)
+        whole = np.array_equal(nanoseconds / 1e9, seconds)
+        arrays[name] = _narrow([int(each) for each in nanoseconds]) if whole else seconds
+        for column, values in sweep.columns.items():
+            numbers = values
+            if any(isinstance(value, str) for value in values):
+                codes = {text: code for code, text in enumerate(dict.fromkeys(values))}
+                arrays[f"{name}/{column}{TEXTS}"] = np.array(list(codes), str)
+                numbers = tuple(codes[value] for value in values)
+            arrays[f"{name}/{column}"] = _narrow(numbers)
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+    return content.getvalue()
+
+
+def _narrow(values: Sequence[Any]) -> Array:
+    import numpy as np
+
+    ends = min(values, default=0), max(values, default=0)
+    return np.array(values, np.result_type(*map(np.min_scalar_type, ends)))
+
+
+@dataclass
+class Packed(Mapping[str, Sweep]):
+    """Sweeps by name, each unpacked when it is first asked for.
+
+    `content` is that of the file, `outlines` are the sweeps without their calls, `path` is what a RecordingError names.
+    """
+
+    content: bytes = field(repr=False)
+    outlines: Mapping[str, Sweep]
+    path: object
+    _unpacked: dict[str, Sweep] = field(default_factory=dict, init=False, repr=False)
+
+    def __getitem__(self, name: str) -> Sweep:
+        if name not in self._unpacked:
+            self._unpacked[name] = self._sweep(name, self.outlines[name])
+        return self._unpacked[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outlines)
+
+    def __len__(self) -> int:
+        return len(self.outlines)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.outlines
+
+    __eq__ = Mapping.__eq__
+
+    def _sweep(self, name: str, outline: Sweep) -> Sweep:
+        import numpy as np
+
+        try:
+            with np.load(io.BytesIO(self.content)) as arrays:
+                times = arrays[name]
+                seconds = times if times.dtype.kind == "f" else times / 1e9
+                columns = {column: _column(arrays, f"{name}/{column}") for column in outline.columns}
+            return replace(outline, columns=columns, seconds=tuple(seconds.tolist()))
+        except (LookupError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise RecordingError(
+                f"{self.path}: holds no sweep of {name}: {error}. Run `brrr calibrate` again"
+            ) from error
+
+
+def _column(arrays: Mapping[str, Array], name: str) -> tuple[int | str, ...]:
+    numbers: list[int] = arrays[name].tolist()
+    if name + TEXTS not in arrays:
+        return tuple(numbers)
+    texts: list[str] = arrays[name + TEXTS].tolist()
+    return tuple(map(texts.__getitem__, numbers))

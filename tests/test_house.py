@@ -1,0 +1,51 @@
+"""Rules of the house that no tool knows: who compares a device's name, and that a public class's name is its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DEVICES = {"cuda", "cpu", "cpu-queue"}
+WORDS = {
+    "options.require == 'cuda'",  # of the command line
+    "name in ('cuda', 'cpu')",  # a source's name, as a reader types it
+    "variant.name in ('cpu', 'gpu', 'queue')",
+    "variant.name not in ('gpu', 'cpu', 'queue-gpu')",
+    "how == 'cuda'",  # which kernels: in CUDA C++, in Triton, by torch
+    "kernels in ('auto', 'cuda')",
+    "kernels not in ('auto', 'cuda', 'torch')",
+    "product_way(a.device) != 'cuda'",
+}
+"""Comparisons where such a word is no device's name."""
+
+
+def modules(package: str) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        if "share" not in path.parts:
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def compared(module: ast.Module) -> list[str]:
+    """The comparisons with a device's name."""
+    found = [each for each in ast.walk(module) if isinstance(each, ast.Compare)]
+    return [ast.unparse(each) for each in found if DEVICES & {*map(_text, ast.walk(each))}]
+
+
+def _text(node: ast.AST) -> object:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+@pytest.mark.parametrize("package", ["brrr", "brrr_course"])
+def test_no_devices_name_is_compared_outside_gpu(package: str) -> None:
+    """`brrr.gpu` answers: is_gpu, is_cpu, is_queue, tensors_on."""
+    found = {f"{path}: {each}" for path, module in modules(package) for each in compared(module) if each not in WORDS}
+    assert {each for each in found if not each.startswith("brrr/gpu/")} == set()
+
+
+@pytest.mark.parametrize("line", ["x == 'cuda'", "'cpu' != x.type", "x in ('cpu', 'cpu-queue')", "x not in {'cuda'}"])
+def test_a_comparison_is_found(line: str) -> None:
+    assert compared(ast.parse(f"if {line}:\n    pass")) == [line] and not compared(ast.parse("device = 'cuda'"))
