@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from brrr.strassen import Way
 from brrr.strassen.algebra.blocks import buffer_shape
 from brrr.strassen.passes import launch
-from brrr.strassen.passes.launch import SplitBuffers
 from brrr.strassen.passes.sums import passes
 from brrr.strassen.passes.work import Work, assembled_work, factors_work, run_in_torch
 from brrr.strassen.split.exponents import prepared_split_pre_add
+from brrr.strassen.split.operands_kernel import Terms
+
+
+class SplitBuffers(NamedTuple):
+    """Factors in two terms, (high + low) * 2^exponents."""
+
+    high: torch.Tensor
+    low: torch.Tensor
+    exponents: torch.Tensor
 
 
 def run(work: Work, kernels: str = "auto") -> None:
@@ -63,7 +71,7 @@ def step(
 def split_pre_add(x: torch.Tensor, side: str, form: str, level: int, *, transposed: bool = False) -> SplitBuffers:
     """The factors in two float16 terms."""
     out = split_buffers(x, side, level, transposed)
-    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=out)()
+    prepared_split_pre_add(x, side, form, level, transposed=transposed, out=Terms(*out, out.high.shape[2]))()
     return out
 
 

@@ -18,7 +18,6 @@ WORDS = {
     "how == 'cuda'",  # which kernels: in CUDA C++, in Triton, by torch
     "kernels in ('auto', 'cuda')",
     "kernels not in ('auto', 'cuda', 'torch')",
-    "product_way(a.device) != 'cuda'",
 }
 """Comparisons where such a word is no device's name."""
 

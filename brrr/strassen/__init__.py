@@ -14,7 +14,7 @@
 | `limits.py`, `choosing.py` | what is asked; `plan(...)`: which implementation, and why |
 | `predicting.py`, `accuracy.py` | time and error; `frontier(...)`: all by both |
 | `calibration.py` | the constants of both |
-| `execution.py`, `split_steps.py`, `operands.py` | the steps of an implementation; operands |
+| `execution.py`, `operands.py` | the steps of an implementation; operands |
 | `workspace.py`, `odd_sizes.py` | memory, traffic and launches; sizes that blocks do not divide |
 | `algebra/` | the forms, and their sums in whole numbers |
 | `passes/` | sums of blocks before, between and after the products, each in one pass over memory |

@@ -27,7 +27,7 @@ from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.launch import run_all as run_all
 from brrr.strassen.passes.sums import post_add_step, pre_add_step
 from brrr.strassen.problem import Problem, Sizes
-from brrr.strassen.split_steps import right_terms, split_steps
+from brrr.strassen.split.split_steps import right_terms, split_steps
 from brrr.strassen.ways import Way
 from brrr.strassen.workspace import Buffers, rounded, workspace_bytes
 

@@ -220,7 +220,7 @@ def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     >>> [each.beaten_by for each in marked([b, a])]
     [None, 'sgemm']
     """
-    order = sorted(estimates, key=lambda each: (_time(each), each.error))
+    order = sorted(estimates, key=lambda each: (math.inf if each.seconds is None else each.seconds, each.error))
     kept: list[ParetoPoint] = []
     found = []
     for each in order:
@@ -252,7 +252,3 @@ def _estimate(way: Way, request: Request, gpu: bool, predictor: Predictor | None
     with suppress(MissingPeakError):
         seconds = None if predictor is None else predictor.parts(problem).total_s
     return ParetoPoint(way, seconds, predicted_error(way, request.k, request.operand), needed)
-
-
-def _time(each: ParetoPoint) -> float:
-    return float("inf") if each.seconds is None else each.seconds

@@ -14,6 +14,7 @@ the next products need. It is what makes Strassen's additions nearly free in a n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -172,10 +173,7 @@ class ChainRun:
 
 
 def _size(shape: tuple[int, ...], dtype: torch.dtype) -> int:
-    total = dtype.itemsize
-    for each in shape:
-        total *= each
-    return total
+    return math.prod(shape) * dtype.itemsize
 
 
 # ---------------------------------------------------------------------------------------------------------------------

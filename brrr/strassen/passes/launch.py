@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
 from brrr.gpu.nvrtc import function as function_of
-from brrr.strassen.algebra.forms import STRASSEN as STRASSEN
 from brrr.strassen.passes.jobs import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.work import DTYPES, Work, run_in_torch
 
@@ -82,15 +81,3 @@ def run_all(made: Iterable[Run]) -> None:
     """Each step, in order."""
     for step in made:
         step()
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Factors in two float16 terms, so that a split product under Strassen's needs no pass over memory more.
-
-
-class SplitBuffers(NamedTuple):
-    """Factors in two terms, (high + low) * 2^exponents: float16 [7^L, rows, columns], and int32 [7^L, rows]."""
-
-    high: torch.Tensor
-    low: torch.Tensor
-    exponents: torch.Tensor

@@ -8,13 +8,14 @@ import torch
 
 from brrr.strassen.algebra.forms import Form
 from brrr.strassen.algebra.reference import signs_of
-from brrr.strassen.passes.launch import Run, SplitBuffers, prepared, run_all
+from brrr.strassen.passes.launch import Run, prepared, run_all
 from brrr.strassen.passes.work import chosen_form, factors_work
 from brrr.strassen.split import operands_kernel as kernel
+from brrr.strassen.split.operands_kernel import Terms
 
 
 def prepared_split_pre_add(
-    x: torch.Tensor, side: str, form: str | None, level: int, *, transposed: bool = False, out: SplitBuffers
+    x: torch.Tensor, side: str, form: str | None, level: int, *, transposed: bool = False, out: Terms
 ) -> Run:
     """The factors in two float16 terms, as a function of no arguments: it finds the exponents anew each time.
 
@@ -22,13 +23,17 @@ def prepared_split_pre_add(
     terms lie along k: a right operand is (n, k), as Linear's weights lie, and `transposed`.
     """
     exponents = out.exponents[0]
-    work = factors_work(x, side, form, level, transposed, out.high, out.low, exponents)
-    return partial(run_all, (_finding(x, work.side, chosen_form(form), level, exponents), prepared(work)))
+    work, known = factors_work(x, side, form, level, transposed, out.hi, out.lo, exponents), chosen_form(form)
+    find: Run = partial(split_exponents, x, work.side, known, level, exponents)
+    if x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):  # in one launch
+        find = kernel.prepared_exponents(x, exponents, 1 << level, _gain(known, work.side, level))
+    return partial(run_all, (find, prepared(work)))
 
 
 def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: torch.Tensor) -> torch.Tensor:
     """Into `out`, int32 (rows of a block,): the exponents that bring all sums below 2^15, within float16's range.
 
+    >>> from brrr.strassen.algebra.forms import STRASSEN
     >>> split_exponents(torch.full((2, 16), 3.0), "left", STRASSEN, 1, torch.empty(1, dtype=torch.int32))
     tensor([-12], dtype=torch.int32)
 
@@ -49,10 +54,3 @@ def _gain(form: Form, side: str, level: int) -> int:
     """Binary places that a sum of blocks may have more than its blocks."""
     terms = int(abs(signs_of(form, side)).sum(1).max())
     return (terms - 1).bit_length() * level
-
-
-def _finding(x: torch.Tensor, side: str, form: Form, level: int, exponents: torch.Tensor) -> Run:
-    """`split_exponents`, ready to run: in one launch where the kernel reads x."""
-    if x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):
-        return kernel.prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
-    return partial(split_exponents, x, side, form, level, exponents)

@@ -90,18 +90,18 @@ def prepared_product(left: Terms, right: Terms, out: torch.Tensor) -> Callable[[
     result = out.unsqueeze(0) if out.dim() == 2 else out
     if not result.numel() or not left.k:
         return result.zero_
-    if product_way(result.device) == "cuda":
+    if has_kernel(result.device):
         return product_kernel.prepared(left, right, result)
     return partial(multiply_in_torch, left, right, result)
 
 
-def product_way(device: torch.device) -> str:
-    """What multiplies terms on a device: "cuda" (compute capability 9.0) or "torch".
+def has_kernel(device: torch.device) -> bool:
+    """Whether terms are multiplied by CUDA C++ there: compute capability 9.0.
 
-    >>> product_way(torch.device("cpu"))
-    'torch'
+    >>> has_kernel(torch.device("cpu"))
+    False
     """
-    return "cuda" if is_gpu(device) and torch.cuda.get_device_capability(device) == (9, 0) else "torch"
+    return is_gpu(device) and torch.cuda.get_device_capability(device) == (9, 0)
 
 
 def multiply_in_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:

@@ -17,11 +17,11 @@ import torch
 from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.launch import Run, SplitBuffers
+from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.sums import post_add_step
 from brrr.strassen.split.exponents import prepared_split_pre_add
 from brrr.strassen.split.guard import guard_step, noted
-from brrr.strassen.split.splitting import SplitSource, Terms, prepared_product, prepared_splits, product_way
+from brrr.strassen.split.splitting import SplitSource, Terms, has_kernel, prepared_product, prepared_splits
 from brrr.strassen.ways import Way
 
 
@@ -30,7 +30,7 @@ def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, aren
 
     Without levels the guard stands behind them. UnavailableError on a GPU that has no kernel for the product.
     """
-    if a.is_cuda and product_way(a.device) != "cuda":
+    if a.is_cuda and not has_kernel(a.device):
         raise UnavailableError(f"fp16x3: {a.device} is not of compute capability 9.0; inner='sgemm' runs there")
     if not way.level:
         return _plain_steps(a, right, out, arena)
@@ -92,9 +92,8 @@ def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run
     shape = buffer_shape(rows, k, side, way.level, transposed)
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
-    buffers = SplitBuffers(both[0], both[1], exponents)
-    run = prepared_split_pre_add(x, side, way.form, way.level, transposed=transposed, out=buffers)
-    return [*before, run], Terms(both[0], both[1], exponents, shape[2])
+    terms = Terms(both[0], both[1], exponents, shape[2])
+    return [*before, prepared_split_pre_add(x, side, way.form, way.level, transposed=transposed, out=terms)], terms
 
 
 def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
