@@ -16,7 +16,8 @@ WORDS = {
     "name in ('cuda', 'cpu')",  # a source's name, as a reader types it
     "variant.way in ('cpu', 'gpu', 'queue')",  # a variant's way, where it is called so
     "variant.way not in ('gpu', 'cpu')",
-    "product_way(a.device) != 'cuda'",  # which kernels: in CUDA C++, by torch
+    "product_way(a.device) != 'cuda'",
+    "product_way(result.device) == 'cuda'",  # which kernels: in CUDA C++, by torch
 }
 """Comparisons where such a word is no device's name."""
 

@@ -107,12 +107,12 @@ def check(operation: str, y: torch.Tensor, b: torch.Tensor | None) -> None:
     if operation != "relu" and b is None:
         raise ArgumentError(operation, "b", b, "a tensor, as wide as y")
     more = {} if b is None or operation == "relu" else {"b": b}
-    check_tensors(operation, ("float32", "bfloat16"), alike=True, y=y, **more)
+    check_tensors(operation, {"y": y, **more}, ("float32", "bfloat16"), alike=True)
     if y.ndim != 2 or y.shape[1] > WIDEST:
         raise ArgumentError(operation, "y", tuple(y.shape), f"shape (rows, width), at most {WIDEST} wide")
     for each in more.values():
         check_shape(operation, "b", each, y.shape[1:])
-    check_on_gpu(operation, y=y)
+    check_on_gpu(operation, {"y": y})
 
 
 def _nothing() -> None:

@@ -199,5 +199,5 @@ def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tenso
 
 
 def _check(call: str, **tensors: torch.Tensor) -> None:
-    check_tensors(call, **tensors)
+    check_tensors(call, tensors)
     require_triton(call, next(iter(tensors.values())))

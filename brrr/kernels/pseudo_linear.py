@@ -194,7 +194,7 @@ def backward_tile_of(width: int) -> tuple[int, int]:
 
 
 def _check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> None:
-    check_tensors("pseudo_linear", strided=True, x=x, w=w, b=b)
+    check_tensors("pseudo_linear", {"x": x, "w": w, "b": b}, strided=True)
     for name, tensor in (("w", w), ("b", b)):
         check_shape("pseudo_linear", name, tensor, (x.shape[-1] if x.dim() else 0,))
     require_triton("pseudo_linear", x)

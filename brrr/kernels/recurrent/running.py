@@ -168,9 +168,7 @@ def compiled(made: RecurrentPlan, train: bool, watch: int, device_index: int) ->
     allow_shared(function, made.shared_bytes)
     fit = active_blocks(function, made.threads, made.shared_bytes) * chip_of(device_index).multiprocessors
     if made.blocks > fit:
-        raise UnavailableError(
-            f"PersistentRNN: {made.blocks} blocks must run at once, and {fit} do on cuda:{device_index}"
-        )
+        raise UnavailableError(f"PersistentRNN: {made.blocks} blocks must run at once, {fit} do on cuda:{device_index}")
     return function
 
 
