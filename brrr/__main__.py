@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import MappingProxyType
 
 from brrr.core import __version__
 from brrr.core.errors import BrrrError, extras
@@ -33,13 +34,13 @@ def commands() -> Mapping[str, tuple[str, str]]:
     return {**added, **COMMANDS}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run one of the commands; the exit code is 0, or 2 for a call that cannot be understood."""
+def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> int:
+    """Run one of the commands, or of those added; the exit code is 0, or 2 for a call that cannot be understood."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments in (["--version"], ["-V"]):
         print(f"brrr {__version__}")
         return 0
-    known = commands()
+    known = {**added, **commands()}
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage(known))
         return 0 if arguments else 2

@@ -1,4 +1,4 @@
-"""Make the executed edition: notebooks/*.ipynb from the readable notebooks/source/*.py, with the recording's outputs.
+"""Make the executed edition: notebooks/*.ipynb from the readable notebooks/source/*.py, with a recording's outputs.
 
     python notebooks/build.py             execute every lesson and solution on the recording, and write them
     python notebooks/build.py 01          the same for the lessons whose name starts with 01
@@ -30,7 +30,6 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "source"
-EDITION = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "1"}
 FIELDS_KEPT = {"kernelspec", "language_info", "brrr"}
 GLOSSARY = tomllib.loads((HERE.parent / "data" / "glossary.toml").read_text(encoding="utf-8"))["term"]
 MEANING = {spelling.lower(): term["means"] for term in GLOSSARY for spelling in (term["name"], *term.get("also", ()))}
@@ -81,6 +80,11 @@ def _meaning(term: str) -> str:
     if name.lower() not in MEANING:
         raise SystemExit(f"[[{name}]] is not in data/glossary.toml")
     return str(MEANING[name.lower()])
+
+
+def edition(notebook: Any) -> dict[str, str]:
+    """What a lesson is executed with: the recording of the device that its metadata names (`brrr: recorded: cpu`)."""
+    return {"BRRR_SOURCE": f"recorded:{notebook.metadata['brrr'].get('recorded', 'h200')}", "BRRR_STATIC": "1"}
 
 
 def execute(notebook: Any, environment: dict[str, str]) -> Any:
@@ -138,7 +142,8 @@ def _output_problems(output: Any) -> list[str]:
 
 def build(source: Path, out: Path, *, empty: bool = False) -> Path:
     """Make one notebook of the edition and return its path; SystemExit with what is wrong with its outputs."""
-    notebook = tidy(read(source)) if empty else execute(read(source), EDITION)
+    notebook = read(source)
+    notebook = tidy(notebook) if empty else execute(notebook, edition(notebook))
     if wrong := problems(notebook):
         raise SystemExit(f"{source.name}:\n  " + "\n  ".join(wrong))
     path = target(source, out)
@@ -236,7 +241,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--out", type=Path, default=HERE, help="where to (default: notebooks/)")
     options = parser.parse_args(argv)
     if os.environ.get("BRRR_RECORDINGS") and options.out == HERE and not options.empty:
-        print("BRRR_RECORDINGS is set: the edition shows the course's own recordings. Unset it, or give --out.",
+        print("BRRR_RECORDINGS is set: its recordings would lie over the course's in the edition. Unset it, or give --out.",
               file=sys.stderr)  # fmt: skip
         return 2
     for source in [] if options.pages else sources(options.prefix):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import made_up
 import pytest
 from chromium_here import CHROMIUM
 from xdist.scheduler import LoadScopeScheduling
+
+from brrr.core import recordings
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,18 @@ def synthetic_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def writable_root(synthetic_root: Path, tmp_path: Path) -> Path:
     """A copy of the synthetic recordings that a test may spoil."""
     return Path(shutil.copytree(synthetic_root, tmp_path / "recordings"))
+
+
+@pytest.fixture
+def only_recordings(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Called with a folder of recordings: no others are looked into, the course's neither."""
+
+    def looked_into(root: Path) -> None:
+        monkeypatch.setattr(recordings, "_shipped", [])
+        monkeypatch.setattr(recordings, "_home", lambda: root)
+        monkeypatch.setenv("BRRR_RECORDINGS", str(root))
+
+    return looked_into
 
 
 @pytest.fixture(scope="session")

@@ -115,7 +115,7 @@ def judged(about: str) -> dict[str, str]:
 
 def calibrated(name: str) -> str:
     """A figure of the machine's calibration."""
-    found = json.loads((H200.folder / "peaks.json").read_text(encoding="utf-8"))["peaks"]["measured"][name]
+    found = json.loads((H200.folders[0] / "peaks.json").read_text(encoding="utf-8"))["peaks"]["measured"][name]
     return quantity(found["value"], found["unit"], 4)
 
 

@@ -26,7 +26,7 @@ class Made:
     name: str = "made up"
     live: bool = False
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", self.device, "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -17,12 +17,12 @@ from brrr_course.nouns.ledger import ABSENT, Entry
 from brrr_course.sources.folders import Store
 from brrr_course.sources.plan import DurationEstimator, Step, steps
 from brrr_course.sources.recorder import Outcome, Recorder
-from brrr_course.sources.recording import Machine, RunInfo
+from brrr_course.sources.recording import Machine, RunDevice, RunInfo
 from brrr_course.sources.rows import Timed
 
 ERROR = 1e-7
-GPU = Machine("h200", "Synthetic H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
-CPU = Machine("cpu", "Synthetic CPU", "cpu", driver="", cuda="", torch="2.13.0+cpu")
+GPU = Machine("h200", "Synthetic H200", "cuda")
+CPU = Machine("cpu", "Synthetic CPU", "cpu")
 
 
 def estimate(median_s: float, n: int = 40) -> Estimate:
@@ -74,16 +74,25 @@ def measure(step: Step, slower: float = 1.0) -> dict[str, Timed | BrrrError]:
     return {variant: replace(run, measurement=replace(run.measurement, cache=cache)) for variant, run in runs.items()}
 
 
-def run_info(run_id: str = "run-1", date: str = "2000-01-01T00:00:00+00:00") -> RunInfo:
+SOFTWARE = {"cuda": ("580.1", "13.0", "2.11.0+cu130"), "cpu": ("", "", "2.13.0+cpu")}
+"""Driver, CUDA and torch of a made-up machine."""
+
+
+def run_info(
+    run_id: str = "run-1", date: str = "2000-01-01T00:00:00+00:00", machine: Machine = GPU, **other: Any
+) -> RunInfo:
     """A run of a made-up brrr."""
-    return RunInfo(run_id, date, brrr="0.0.test", uuid="GPU-made-up", cpu="Synthetic CPU", cpu_cores=16)
+    software = dict(zip(("driver", "cuda", "torch"), SOFTWARE[machine.kind], strict=True))
+    devices = (RunDevice(machine.device, "GPU-made-up"),)
+    given = {"devices": devices, "cpu": "Synthetic CPU", "cpu_cores": 16, **software, **other}
+    return RunInfo(run_id, date, "0.0.test", **given)
 
 
 def recorder(root: Path, machine: Machine, names: Sequence[str] = ("matmul",), **options: object) -> Recorder:
     """A recorder of made-up measurements into `root/<slug>`."""
     store = Store(root / machine.slug, machine, [experiment(name) for name in names])
     given: dict[str, object] = {
-        "run": run_info(),
+        "run": run_info(machine=machine),
         "measure": measure,
         "estimator": DurationEstimator(16),
         "limit_s": 1e9,

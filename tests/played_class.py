@@ -20,10 +20,10 @@ from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import issue, of_class
 from brrr_course.classroom.turns import Turns
 from brrr_course.experiments import experiment
-from brrr_course.sources.recording import RunInfo
+from brrr_course.sources.recording import RunDevice, RunInfo
 from brrr_course.sources.rows import Row, to_cells
 
-RUN = RunInfo("20260101-000000-000000", "2026-01-01T00:00:00+00:00", "0.2.0", uuid="CPU-0")
+RUN = RunInfo("20260101-000000-000000", "2026-01-01T00:00:00+00:00", "0.2.0", (RunDevice("a CPU", "CPU-0"),))
 
 
 def asks(size: int, *variants: str) -> dict[str, Any]:

@@ -10,9 +10,10 @@ import torch
 from brrr.strassen import Way
 from brrr.strassen.algebra.blocks import buffer_shape
 from brrr.strassen.passes import launch
-from brrr.strassen.passes.launch import SplitBuffers, prepared_split_pre_add
+from brrr.strassen.passes.launch import SplitBuffers
 from brrr.strassen.passes.sums import passes
 from brrr.strassen.passes.work import Work, assembled_work, factors_work, run_in_torch
+from brrr.strassen.split.exponents import prepared_split_pre_add
 
 
 def run(work: Work, kernels: str = "auto") -> None:

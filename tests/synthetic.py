@@ -23,7 +23,7 @@ class Synthetic:
         self.measured: list[tuple[str, tuple[Value, ...]]] = []
         self.together: list[tuple[tuple[str, ...], tuple[Value, ...]]] = []
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("LIVE" if self.live else "RECORDED", "synthetic device", "2000-01-01", "no torch")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from figures import H200, rows, wrong
 
-ROOT = H200.root.parents[1]
+ROOT = H200.folders[0].parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RATE = "<!-- rows: strassen rate sgemm size=8192 -->"
 ODD = "<!-- claims: strassen.odd-sizes -->"

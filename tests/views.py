@@ -83,7 +83,7 @@ class Recorded:
     grows: float = 1e-10
     drifted: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", self.device, "2000-01-01", "no torch")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
-from brrr.core.files import recordings_root
+from brrr.core.recordings import own_root
 from brrr.roofline.calibrate import calibrate
 from brrr.roofline.peaks import slug_of, write
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
         print(peaks)
         if not options.no_write:
-            print(f"\nWritten to {write((options.out or recordings_root()) / slug_of(peaks), peaks)}")
+            print(f"\nWritten to {write((options.out or own_root()) / slug_of(peaks), peaks)}")
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Where data, caches and recordings lie; files written whole or not at all; JSON read as a type, each error named."""
+"""Where data and caches lie; files written whole or not at all; JSON read as a type, each error named."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -26,21 +25,27 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises RecordingError if the folder cannot be written to or the disk is full; the old file is then untouched.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-        temporary = Path(name)
+        _replace(path, content.encode() if isinstance(content, str) else content, lasting=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
+
+
+def _replace(path: Path, content: bytes, *, lasting: bool) -> None:
+    """Fill a temporary file beside it, and rename that; `lasting` flushes both to the disk."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
+            file.write(content)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
         temporary.replace(path)
-        _flush_folder(path.parent)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise _cannot_write(path, error) from error
+        if lasting:
+            _flush_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)  # gone after the replacement, left over where something came between
 
 
 def require_writable(folder: Path) -> None:
@@ -241,7 +246,7 @@ def digest(text: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Folders: the data and the lessons (in the repository or the installed package), the cache, the recordings.
+# Folders: the data and the lessons, in the repository or the installed package.
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -269,39 +274,41 @@ def cache_folder() -> Path:
     >>> cache_folder().name != ""
     True
 
-    Linux: `$XDG_CACHE_HOME` or `~/.cache` (XDG Base Directory Specification); macOS: `~/Library/Caches`; Windows:
-    `%LOCALAPPDATA%`. Nothing in it is needed: it may be deleted at any time.
+    Nothing in it is needed: it may be deleted at any time.
     """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser()
-    return _system_folder() / "brrr"
+    return system_folder("cache") / "brrr"
 
 
-def _system_folder() -> Path:
+# Where the system keeps a user's caches and data: a variable's name and the folder without it.
+LINUX = {"cache": ("XDG_CACHE_HOME", ".cache"), "data": ("XDG_DATA_HOME", ".local/share")}
+MAC = {"cache": "Caches", "data": "Application Support"}
+
+
+def system_folder(of: Literal["cache", "data"]) -> Path:
+    """Where the system keeps a user's caches or data.
+
+    Linux: `$XDG_CACHE_HOME` or `~/.cache`, `$XDG_DATA_HOME` or `~/.local/share` (XDG Base Directory Specification);
+    macOS: `~/Library/Caches` or `~/Library/Application Support`; Windows: `%LOCALAPPDATA%`.
+    """
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    given = os.environ.get("XDG_CACHE_HOME", "")
+        return Path.home() / "Library" / MAC[of]
+    variable, otherwise = LINUX[of]
+    given = os.environ.get(variable, "")
     # The specification: a relative path there is invalid and must be ignored.
-    return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+    return Path(given) if os.path.isabs(given) else Path.home() / otherwise
 
 
 def keep(path: Path, content: bytes) -> bool:
     """Write a file of the cache, whole or not at all; False, and no error, where the disk refuses."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        _replace(path, content, lasting=False)
     except OSError:
         return False
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except OSError:
-        return False
-    finally:
-        Path(name).unlink(missing_ok=True)  # gone after the replacement, left over where something came between
     return True
 
 
@@ -311,21 +318,3 @@ def kept(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def recordings_root() -> Path:
-    """Where the recordings lie: the folder that `BRRR_RECORDINGS` names, else the course's own."""
-    named = os.environ.get("BRRR_RECORDINGS")
-    return Path(named) if named else share("data") / "recordings"
-
-
-def recorded_devices(root: Path | None = None) -> tuple[str, ...]:
-    """The devices that there are recordings of, in alphabetical order."""
-    root = root or recordings_root()
-    slug = re.compile(r"[a-z0-9][a-z0-9-]*")  # a folder set aside by `brrr record --fresh` has a dot in its name
-    if not root.is_dir():
-        return ()
-    return tuple(sorted(d.name for d in root.iterdir() if slug.fullmatch(d.name) and (d / FILE).is_file()))
-
-
-FILE = "machine.json"

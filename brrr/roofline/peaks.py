@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -18,8 +17,9 @@ from typing import NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
-from brrr.core.files import json_text, kept, read_json, recordings_root, require_writable, write_atomically
+from brrr.core.files import json_text, kept, read_json, require_writable, write_atomically
 from brrr.core.measurement import Processor
+from brrr.core.recordings import device_folders, first_that_reads, search_path
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
@@ -305,27 +305,25 @@ def _refuse_older(version: int, content: Mapping[str, object]) -> NoReturn:
     raise ValueError(f"format is {version}; expected {FORMAT}: an older brrr measured them. {RESOLUTION}")
 
 
-_SLUG = re.compile(r"[a-z0-9][a-z0-9-]*")
-"""A device's folder: a name, and never a path that leads elsewhere."""
-
-
 def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peaks:
     """The peaks that were recorded for a device, by the short name of its folder.
 
-    `root` is the folder of all recordings (default: the course's own, or `BRRR_RECORDINGS`). ArgumentError for a device
-    without peaks, RecordingError for damaged ones.
+    `root` is the folder of all recordings (default: the search path). ArgumentError for a device without peaks,
+    RecordingError for damaged ones.
     """
-    root = Path(root) if root is not None else recordings_root()
-    found = find_recorded(device, root)
+    roots = search_path() if root is None else (Path(root),)
+    found = first_that_reads(device_folders(device, roots), find_peaks)
     if found is None:
-        there = sorted(path.parent.name for path in root.glob(f"*/{PEAKS}") if _SLUG.fullmatch(path.parent.name))
+        there = sorted(
+            {path.parent.name for each in roots for path in each.glob(f"*/{PEAKS}") if "." not in path.parent.name}
+        )
         raise ArgumentError("recorded_peaks", "device", device, f"one of {', '.join(there) or 'none'}", RESOLUTION)
     return found
 
 
-def find_recorded(device: str, root: Path | None = None) -> Peaks | None:
+def find_recorded(device: str) -> Peaks | None:
     """As `recorded_peaks`, but None for a device without peaks."""
-    return find_peaks((root or recordings_root()) / device) if _SLUG.fullmatch(device) else None
+    return first_that_reads(device_folders(device), find_peaks)
 
 
 def slug_of(peaks: Peaks) -> str:

@@ -147,7 +147,7 @@ async def _about(gateway: Gateway, http: Http, user: User, content: Any) -> obje
     machine = gateway.turns.machine
     assert machine is not None
     return {"brrr": __version__, "kind": gateway.turns.engine.kind, "user": user.name, "device": machine.device,
-            "slug": machine.slug, "torch": machine.torch}  # fmt: skip
+            "slug": machine.slug, "torch": gateway.turns.run.torch}  # fmt: skip
 
 
 async def _measure(gateway: Gateway, http: Http, user: User, content: Any) -> object:

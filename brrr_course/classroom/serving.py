@@ -64,7 +64,6 @@ async def serve(
         engine = await Dask.embedded(gpus, workers=workers, limit_s=limit_s, dashboard=dashboard)
     turns = Turns(store, engine)
     await turns.open()
-    assert turns.machine is not None
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
     gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
                       prefix=prefix)  # fmt: skip
@@ -73,7 +72,7 @@ async def serve(
     address = f"http://{host}:{port}"
     try:
         _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
-        what = f"{turns.machine.describe()}, workers: {len(turns.workers)}"
+        what = f"{turns.device}, workers: {len(turns.workers)}"
         say(f"{what}; students ask {address}, answers are kept in {cache}")
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends at them, and raises them again when it has
             signal.signal(number, lambda *_: None)

@@ -24,7 +24,7 @@ from brrr_course.sources.folders import LASTING
 from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
 from brrr_course.sources.rows import from_cells
 
-FORMAT = 1
+FORMAT = 2
 SCHEMA = """
 CREATE TABLE run(id TEXT PRIMARY KEY, device TEXT NOT NULL, machine TEXT NOT NULL, info TEXT NOT NULL);
 CREATE TABLE point(number INTEGER PRIMARY KEY, experiment TEXT NOT NULL, version TEXT NOT NULL, point TEXT NOT NULL,
@@ -270,7 +270,7 @@ class Store:
             Recording(experiment(name), machine, tuple(found)).write(target)
         older = len({each for each, _ in every}) - 1
         said = [f"{name}: {len(found)} rows in {target / name}.csv" for name, found in rows.items()]
-        return [*said, *([f"{older} other machines or drivers are in {self.path}, and not exported"] if older else [])]
+        return [*said, *([f"{older} other machines are in {self.path}, and not exported"] if older else [])]
 
     def _exported(self, machine: Machine) -> Iterator[tuple[str, str, str, str, Answer]]:
         runs = {run.id for run in machine.runs}
@@ -289,5 +289,5 @@ def _with_failure(machine: Machine, run: str, name: str, variant: str, key: str,
 
 
 def device_of(machine: Machine, run: RunInfo) -> str:
-    """What a row is found by beside its point: the device's name, driver, CUDA, torch and UUID, as a digest."""
-    return digest(json.dumps([asdict(replace(machine, runs=())), run.uuid]))
+    """What a row is found by beside its point: the devices with their UUIDs, driver, CUDA and torch, as a digest."""
+    return digest(json.dumps([machine.slug, [asdict(each) for each in run.devices], run.software]))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from brrr.core.errors import BrrrError
+from brrr.core.errors import BrrrError, RecordingError
 from brrr.core.files import typed
 from brrr_course.classroom.asked import Asked, loads, parse
 from brrr_course.classroom.engine import Engine
@@ -79,6 +79,8 @@ class Turns:
     def __init__(self, store: Store, engine: Engine) -> None:
         self.store, self.engine = store, engine
         self.machine: Machine | None = None
+        self.run: RunInfo
+        """What the class's software is read from, once there is a machine."""
         self.devices: dict[str, str] = {}
         self.workers: list[str] = []
         self.requests: dict[str, Request] = {}
@@ -148,11 +150,16 @@ class Turns:
         place = min((line.index(job) for job in mine if job in line), default=len(line))
         return {**told, "state": "waiting", "place": place + 1, "of": max(len(line), place + 1)}
 
+    @property
+    def device(self) -> str:
+        """The class's device with its software; empty until a worker has told it."""
+        return f"{self.machine.device} ({self.run.describe()})" if self.machine else ""
+
     def overview(self) -> dict[str, Any]:
         """For the teacher: what runs, who waits for what, and which workers there are."""
         running = [job for job in self._open() if job.began_s is not None]
         return {
-            "device": self.machine.describe() if self.machine else "",
+            "device": self.device,
             "workers": self.workers,
             "running": [_told(job) for job in running],
             "waiting": [_told(job) for job in self._line()],
@@ -289,8 +296,11 @@ class Turns:
     def _learn(self, hello: Mapping[str, Any]) -> str:
         """The device of a worker; RecordingError where it is not the class's: its times would not compare."""
         machine, run = typed(Machine, hello["machine"]), typed(RunInfo, hello["run"])
-        self.machine = self.machine or machine
+        if self.machine is None:
+            self.machine, self.run = machine, run
         self.machine.require_joinable(machine)
+        if run.software != self.run.software:
+            raise RecordingError(f"a worker has {run.describe()}, the class's others {self.run.describe()}")
         device = device_of(machine, run)
         self.devices[device] = hello["worker"]
         return device

@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from brrr.core.errors import BrrrError, NotRecordedError
-from brrr.core.files import recorded_devices
+from brrr.core.measurement import Badge
+from brrr.core.recordings import recorded_devices
 from brrr_course.experiments import NAMES, chosen, experiment
 from brrr_course.nouns.claim import Claim, Verdict
 from brrr_course.nouns.experiment import Experiment
@@ -135,7 +136,9 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
         return f"{given.name}, not recorded"
     dates = sorted(each.date for each in found)
     kind = max((each.kind for each in found), key=len)  # where the CPU queue stands in for any, it says so
-    return str(replace(found[0], kind=kind, date=" to ".join(dict.fromkeys((dates[0], dates[-1])))))
+    device, torch = (dict.fromkeys(getattr(each, name) for each in found) for name in ("device", "torch"))
+    date = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch))))
 
 
 VERDICTS = ("holds", "fails", "undecided", "not measured", "retired")
@@ -186,8 +189,22 @@ def sentences(tables: Sequence[ClaimsTable]) -> str:
     return "\n".join(lines).strip()
 
 
+def beside(tables: Sequence[ClaimsTable]) -> str:
+    """Every claim with its verdict on each device beside the others, a line a claim: does it hold on mine?"""
+    devices = list(dict.fromkeys(table.source.removeprefix("recorded:") for table in tables))
+    found: dict[str, dict[str, str]] = {}
+    for table in tables:
+        for claim, verdict in table.rows:
+            said = f"{claim.text} [{claim.entry.id}]"
+            found.setdefault(said, {})[table.source.removeprefix("recorded:")] = verdict.status + table.mark(claim)
+    badges = dict.fromkeys(table.badge for table in tables if not table.badge.endswith("not recorded"))
+    lines = [_line(["claim", *devices]), _line(["---"] * (1 + len(devices)))]
+    lines += [_line([said, *(told[device] for device in devices)]) for said, told in found.items()]
+    return "\n".join([*lines, "", *badges])
+
+
 def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
-    """`brrr claims [--source NAME] [--sources | --count] [EXPERIMENT...]`: 0, or 2 for a wrong argument or a bad file.
+    """`brrr claims [--source NAME] [--sources | --count | --devices] [EXPERIMENT...]`: 0, or 2 for an error.
 
     The experiments are the course's, or those offered.
     """
@@ -200,15 +217,16 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--sources", action="store_true", help="by what the sources say, with the place in each")
     forms.add_argument("--count", action="store_true", help="only how many have which verdict, as a Markdown table")
+    forms.add_argument("--devices", action="store_true", help="each claim's verdicts on all devices side by side")
     options = parser.parse_args(argv)
     try:
-        many = (options.sources or options.count) and not options.source
+        many = (options.sources or options.count or options.devices) and not options.source
         names = [f"recorded:{device}" for device in recorded_devices()] if many else [options.source]
         sources = [source_named(name) for name in names]
         tables = [claims(each, source) for each in chosen(options.experiments, offered) for source in sources]
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
-    shown = counted(tables) if options.count else sentences(tables) if options.sources else None
-    print("\n\n\n".join(table.details() for table in tables) if shown is None else shown)
+    shown = {options.count: counted, options.sources: sentences, options.devices: beside}.get(True)
+    print(shown(tables) if shown else "\n\n\n".join(table.details() for table in tables))
     return 0

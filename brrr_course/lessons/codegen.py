@@ -19,8 +19,8 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, DeviceKind
+from brrr.core.recordings import own_root, search_path
 from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.kernels.elementwise.kernel import Elementwise
 from brrr_course.lessons.waiting import Comparison
@@ -143,10 +143,11 @@ def _own_text(body: str) -> str:
 def recorded(name: str, chosen: str = RECORDED, root: Path | None = None) -> GeneratedCode:
     """What the compiler wrote on the recorded machine, with its origin."""
     slug = chosen.partition(":")[2] or "h200"
-    path = (root or recordings_root()) / slug / FOLDER / f"{name}.txt"
-    if not path.is_file():
+    paths = [each / slug / FOLDER / f"{name}.txt" for each in ([root] if root else search_path())]
+    path = next((each for each in paths if each.is_file()), None)
+    if path is None:
         raise NotRecordedError(
-            f"generated: {path} is not there; `python -m brrr_course.lessons.codegen` makes it on a GPU"
+            f"generated: {paths[0]} is not there; `python -m brrr_course.lessons.codegen` makes it on a GPU"
         )
     origin, _, whole = path.read_text(encoding="utf-8").partition("\n")
     device, day, torch = origin.removeprefix("# ").split(" · ")
@@ -187,7 +188,7 @@ def megakernel_plan(*, layers: int, batch: int, hidden: int) -> str:
 
 
 if __name__ == "__main__":
-    for each in write(Path(sys.argv[1]) if len(sys.argv) > 1 else recordings_root()):
+    for each in write(Path(sys.argv[1]) if len(sys.argv) > 1 else own_root()):
         print(each)
 
 

@@ -7,7 +7,7 @@ A recorded source has only the points that were recorded: it never invents one b
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -17,6 +17,12 @@ from brrr_course.nouns.experiment import Experiment
 
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
+
+
+Key = tuple[Value, ...]
+"""A point's values in the order of the axes."""
+Shown = Mapping[str, Collection[Key]]
+"""What a figure shows of an experiment: of each variant the points."""
 
 
 class Source(Protocol):
@@ -30,8 +36,8 @@ class Source(Protocol):
     def live(self) -> bool:
         """Whether asking for a point may start a measurement."""
 
-    def badge(self, experiment: Experiment) -> Badge:
-        """What stands on the figure."""
+    def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
+        """What stands on the figure: of all that there is of the experiment, or of what is shown."""
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """The variants that this source can show, in the experiment's order."""

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from shutil import copytree
-from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from brrr.core.errors import ArgumentError, BrrrError
-from brrr.core.files import recorded_devices
+from brrr.core.recordings import VARIABLE, recorded_devices
 from brrr_course.lessons.course import notebooks_in
 from brrr_course.nouns.places import share
 from brrr_course.site.page import index_page, lesson_page
@@ -31,13 +29,9 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
     lacks something.
     """
     wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1"}
-    with TemporaryDirectory() as both, patch.dict(os.environ, wanted):
-        if recordings:  # some cells name one of the course's own
-            folders = (share("data") / "recordings", recordings)
-            devices = {name: folder / name for folder in folders for name in recorded_devices(folder)}
-            for name, recorded_in in devices.items():
-                copytree(recorded_in, Path(both) / name)
-            os.environ["BRRR_RECORDINGS"] = both
+    if recordings:  # over the course's own, which some cells name
+        wanted[VARIABLE] = str(recordings)
+    with patch.dict(os.environ, wanted):
         if device not in (recorded := recorded_devices()):
             raise ArgumentError("brrr site", "--device", device, f"one of {', '.join(recorded) or 'none recorded'}")
         source(f"recorded:{device}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 from brrr_course.site.lesson import COMMANDS, Lesson
 
@@ -27,8 +29,13 @@ class Page(NamedTuple):
 
 
 def lesson_page(path: Path, before: str, after: str) -> Page:
-    """The page of a notebook, a file that needs no other; `before` and `after` name its neighbours, empty for none."""
-    return page_of(Lesson(path), before, after)
+    """The page of a notebook, a file that needs no other; `before` and `after` name its neighbours, empty for none.
+
+    It shows the recording of the device that its metadata names, if it names one.
+    """
+    device = json.loads(path.read_text(encoding="utf-8")).get("metadata", {}).get("brrr", {}).get("recorded")
+    with patch.dict(os.environ, {"BRRR_SOURCE": f"recorded:{device}"} if device else {}):
+        return page_of(Lesson(path), before, after)
 
 
 def page_of(found: Lesson, before: str = "", after: str = "") -> Page:

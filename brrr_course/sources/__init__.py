@@ -81,7 +81,7 @@ def _default_name() -> str:
 
 
 def _recordings_hint() -> str:
-    from brrr.core.files import recorded_devices
+    from brrr.core.recordings import recorded_devices
 
     devices = ", ".join(f"recorded:{device}" for device in recorded_devices())
     return f"Recordings here: {devices or 'none'}"

@@ -27,7 +27,8 @@ def measure_step(step: Step) -> Mapping[str, Timed | BrrrError]:
     """Measure all variants of a step on this machine, interleaved; in a process of its own where one asks for it."""
     risky = [name for name in step.variants if step.experiment.variant(name).apart]
     if not risky:
-        return measure_point(step.experiment, step.variants, step.point, budget_s=step.budget_s, fewest=step.fewest)
+        return measure_point(step.experiment, step.variants, step.point, budget_s=step.budget_s, fewest=step.fewest,
+                             precision=step.precision)  # fmt: skip
     try:
         return _in_process(step)
     except UnavailableError as died:
@@ -36,7 +37,9 @@ def measure_step(step: Step) -> Mapping[str, Timed | BrrrError]:
 
 
 def _in_process(step: Step) -> dict[str, Timed | BrrrError]:
-    asked = json.dumps([step.experiment.name, step.variants, dict(step.point), step.budget_s, step.fewest])
+    asked = json.dumps(
+        [step.experiment.name, step.variants, dict(step.point), step.budget_s, step.fewest, step.precision]
+    )
     answer = last_line([*COMMAND, asked], str(step), TIMEOUT_S)
     found = pickle.loads(base64.b64decode(answer))  # our own process wrote it
     assert isinstance(found, dict)
@@ -47,8 +50,8 @@ def main(asked: str) -> None:
     """Measure what is asked for, see that the GPU still answers, and print the answer."""
     from brrr_course.experiments import experiment
 
-    name, variants, point, budget_s, fewest = json.loads(asked)
-    found = measure_point(experiment(name), variants, point, budget_s=budget_s, fewest=fewest)
+    name, variants, point, budget_s, fewest, precision = json.loads(asked)
+    found = measure_point(experiment(name), variants, point, budget_s=budget_s, fewest=fewest, precision=precision)
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()  # a launch failure stays with the context, and then no time taken here counts

@@ -1,32 +1,30 @@
-"""Whole folders: `brrr join` makes one of those that several GPUs of a model recorded; older formats become today's.
+"""Whole folders: `brrr join` makes one of several GPUs' of a model; `Store` is the one that a recording grows in.
 
 CUDA_VISIBLE_DEVICES=0 brrr record mlp --only layers=8 --out first &
 CUDA_VISIBLE_DEVICES=1 brrr record mlp --only layers=4 --out second &
 brrr join second/h200 --into first/h200
 
 All variants of a point come from one run on one GPU, so that no ratio crosses two; each row keeps its run, and each run
-its GPU. Device model, driver, CUDA and torch must be the same. Peaks are not joined: the folder keeps its own.
+its GPU and its software. The device's model must be the same. Peaks are not joined: the folder keeps its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
-from brrr.core.files import FILE, read_object, require_writable, write_atomically
-from brrr.core.measurement import FIELDS
+from brrr.core.files import require_writable
+from brrr.core.recordings import FILE, first_that_reads
+from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import Step
-from brrr_course.sources.recording import FORMAT, Failure, Machine, Recording, RunInfo, parted, seal_of
+from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
 from brrr_course.sources.timers import FOLDER as TRACES
 
@@ -64,7 +62,6 @@ def join(into: Path, other: Path) -> list[str]:
     machine = _with_runs(mine, theirs, other)
     found = [experiment(name) for name in NAMES if (other / f"{name}.csv").exists()]
     grown = [(_read_or_empty(into, e, machine), Recording.read(other, e)) for e in found]
-    convert(into)
     machine.write(into)  # before the rows, each of which names its run
     lines = []
     for recording, new in grown:
@@ -96,61 +93,6 @@ def _timelines(into: Path, other: Path) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Files of an older format become today's, and every value is compared with what was there.
-
-
-def convert(folder: Path) -> list[str]:
-    """Turn a folder of an older format into one of today's; a line for each file, with what was compared.
-
-    RecordingError, and nothing is written, where a file is damaged. machine.json goes last: after a kill at any moment
-    the folder reads, and converting it again goes on.
-    """
-    if read_object(folder / FILE).get("format") == FORMAT:
-        return []
-    machine = Machine.read(folder)
-    tables = {path: (path.read_bytes().decode(), *parted(path)) for path in sorted(folder.glob("*.csv"))}
-    for path, (_, table, seal) in tables.items():
-        if seal != seal_of(table):
-            raise RecordingError(f"{path}: was damaged or edited: its seal does not fit. Restore it before converting")
-    lines = []
-    for path, (old, table, seal) in tables.items():
-        if old.endswith(seal):
-            continue  # an earlier conversion, killed, came this far
-        write_atomically(path, table + seal)
-        lines.append(f"{path.name}: {_compared(path, old, parted(path)[0])}")
-    machine.write(folder)
-    _require_same(folder / FILE, machine, Machine.read(folder))
-    return [*lines, f"{FILE}: {sum(1 for _ in _leaves(asdict(machine)))} values, all the same"]
-
-
-def _compared(path: Path, old: str, new: str) -> str:
-    """How many rows and values were compared: each cell as text, the old `n` with that of each time of its row."""
-    header, *rows = csv.reader(io.StringIO(old, newline=""))
-    values = 0
-    for cells, after in zip(rows, csv.DictReader(io.StringIO(new, newline="")), strict=True):
-        row = dict(zip(header, cells, strict=True))
-        times = {f"{name}_n": row["n"] if row[name] else "" for name in FIELDS}
-        kept = [(name, cell) for name, cell in zip(header, cells, strict=True) if name != "n"]  # `cache` may be twice
-        _require_same(path, [*kept, *times.items()], [(name, after[name]) for name, _ in (*kept, *times.items())])
-        values += sum(map(bool, after.values()))
-    return f"{len(rows)} rows, {values} values, all the same"
-
-
-def _require_same(path: Path, old: object, new: object) -> None:
-    if old != new:
-        raise RecordingError(f"{path}: did not stay the same: {old!r} became {new!r}")
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """The single values of nested mappings and sequences."""
-    if isinstance(value, dict | list | tuple):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(each)
-    else:
-        yield value
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # The folder that a recording grows in.
 
 LASTING = ("DeviceMemoryError", "UnavailableError", "WrongResultError")
@@ -167,20 +109,45 @@ class Store:
     A kill loses at most the points of the time in which writing would have taken more than WRITING.
     """
 
-    def __init__(self, folder: Path, machine: Machine, experiments: Sequence[Experiment]) -> None:
-        """Read what is there, and refuse to add to it what may not be joined; an older format becomes today's."""
+    def __init__(
+        self, folder: Path, machine: Machine, experiments: Sequence[Experiment], below: Sequence[Path] = ()
+    ) -> None:
+        """Read what is there, and refuse to add to it what may not be joined.
+
+        An experiment that this folder lacks goes on from the first of the folders `below` that has it.
+        """
         require_writable(folder)
-        there = any(folder.glob("*.csv")) or (folder / FILE).exists()
-        if there:
+        if any(folder.glob("*.csv")) or (folder / FILE).exists():
             old = Machine.read(folder)
             old.require_joinable(machine)
             machine = old
-            convert(folder)
         self.folder, self.machine = folder, machine
-        self.recordings = {e.name: _read_or_empty(folder, e, machine) for e in experiments}
+        self.recordings = {e.name: self._begun(e, below) for e in experiments}
         self._last_written = self._on_disk()
         self._unwritten: set[str] = set()
         self._write_after_s = 0.0
+
+    def _begun(self, experiment: Experiment, below: Sequence[Path]) -> Recording:
+        """What there is of an experiment, its runs among the machine's."""
+        name = f"{experiment.name}.csv"
+        if not (self.folder / name).exists():
+            fitting = (each for each in below if (each / name).exists() and self._is_of(each))
+            found = first_that_reads(fitting, lambda each: Recording.read(each, experiment))
+            if found is not None:
+                there = {row.run for row in found.rows}
+                for run in found.machine.runs:
+                    if run.id in there and self.machine.run(run.id) is None:
+                        self.machine = self.machine.with_run(run)
+                return replace(found, machine=self.machine)
+        return _read_or_empty(self.folder, experiment, self.machine)
+
+    def _is_of(self, folder: Path) -> bool:
+        """Whether another folder is of this device; one that is damaged is named where its rows are read."""
+        try:
+            found = Machine.read(folder)
+        except RecordingError:
+            return True
+        return (found.device, found.kind) == (self.machine.device, self.machine.kind)
 
     def rows(self, experiment: Experiment) -> tuple[Row, ...]:
         """All rows of an experiment so far."""
@@ -215,13 +182,17 @@ class Store:
     def missing(self, step: Step, *, retry: bool) -> Step | None:
         """The step without what failed before (unless `retry`), None if nothing is left to measure.
 
-        Where one variant is missing, all of them are measured again, so that no ratio crosses two runs.
+        Where one variant is missing, all that are there are measured again, so that no ratio crosses two runs.
         """
         key = tuple(step.point.values())
         there = {row.variant for row in self.rows(step.experiment) if row.point == key}
         failed = set() if retry else {name for name in step.variants if self.failure(step, name)}
-        wanted = tuple(name for name in step.variants if name in there or name not in failed)
-        return replace(step, variants=wanted) if set(wanted) - there else None
+        if not set(step.variants) - failed - there:
+            return None
+        alive = step.experiment.variants_on(tensors_on(self.machine.kind))
+        again = [name for name in alive if name in there and step.experiment.has(name, step.point)]
+        wanted = {*again, *step.variants} - (failed - there)
+        return replace(step, variants=tuple(v.name for v in step.experiment.variants if v.name in wanted))
 
     def failure(self, step: Step, variant: str) -> Failure | None:
         """Why a variant could not be measured at this point in an earlier run, if it is for a lasting reason."""

@@ -7,7 +7,7 @@ from datetime import date
 from brrr.core.measurement import Badge, DeviceKind, Value
 from brrr.gpu import is_queue
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import quick
+from brrr_course.nouns.source import Shown, quick
 
 
 class OnDevice:
@@ -26,7 +26,7 @@ class OnDevice:
     device_name: str
     torch_version: str
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
         """Its kind, device and today's date; CPU QUEUE where the CPU queue stands in for a GPU."""
         toy = any(is_queue(experiment.variant(name).device) for name in self.variants(experiment))
         kind = f"{self.badge_kind}, CPU QUEUE" if toy else self.badge_kind

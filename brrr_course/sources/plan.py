@@ -6,27 +6,24 @@ recording that is interrupted is coarse, but has no hole.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Literal
 
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import FIELDS, Badge, DeviceKind, Estimate, Measurement, Point, Value
+from brrr.core.measurement import DeviceKind, Point, Value
 from brrr.counting.cost import Cost
 from brrr.gpu.probe import cpu_count
 from brrr.timing.sampler import MIN_SAMPLES
 from brrr_course.nouns.experiment import Experiment, Variant
-from brrr_course.nouns.source import Evidence
+from brrr_course.nouns.source import Key, Source
+from brrr_course.sources.claimed import WIDE, Look, claimed, claimed_points, ends_and_middle
 from brrr_course.sources.rows import Row
 
 if TYPE_CHECKING:
-    from brrr.tracing.timeline import Timeline
+    pass
 
-Key = tuple[Value, ...]
-"""A point's values in the order of the axes."""
 Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
 PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")
 
@@ -42,6 +39,7 @@ CALLS = 4  # the check, the warm-up and two timed calls: what most points need a
 ROUND_CALLS, GPU_ROUND_CALLS = 3, 12
 SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
+WIDE_SHARE = 0.25  # two of the eight slices of a budget, where a wide interval is enough
 INPUT_BYTES_PER_S = 1e9  # random numbers are drawn on the host
 
 
@@ -54,6 +52,13 @@ class Step:
     variants: tuple[str, ...]
     phase: Phase
     budget_s: float
+    wide: bool = False
+    """Whether intervals of WIDE either way are enough."""
+
+    @property
+    def precision(self) -> float | None:
+        """Half of an interval over its median at which sampling may end; None for the timers' own."""
+        return WIDE if self.wide else None
 
     @property
     def fewest(self) -> int:
@@ -84,17 +89,11 @@ def steps(
 def _steps(
     experiment: Experiment, kind: DeviceKind, only: Mapping[str, Sequence[str]], budget_s: float | None, quick: bool
 ) -> Iterator[Step]:
-    wanted_variants = only.get("variant")
-    variants = experiment.variants_on(kind)
-    names = {"variant", *(axis.name for axis in experiment.axes)}
-    if not set(only) <= names:
+    if not set(only) <= {"variant", *(axis.name for axis in experiment.axes)}:
         return
     for point, phase in prioritized(experiment, quick=quick):
-        if any(str(value) not in only.get(name, (str(value),)) for name, value in point.items()):
-            continue
-        here = tuple(v for v in variants if (not wanted_variants or v in wanted_variants) and experiment.has(v, point))
         budget = budget_s or (CLAIM_BUDGET_S if phase in ("anchor", "claim") else GRID_BUDGET_S)
-        if here:
+        if here := _wanted(experiment, kind, point, only):
             yield Step(experiment, point, here, phase, budget)
 
 
@@ -126,6 +125,94 @@ def is_quick(experiment: Experiment, axis: str, value: Value) -> bool:
     return not isinstance(value, str) and value <= max(number for number in quick if not isinstance(number, str))
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# A recording of claims: what they look at, and the sliders' ends and middles.
+
+CPU_FLOP = 2 * 8192**3
+"""A CPU's products of more than 8192 x 8192 by 8192 x 8192 take minutes, and say nothing new."""
+LONGEST_S = {"anchor": 60.0, "claim": 60.0}
+"""Seconds that a point may be predicted to take which a claim names; any other OTHERWISE_S."""
+OTHERWISE_S = 10.0
+NAMED = 6
+"""So many variants are named one by one."""
+MOST_ALONG = 256
+"""Curves with more points than that, together, are left out."""
+
+
+def claim_steps(
+    experiments: Sequence[Experiment],
+    kind: DeviceKind,
+    reference: Source | None,
+    estimator: DurationEstimator,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    quick: bool = False,
+) -> tuple[list[Step], list[str]]:
+    """What to measure so that each claim can be judged, and the sliders' ends and middles of what is shown at first.
+
+    Only the variants that a claim looks at; each with the interval that it needs, found on the reference, a recording.
+    The texts name what is left out: a CPU's largest products, points that take too long, and curves of too many points.
+    """
+    found: list[Step] = []
+    left_out: list[str] = []
+    for e in experiments:
+        steps_of = list(_claim_steps(e, kind, reference, only or {}, quick))
+        along = sum(step.phase == "grid" for step in steps_of)
+        if along > MOST_ALONG:
+            left_out.append(f"LEFT OUT {e.name}: the {along} points of the curves that claims go along")
+            steps_of = [step for step in steps_of if step.phase != "grid"]
+        for step in steps_of:
+            small = tuple(name for name in step.variants if not _too_large(e, name, step.point))
+            taken_s = estimator.seconds(replace(step, variants=small)) if small else 0.0
+            kept = small if taken_s <= LONGEST_S.get(step.phase, OTHERWISE_S) else ()
+            if dropped := [name for name in step.variants if name not in kept]:
+                why = "too large for a CPU" if kept or not small else f"predicted to take {taken_s:.0f} s"
+                names = ", ".join(dropped) if len(dropped) <= NAMED else f"{len(dropped)} variants"
+                left_out.append(f"LEFT OUT {step}: {names}, {why}")
+            if kept:
+                found.append(replace(step, variants=kept))
+    return sorted(found, key=lambda step: PHASES.index(step.phase)), left_out
+
+
+def _too_large(experiment: Experiment, variant: str, point: Point) -> bool:
+    cost = None if experiment.variant(variant).on_gpu else experiment.cost_at(variant, point)
+    return cost is not None and cost.flop > CPU_FLOP
+
+
+def _claim_steps(
+    experiment: Experiment, kind: DeviceKind, reference: Source | None, only: Mapping[str, Sequence[str]], quick: bool
+) -> Iterator[Step]:
+    """A step for each point, with the variants that are looked at there."""
+    if not set(only) <= {"variant", *(axis.name for axis in experiment.axes)}:
+        return
+    looks = claimed(experiment, reference)
+    anchors = [tuple(experiment.point(**anchor).values()) for anchor in experiment.anchors]
+    numeric = any(axis.scale != "category" for axis in experiment.axes)
+    sliders = ends_and_middle(experiment.axes) if numeric else []
+    shown = [line.variant for line in experiment.lines if line.shown]
+    at: dict[Key, dict[str, Look]] = {}
+    for name, key in (*looks, *product(shown, sliders)):
+        at.setdefault(key, {})[name] = looks.get((name, key), Look())
+    for key, how in at.items():
+        point = dict(zip([axis.name for axis in experiment.axes], key, strict=True))
+        small = not quick or all(is_quick(experiment, name, value) for name, value in point.items())
+        if small and (there := tuple(v for v in _wanted(experiment, kind, point, only) if v in how)):
+            named = any(how[name].named for name in there)
+            phase: Phase = "anchor" if key in anchors else "claim" if named else "corner" if key in sliders else "grid"
+            wide = named and not any(how[name].narrow for name in there)
+            yield Step(experiment, point, there, phase, CLAIM_BUDGET_S if named else GRID_BUDGET_S, wide)
+
+
+def _wanted(
+    experiment: Experiment, kind: DeviceKind, point: Point, only: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """The variants that a device of this kind has at a point, as far as they are wanted; none where it is not."""
+    if any(str(value) not in only.get(name, (str(value),)) for name, value in point.items()):
+        return ()
+    there = experiment.variants_on(kind)
+    return tuple(v for v in there if v in only.get("variant", there) and experiment.has(v, point))
+
+
 def _reversed_bits(index: int, count: int) -> int:
     """Sorting by this visits the ends of ever finer halves: 0, 4, 2, 6, 1, 5, 3, 7."""
     bits = max(1, (count - 1).bit_length())
@@ -138,82 +225,6 @@ def _of_axes(experiment: Experiment, quick: bool, pick: Callable[[Sequence[Value
     if all(scale == "category" for _, scale in axes):
         return []
     return list(product(*(values if scale == "category" else pick(values) for values, scale in axes)))
-
-
-def claimed_points(experiment: Experiment) -> list[tuple[Value, ...]]:
-    """The points that the experiment's claims name, found by judging them on made-up times and watching.
-
-    >>> from brrr_course.experiments import experiment
-    >>> (1,) in claimed_points(experiment("matmul"))
-    True
-
-    A claim about a whole curve names no point of it.
-    """
-    spy = _Spy(experiment)
-    for judge in experiment.judges.values():
-        with contextlib.suppress(Exception):  # a claim that cannot be judged on made-up times only loses its priority
-            judge(Evidence(experiment, spy))
-    return list(dict.fromkeys(spy.asked))
-
-
-class _Spy:
-    """A source that has every point, all with the same times, and remembers which ones were asked for."""
-
-    name, live = "made up", False
-
-    def __init__(self, experiment: Experiment) -> None:
-        self.asked: list[tuple[Value, ...]] = []
-        self._keys = [tuple(point.values()) for point in experiment.points()]
-
-    def badge(self, experiment: Experiment) -> Badge:
-        return Badge("PREDICTED", "", "", "")
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return tuple(variant.name for variant in experiment.variants)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return experiment.axis(axis).values
-
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        return _Watched(self._keys, self.asked)
-
-    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
-        return _Watched([], self.asked)[tuple(point.values())]
-
-    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        """No claim asks for a measurement."""
-
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        return {}
-
-    def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
-        return ()
-
-    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
-        raise NotRecordedError("there is no made-up timeline")
-
-
-class _Watched(Mapping[tuple[Value, ...], Measurement]):
-    """Every key is there; a single one asked for is remembered, going through all of them is not."""
-
-    def __init__(self, keys: Sequence[tuple[Value, ...]], asked: list[tuple[Value, ...]]) -> None:
-        self._keys, self._asked = keys, asked
-        self._same = Measurement(
-            **{name: Estimate(1e-3, 1e-3, 1e-3, 9) for name in FIELDS}  # type: ignore[arg-type]
-        )
-
-    def __getitem__(self, key: tuple[Value, ...]) -> Measurement:
-        self._asked.append(key)
-        return self._same
-
-    def __iter__(self) -> Iterator[tuple[Value, ...]]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def items(self) -> ItemsView[tuple[Value, ...], Measurement]:
-        return dict.fromkeys(self._keys, self._same).items()
 
 
 @dataclass
@@ -272,7 +283,8 @@ class DurationEstimator:
         calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS + again
         prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
         settle_s = SETTLES * step.experiment.settle_s(step.point)
-        return prepare_s + settle_s + max(step.budget_s, calls * call_s)
+        budget_s = step.budget_s * (WIDE_SHARE if step.wide and not settle_s else 1.0)
+        return prepare_s + settle_s + max(budget_s, calls * call_s)
 
     def _call_s(self, experiment: Experiment, variant: Variant, cost: Cost) -> float:
         flop = cost.flop or 1.0

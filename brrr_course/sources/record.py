@@ -11,18 +11,24 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from brrr.core.errors import ArgumentError, BrrrError, RecordingError, UnavailableError
-from brrr.core.files import FILE, recordings_root
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
+from brrr.core.measurement import DeviceKind
+from brrr.core.recordings import FILE, device_folders, own_root, search_path
+from brrr.gpu import is_gpu
+from brrr.gpu.device import default_device_kind, slug
 from brrr.gpu.probe import cpu_count
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
-from brrr_course.sources.folders import Store, convert
-from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, steps
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.folders import Store
+from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claim_steps, steps
+from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import Outcome, Recorder, record_traces
-from brrr_course.sources.recording import collect_environment
+from brrr_course.sources.recording import Machine, collect_environment
 
 INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
@@ -34,10 +40,8 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
     The experiments are the course's, or those offered.
     """
     options = _parser(offered).parse_args(argv)
+    options.device = options.device or default_device_kind()
     try:
-        if options.convert is not None:
-            print("\n".join(convert(options.convert)) or f"{options.convert}: has today's format")
-            return 0
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))  # torch and NumPy read it when they load
         return _plan(options) if options.plan else _record(options)
     except BrrrError as error:
@@ -54,8 +58,9 @@ def _parser(offered: Sequence[Experiment] = ()) -> argparse.ArgumentParser:
         "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; all if none is named"
     )
     parser.set_defaults(offered=offered)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="what to measure on (default: cuda)")
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
+    parser.add_argument("--claims", action="store_true", help="only what claims look at, and the sliders' ends")
     parser.add_argument("--plan", action="store_true", help="print the predicted minutes and measure nothing")
     parser.add_argument(
         "--minutes", type=_positive, default=8.0, help="stop after so many (default: 8); run again to go on"
@@ -64,7 +69,6 @@ def _parser(offered: Sequence[Experiment] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--sizes", metavar="N,N", help="short for --only size=N,size=N")
     parser.add_argument("--only", metavar="NAME=VALUE,...", help="only these points: axes' names, or variant")
     parser.add_argument("--retry", action="store_true", help="try again what could not be measured in an earlier run")
-    parser.add_argument("--convert", type=Path, metavar="DIR", help="only turn a device's folder into today's format")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--resume", action="store_true", help="skip what is recorded already (this is the default)")
     how.add_argument("--fresh", action="store_true", help="set the old recording of this device aside and begin anew")
@@ -85,12 +89,48 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Experiment], list[Step]]:
     only = parse_only(options.only, options.sizes)
     _check_only(only, experiments)
     found = steps(experiments, options.device, only=only, budget_s=options.budget, quick=quick())
+    if options.claims:
+        found, left_out = _of_claims(options, experiments, only)
+        print("\n".join(left_out))
     if not found:
         wanted = ", ".join(f"{name}={value}" for name, values in only.items() for value in values)
         raise ArgumentError(
             "brrr record", "--only", wanted, "values that a grid has, and variants that this device has"
         )
     return experiments, found
+
+
+def _of_claims(
+    options: argparse.Namespace, experiments: Sequence[Experiment], only: Mapping[str, Sequence[str]]
+) -> tuple[list[Step], list[str]]:
+    """The steps that claims need, and what is left out; the same each time, for only the reference tells how long."""
+    reference = reference_of(options.device)
+    pace = DurationEstimator()
+    _learn(pace, experiments, reference)
+    return claim_steps(experiments, options.device, reference, pace, only=only, quick=quick())
+
+
+def reference_of(kind: DeviceKind) -> Recorded | None:
+    """The course's recording of a device of this kind, which tells what claims look at; None where there is none."""
+    try:
+        return Recorded("h200" if is_gpu(kind) else "cpu")
+    except ArgumentError:
+        return None
+
+
+def _learn(
+    estimator: DurationEstimator,
+    experiments: Sequence[Experiment],
+    reference: Recorded | None,
+    store: Store | None = None,
+) -> None:
+    """How long variants take: as they did here, else as on the reference."""
+    for e in experiments:
+        rows = store.rows(e) if store else ()
+        if not rows and reference is not None:
+            with suppress(NotRecordedError, RecordingError):
+                rows = reference.recording(e).rows
+        estimator.learn_rows(e, rows)
 
 
 def parse_only(only: str | None, sizes: str | None = None) -> dict[str, list[str]]:
@@ -126,23 +166,37 @@ def _check_only(only: Mapping[str, Sequence[str]], experiments: Sequence[Experim
 
 def _plan(options: argparse.Namespace) -> int:
     experiments, found = _chosen(options)
-    estimator = DurationEstimator()
+    estimator, store = DurationEstimator(), None
     try:
-        machine, _ = collect_environment(options.device)
-        folder = _root(options) / machine.slug
-        if (folder / FILE).exists() and not options.fresh:
-            store = Store(folder, machine, experiments)
+        machine = _in_its_folder(collect_environment(options.device)[0], options)
+        folder, below = _root(options) / machine.slug, _below(options, machine.slug)
+        if not options.fresh and ((folder / FILE).exists() or below):
+            store = Store(folder, machine, experiments, below)
             found = [left for step in found if (left := store.missing(step, retry=options.retry))]
-            for e in experiments:
-                estimator.learn_rows(e, store.rows(e))
     except UnavailableError as error:
         print(f"This machine cannot record with --device {options.device}: {error}\nPlanned as if nothing were there.")
+    _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
     print(plan_text(found, estimator, options.minutes * 60))
     return 0
 
 
+def _in_its_folder(machine: Machine, options: argparse.Namespace) -> Machine:
+    """The machine under a name of its own where a folder of that name is another model's, as all CPUs' is `cpu`."""
+    roots = search_path() if options.out is None else [options.out]
+    for folder in device_folders(machine.slug, roots):
+        with suppress(RecordingError):
+            if Machine.read(folder).device != machine.device:
+                return replace(machine, slug=slug(machine.device))
+    return machine
+
+
 def _root(options: argparse.Namespace) -> Path:
-    return options.out if options.out is not None else recordings_root()
+    return options.out if options.out is not None else own_root()
+
+
+def _below(options: argparse.Namespace, slug: str) -> Sequence[Path]:
+    """The folders whose recordings of the device a new one goes on from."""
+    return () if options.fresh or options.out is not None else device_folders(slug)
 
 
 def _record(options: argparse.Namespace) -> int:
@@ -150,11 +204,13 @@ def _record(options: argparse.Namespace) -> int:
 
     experiments, found = _chosen(options)
     machine, run = collect_environment(options.device)
+    machine = _in_its_folder(machine, options)
     folder = _root(options) / machine.slug
     if options.fresh and (aside := set_aside(folder, run.id)):
         print(f"The old recording is set aside as {aside}")
-    store = Store(folder, machine, experiments)
+    store = Store(folder, machine, experiments, _below(options, machine.slug))
     limit_s, estimator = options.minutes * 60, DurationEstimator()
+    _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
     recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
     started_s = time.monotonic()
     outcome = record_steps(recorder, found, retry=options.retry)
@@ -175,13 +231,12 @@ def _trace(options: argparse.Namespace, experiments: Sequence[Experiment], folde
 
 def record_steps(recorder: Recorder, found: Sequence[Step], *, retry: bool = False) -> Outcome:
     """Record with a progress bar, then print what was measured, what is left and what failed."""
-    for e in {step.experiment.name: step.experiment for step in found}.values():
-        recorder.estimator.learn_rows(e, recorder.store.rows(e))
     missing = [left for step in found if (left := recorder.store.missing(step, retry=retry))]
     fitting = [step for found in missing if (step := recorder.estimator.split(found, recorder.limit_s)[0])]
     predicted = {str(step): recorder.estimator.seconds(step) for step in fitting}
     minutes = sum(predicted.values()) / 60
-    print(f"{len(fitting)} points to measure, {minutes:.1f} min predicted; writing to {recorder.store.folder}")
+    runs = f", in about {runs} runs" if (runs := -int(-minutes * 60 // recorder.limit_s)) > 1 else ""
+    print(f"{len(fitting)} points to measure, {minutes:.1f} min predicted{runs}; writing to {recorder.store.folder}")
     with _progress(predicted) as on_step:
         recorder.on_step = on_step
         outcome = recorder.record(found, retry=retry)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.files import recorded_devices, recordings_root
+from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Badge, Measurement, Point, Value
+from brrr.core.recordings import FILE, device_folders, first_that_reads, recorded_devices, search_path, ships
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Key, Shown
 from brrr_course.sources.recording import Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
 
@@ -17,82 +19,112 @@ if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
 
 
+OWN = "your recording"
+
+
 class Recorded:
     """The recordings of one device; files are read when first needed, and kept.
 
     `Recorded("h200").measure(experiment("matmul"), "gpu", {"size": 4096})` gives the recorded measurement.
 
-    `root` is the folder of all recordings (default: the course's own, or `BRRR_RECORDINGS`). Raises ArgumentError for
-    a device that was not recorded, naming those that were; RecordingError for damaged files, when they are read.
+    Of each experiment the first file on the search path is shown, so that one's own lie over the course's; `root` is
+    the one folder of recordings to look into instead. Raises ArgumentError for a device that was not recorded, naming
+    those that were; RecordingError for damaged files, when they are read.
     """
 
     live = False
 
     def __init__(self, device: str = "h200", root: Path | str | None = None) -> None:
         self.device = device
-        self.root = Path(root) if root is not None else recordings_root()
-        there = recorded_devices(self.root)
-        if device not in there:
-            hint = "" if there else f"There is none in {self.root}; `brrr record` makes one"
+        roots = search_path() if root is None else (Path(root),)
+        self.folders = tuple(each for each in device_folders(device, roots) if (each / FILE).is_file())
+        """The folders of this device's files, in the order in which they are looked into."""
+        if not self.folders:
+            there = recorded_devices(roots)
+            hint = "" if there else f"There is none in {roots[0]}; `brrr record` makes one"
             raise ArgumentError(
                 "Recorded", "device", device, f"one of {', '.join(there) or 'the recorded devices'}", hint
             )
-        self._machine: Machine | None = None
+        self._shipped = [each for each in self.folders if root is not None or ships(each.parent)]
         self._recordings: dict[str, Recording] = {}
-        self._known: dict[tuple[str, str], Mapping[tuple[Value, ...], Measurement]] = {}
-        self._newest: dict[tuple[str, str], dict[tuple[Value, ...], Row]] = {}
+        self._known: dict[tuple[str, str], Mapping[Key, Measurement]] = {}
+        self._newest: dict[str, dict[str, dict[Key, Row]]] = {}
         self._timelines: dict[Path, Timeline] = {}
         self._drifts: dict[str, dict[tuple[str, str], float]] = {}
+        self._course_s: frozenset[str] | None = None
 
     @property
     def name(self) -> str:
         """`recorded:h200`, as `BRRR_SOURCE` takes it."""
         return f"recorded:{self.device}"
 
-    @property
-    def folder(self) -> Path:
-        """The folder of this device's files."""
-        return self.root / self.device
-
-    @property
-    def machine(self) -> Machine:
-        """The machine that the recordings were made on."""
-        if self._machine is None:
-            self._machine = Machine.read(self.folder)
-        return self._machine
-
     def experiments(self) -> tuple[str, ...]:
         """The names of the experiments that there is a file of."""
-        return tuple(sorted(path.stem for path in self.folder.glob("*.csv")))
+        return tuple(sorted({path.stem for folder in self.folders for path in folder.glob("*.csv")}))
 
     def recording(self, experiment: Experiment) -> Recording:
         """All rows of an experiment, of every run and cache state; NotRecordedError names what is there instead."""
         if experiment.name not in self._recordings:
-            if experiment.name not in self.experiments():
+            there = [each for each in self.folders if (each / f"{experiment.name}.csv").exists()]
+            found = first_that_reads(there, lambda folder: Recording.read(folder, experiment))
+            if found is None:
                 raise NotRecordedError(
                     f"{self.name}: experiment {experiment.name!r} was not recorded; "
                     f"recorded are {', '.join(self.experiments()) or 'none'}"
                 )
-            self._recordings[experiment.name] = Recording.read(self.folder, experiment)
+            self._recordings[experiment.name] = found
         return self._recordings[experiment.name]
 
-    def badge(self, experiment: Experiment) -> Badge:
-        """RECORDED, the device, the date of the newest run of this experiment, torch's version."""
-        dates = [run.date[:10] for run in self._runs(experiment)]
-        torch = f"torch {self.machine.torch}" if self.machine.torch else ""
-        return Badge("RECORDED", self.machine.device, max(dates, default=""), torch)
+    def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
+        """RECORDED, the device, the date of the newest run of this experiment, torch's version.
+
+        Where rows of several softwares are shown, or some of the reader's own, each part is named with its points.
+        """
+        every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
+        rows = [row for found in every.values() for row in found.values()]
+        if shown is not None:
+            rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
+        date = max((run.date[:10] for run in runs.values()), default="")
+        device = self.recording(experiment).machine.device
+        return Badge("RECORDED", device, date, self._told(experiment, rows, runs))
+
+    def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
+        """The software of some rows: most of them first, then where the others stand."""
+        several, every = {runs[row.run].software for row in rows}, {row.point for row in rows}
+        drivers = len(several) > len({torch for *_, torch in several})
+        parts: dict[str, dict[Key, None]] = {}
+        for row in rows:
+            run = runs[row.run]
+            said = [f"torch {run.torch}" if run.torch else "", f"driver {run.driver}" if drivers else ""]
+            said.append(OWN if self._is_own(row.run) else "")
+            parts.setdefault(", ".join(filter(None, said)), {})[row.point] = None
+        first, *others = sorted(parts, key=lambda part: len(parts[part]), reverse=True) or [""]
+        return "; ".join([first, *(f"{each} {_where(experiment, parts[each], every)}" for each in others)])
+
+    def _is_own(self, run: str) -> bool:
+        """Whether a run is the reader's, as all are that did not come with a package."""
+        if len(self._shipped) == len(self.folders):
+            return False
+        if self._course_s is None:
+            found = set()
+            for folder in self._shipped:
+                with suppress(RecordingError):  # one that is damaged tells of no run
+                    found |= {each.id for each in Machine.read(folder).runs}
+            self._course_s = frozenset(found)
+        return run not in self._course_s
 
     def _runs(self, experiment: Experiment) -> list[RunInfo]:
         """The runs that rows of this experiment come from."""
-        used = {row.run for row in self.recording(experiment).rows}
-        return [run for run in self.machine.runs if run.id in used]
+        recording = self.recording(experiment)
+        used = {row.run for row in recording.rows}
+        return [run for run in recording.machine.runs if run.id in used]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """The variants that have rows, in the experiment's order."""
         there = {row.variant for row in self.recording(experiment).rows}
         return tuple(variant.name for variant in experiment.variants if variant.name in there)
 
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+    def values(self, experiment: Experiment, axis: str) -> Key:
         """The recorded values of an axis: numbers ascending, categories in the axis's order."""
         found = experiment.axis(axis)
         at = experiment.axes.index(found)
@@ -101,7 +133,7 @@ class Recorded:
             return tuple(value for value in found.values if value in there)
         return tuple(sorted(there, key=float))
 
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+    def known(self, experiment: Experiment, variant: str) -> Mapping[Key, Measurement]:
         """From each recorded point, in the order of the axes, to its measurement.
 
         The cache state is the variant's, or the point's where the experiment has an axis `cache`. A point that
@@ -112,25 +144,16 @@ class Recorded:
             self._known[key] = {point: row.measurement for point, row in self.rows(experiment, variant).items()}
         return self._known[key]
 
-    def rows(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Row]:
+    def rows(self, experiment: Experiment, variant: str) -> Mapping[Key, Row]:
         """As `known`, but the whole rows: with FLOP, bytes, the error against the reference and the run."""
-        key = (experiment.name, variant)
-        if key not in self._newest:
-            self._newest[key] = self._choose(experiment, variant)
-        return self._newest[key]
+        experiment.variant(variant)
+        return self._chosen(experiment).get(variant, {})
 
-    def _choose(self, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Row]:
-        default = experiment.variant(variant).cache
-        axes = [axis.name for axis in experiment.axes]
-        recording = self.recording(experiment)
-        age = {run: age for age, run in enumerate(recording.machine.newest_first())}
-        mine = [row for row in recording.rows if row.variant == variant]
-        chosen: dict[tuple[Value, ...], Row] = {}
-        for row in sorted(mine, key=lambda row: age[row.run], reverse=True):  # the newest comes last and stays
-            if row.measurement.cache == dict(zip(axes, row.point, strict=True)).get("cache", default):
-                chosen[row.point] = row
-        order = sorted(chosen, key=lambda point: _place(experiment, point))
-        return {point: chosen[point] for point in order}
+    def _chosen(self, experiment: Experiment) -> dict[str, dict[Key, Row]]:
+        """Of each variant the newest row at each point, of one software: that of the point's newest row."""
+        if experiment.name not in self._newest:
+            self._newest[experiment.name] = _newest(self.recording(experiment))
+        return self._newest[experiment.name]
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         """The measurement recorded at exactly this point; NotRecordedError names the three nearest that there are."""
@@ -177,26 +200,59 @@ class Recorded:
     def _trace_file(self, experiment: Experiment, variant: str, point: Point) -> Path:
         from brrr_course.sources.timers import FOLDER, file_name
 
-        return self.folder / FOLDER / experiment.name / file_name(variant, point)
+        places = [each / FOLDER / experiment.name / file_name(variant, point) for each in self.folders]
+        return next((place for place in places if place.is_file()), places[0])
 
-    def _missing(self, experiment: Experiment, variant: str, point: Point, known: list[tuple[Value, ...]]) -> str:
+    def _missing(self, experiment: Experiment, variant: str, point: Point, known: list[Key]) -> str:
         where = f"{self.name}: {experiment.name} has no {variant!r} at {_words(experiment, tuple(point.values()))}"
         if not known:
             return f"{where}; the variants recorded are {', '.join(self.variants(experiment)) or 'none'}"
         return where + _nearest(experiment, point, known)
 
 
-def _nearest(experiment: Experiment, point: Point, known: Sequence[tuple[Value, ...]]) -> str:
+def _newest(recording: Recording) -> dict[str, dict[Key, Row]]:
+    experiment, axes = recording.experiment, [axis.name for axis in recording.experiment.axes]
+    caches = {variant.name: variant.cache for variant in experiment.variants}
+    age = {run: age for age, run in enumerate(recording.machine.newest_first())}
+    software = {run.id: run.software for run in recording.machine.runs}
+    newest: dict[Key, Row] = {}
+    chosen: dict[str, dict[Key, Row]] = {}
+    for row in sorted(recording.rows, key=lambda row: age[row.run]):
+        cache = dict(zip(axes, row.point, strict=True)).get("cache", caches[row.variant])
+        if row.measurement.cache == cache:
+            first = newest.setdefault(row.point, row)
+            if software[row.run] == software[first.run]:
+                chosen.setdefault(row.variant, {}).setdefault(row.point, row)
+    return {
+        name: {point: rows[point] for point in sorted(rows, key=lambda point: _place(experiment, point))}
+        for name, rows in chosen.items()
+    }
+
+
+NAMED = 3
+"""So many values of an axis are named one by one."""
+
+
+def _where(experiment: Experiment, points: Collection[Key], every: Collection[Key]) -> str:
+    """Where some of all points lie, as a badge says it: by the few values that only they have, else how many."""
+    for at, axis in enumerate(experiment.axes):
+        there = dict.fromkeys(point[at] for point in points)
+        if len(there) <= NAMED and not any(point[at] in there for point in every if point not in points):
+            return f"at {axis.name} {', '.join(map(str, there))}"
+    return f"at {len(points)} of {len(every)} points"
+
+
+def _nearest(experiment: Experiment, point: Point, known: Sequence[Key]) -> str:
     """The three points nearest to the one asked for, as the end of a message; nothing where there is none."""
     nearest = sorted(known, key=lambda there: experiment.apart(point, dict(zip(point, there, strict=True))))[:3]
     return f"; nearest recorded: {'; '.join(_words(experiment, there) for there in nearest)}" if nearest else ""
 
 
-def _words(experiment: Experiment, point: tuple[Value, ...]) -> str:
+def _words(experiment: Experiment, point: Key) -> str:
     return ", ".join(f"{axis.name}={value}" for axis, value in zip(experiment.axes, point, strict=True))
 
 
-def _place(experiment: Experiment, point: tuple[Value, ...]) -> tuple[float, ...]:
+def _place(experiment: Experiment, point: Key) -> tuple[float, ...]:
     """Where a point stands among all: by number, or by the category's place in its axis."""
     pairs = zip(experiment.axes, point, strict=True)
     return tuple(float(axis.values.index(v)) if axis.scale == "category" else float(v) for axis, v in pairs)

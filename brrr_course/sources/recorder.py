@@ -82,10 +82,11 @@ class Recorder:
         return [step for step in again if step.variants]
 
     def _before(self, step: Step) -> dict[str, Row]:
-        """The step's rows in the first run that has them, by variant."""
-        age = {run.id: age for age, run in enumerate(self.store.machine.runs)}
+        """The step's rows in the first run with today's software that has them, by variant."""
+        alike = (run.id for run in self.store.machine.runs if run.software == self.run.software)
+        age = {name: age for age, name in enumerate(alike) if name != self.run.id}
         key = tuple(step.point.values())
-        mine = [row for row in self.store.rows(step.experiment) if row.point == key and row.run != self.run.id]
+        mine = [row for row in self.store.rows(step.experiment) if row.point == key and row.run in age]
         return {row.variant: row for row in sorted(mine, key=lambda row: age[row.run], reverse=True)}
 
     def _fitting(self, step: Step, elapsed_s: float, retry: bool) -> Step | None:
@@ -94,7 +95,7 @@ class Recorder:
         kept, too_slow = self.estimator.split(step, self.limit_s)
         if too_slow is not None:
             self.outcome.too_long.append((too_slow, self.estimator.seconds(too_slow)))
-            kept = kept if again or kept is None else self.store.missing(kept, retry=retry)
+            kept = kept if again or kept is None or self.store.missing(kept, retry=retry) else None
         if kept is not None and elapsed_s + self.estimator.seconds(kept) > self.limit_s:
             self.outcome.left.append(kept)
             return None

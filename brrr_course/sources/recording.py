@@ -21,21 +21,18 @@ from typing import Any
 
 from brrr.core import __version__, units
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import FILE, digest, json_text, read_json, read_object, write_atomically
-from brrr.core.measurement import FIELDS, DeviceKind, Value
+from brrr.core.files import digest, json_text, read_json, write_atomically
+from brrr.core.measurement import DeviceKind, Value
+from brrr.core.recordings import FILE
 from brrr.gpu import is_gpu
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.rows import Row, check_row, columns, from_cells, to_cells
 
-# The format's history, newest last. A reader reads its own version and all before it. A change of any key makes a new
-# version; a new column of the CSVs does not, for columns are found by their names (brrr_course/sources/rows.py).
-#   1  first format: machine.json with the machine, its runs and a seal for each CSV; one CSV for each experiment.
-#   2  `peaks` may be the object that brrr/roofline/peaks.py describes; before, it was empty or held bare numbers.
-#   3  a CSV may have the column `peak_bytes`.
-#   4  the peaks stand in peaks.json, and each CSV ends in its own checksum: `peaks` and `seals` are gone. Each time of
-#      a CSV has its own column `_n`; before, one column `n` held the smallest of a row, so in files made of older ones
-#      that number stands for each time of the row: no more is known of them.
-FORMAT = 4
+# The format's history, newest last. A change of any key makes a new version; a new column of the CSVs does not, for
+# columns are found by their names (brrr_course/sources/rows.py).
+#   4  driver, CUDA and torch stood once for all runs, and each run told the UUID of its one device.
+#   5  each run tells its devices and its software.
+FORMAT = 5
 DRIFT_LIMIT = 0.03
 """An anchor that differs from its first measurement by more than this is flagged."""
 
@@ -89,13 +86,24 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class RunDevice:
+    """One of the devices that a run measured on."""
+
+    name: str
+    uuid: str = ""
+
+
+@dataclass(frozen=True)
 class RunInfo:
-    """One run of `brrr record`: when, with what, and how steady the machine was."""
+    """One run of `brrr record`: when, on what, with what, and how steady the machine was."""
 
     id: str
     date: str
     brrr: str
-    uuid: str = ""
+    devices: tuple[RunDevice, ...] = ()
+    driver: str = ""
+    cuda: str = ""
+    torch: str = ""
     triton: str = ""
     python: str = ""
     runtime: str = ""
@@ -106,17 +114,24 @@ class RunInfo:
     anchors: tuple[Drift, ...] = ()
     failed: tuple[Failure, ...] = ()
 
+    @property
+    def software(self) -> tuple[str, str, str]:
+        """Driver, CUDA and torch: times measured with others are no times of the same thing."""
+        return (self.driver, self.cuda, self.torch)
+
+    def describe(self) -> str:
+        """The software in a phrase, for messages."""
+        parts = zip(("driver", "CUDA", "torch"), self.software, strict=True)
+        return ", ".join(f"{name} {value}" for name, value in parts if value)
+
 
 @dataclass(frozen=True)
 class Machine:
-    """A device with its software, and the runs made on it. Runs share one recording only if both are the same."""
+    """A model of device, and the runs made on devices of it, each with its own software."""
 
     slug: str
     device: str
     kind: str
-    driver: str
-    cuda: str
-    torch: str
     runs: tuple[RunInfo, ...] = ()
 
     def run(self, run_id: str) -> RunInfo | None:
@@ -135,20 +150,12 @@ class Machine:
         return [self.runs[index].id for index in order]
 
     def require_joinable(self, other: Machine) -> None:
-        """RecordingError naming both machines, unless device model, driver, CUDA and torch are the same."""
-        if self._identity() != other._identity():
+        """RecordingError naming both devices, unless they are of one model."""
+        if (self.device, self.kind) != (other.device, other.kind):
             raise RecordingError(
-                f"a recording of {self.describe()} cannot be joined with measurements on {other.describe()}: "
-                "device, driver, CUDA and torch must be the same. Record into another folder (--out) or anew (--fresh)"
+                f"a recording of {self.device} cannot be joined with measurements on {other.device}: the device's "
+                "model must be the same. Record into another folder (--out) or anew (--fresh)"
             )
-
-    def _identity(self) -> tuple[str, ...]:
-        return (self.device, self.kind, self.driver, self.cuda, self.torch)
-
-    def describe(self) -> str:
-        """Device and software in a phrase, for messages."""
-        parts = [("driver", self.driver), ("CUDA", self.cuda), ("torch", self.torch)]
-        return f"{self.device} ({', '.join(f'{name} {value}' for name, value in parts if value)})"
 
     def write(self, folder: Path) -> None:
         """Write `machine.json` into the folder, whole or not at all."""
@@ -162,7 +169,19 @@ class Machine:
 
 
 def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
-    return {key: content[key] for key in content if key not in ("peaks", "seals")}
+    """Format 4 as today's: what stood once for all runs, in each of them."""
+    if version < 4:
+        raise ValueError(f"format is {version}; expected 4 or 5: no released brrr wrote an older one")
+    try:
+        software = {name: content[name] for name in ("driver", "cuda", "torch")}
+        runs = [
+            {**{key: run[key] for key in run if key != "uuid"}, **software,
+             "devices": [{"name": content["device"], "uuid": run["uuid"]}]}
+            for run in content["runs"]
+        ]  # fmt: skip
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"its runs cannot be read as those of format 4 ({error!r})") from None
+    return {**{key: content[key] for key in content if key not in software}, "runs": runs}
 
 
 def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
@@ -176,14 +195,17 @@ def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
         id=now.strftime("%Y%m%d-%H%M%S-%f"),  # recordings side by side may begin in the same millisecond
         date=now.isoformat(timespec="seconds"),
         brrr=__version__,
-        uuid=device.uuid or "",
+        devices=(RunDevice(device.name, device.uuid or ""),),
+        driver=driver,
+        cuda=cuda,
+        torch=torch,
         triton=_version("triton") if is_gpu(kind) else "",
         python=platform.python_version(),
         runtime=device.runtime,
         cpu=device.cpu,
         cpu_cores=device.cpu_count,
     )
-    return Machine(device.slug, device.name, kind, driver, cuda, torch), run
+    return Machine(device.slug, device.name, kind), run
 
 
 def _version(package: str) -> str:
@@ -293,30 +315,10 @@ def _text_of(path: Path) -> str:
 
 
 def parted(path: Path) -> tuple[str, str]:
-    """The table of a CSV and its seal, "" where it has none; a file of formats 1 to 3 is turned into one of today's.
-
-    Those had their seals in machine.json, and one column `n`, the smallest of a row.
-    """
+    """The table of a CSV and its seal, "" where it has none."""
     text = _text_of(path)
-    header = text.partition("\n")[0].rstrip("\r").split(",")
-    if "n" not in header or "host_s_n" in header:
-        body, _, last = text.removesuffix("\n").rpartition("\n")
-        return (f"{body}\n", f"{last.rstrip()}\n") if last.startswith(SEAL) else (text, "")
-    names = [name for name in dict.fromkeys(header) if name != "n"]  # an axis `cache` had a column beside that of all
-    for name in FIELDS:
-        if f"{name}_high" in names:
-            names.insert(names.index(f"{name}_high") + 1, f"{name}_n")
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([names, *_with_n(_lines(path, text), header, names)])
-    known = digest(text) in read_object(path.parent / FILE).get("seals", {}).get(path.stem, ())
-    return out.getvalue(), seal_of(out.getvalue()) if known else SEAL
-
-
-def _with_n(lines: Iterable[tuple[int, list[str]]], header: list[str], names: list[str]) -> Iterator[list[str]]:
-    for _, cells in list(lines)[1:]:
-        old = dict(zip(header, cells, strict=False))
-        whole = len(cells) == len(header)  # another row is refused by name when it is read
-        yield [old.get(name, old["n"] if old.get(name[:-2]) else "") for name in names] if whole else cells
+    body, _, last = text.removesuffix("\n").rpartition("\n")
+    return (f"{body}\n", f"{last.rstrip()}\n") if last.startswith(SEAL) else (text, "")
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 
 from brrr.core import errors
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.core.files import recordings_root
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
+from brrr.core.recordings import device_folders
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.on_device import OnDevice
@@ -171,9 +171,9 @@ class Remote(OnDevice):
         return f"remote:{self.connection.url}"
 
     @property
-    def folder(self) -> Path:
-        """Where a recording of such a device lies, if there is one: its measured peaks are this one's."""
-        return recordings_root() / self._slug
+    def folders(self) -> tuple[Path, ...]:
+        """Where recordings of such a device lie, if there are any: its measured peaks are this one's."""
+        return device_folders(self._slug)
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         """What the class has measured; asked for once, and again after each measurement of one's own."""

@@ -40,11 +40,13 @@ def measure_variant(experiment: Experiment, variant: str, point: Point, *, budge
 @float32_products()  # whatever the user has set; a variant that wants TF32 asks for it
 @float32_recurrence()
 def measure_point(
-    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1
-) -> dict[str, Timed | BrrrError]:
+    experiment: Experiment, variants: Sequence[str], point: Point, *, budget_s: float = 0.2, fewest: int = 1,
+    precision: float | None = None,
+) -> dict[str, Timed | BrrrError]:  # fmt: skip
     """All variants of a point, those with the timer `measure` interleaved; an error of one does not stop the others.
 
     fewest: rounds of samples that each of these gets, even where they take longer than `budget_s`.
+    precision: half of an interval over its median, with which a GPU's times are precise enough (default: PRECISION).
     """
     found: dict[str, Timed | BrrrError] = {}
     ready: list[tuple[str, Workload, float, Sampler]] = []
@@ -65,6 +67,7 @@ def measure_point(
                 found[name] = prepared
             else:
                 ready.append((name, *prepared))
+                prepared[-1].precision = max(prepared[-1].precision, precision or 0.0)
         found.update(_interleaved(ready))
     finally:
         for workload in opened.values():

@@ -253,7 +253,7 @@ def bar_frame(scene: Scene) -> BarFrame:
     if shares:
         title = f"share of the {scene.y_label}"
     guides = tuple(label(guide) for guide in scene.guides.drawn) if not stack else ()
-    badge = scene.source.badge(scene.experiment)
+    badge = scene.badge
     return BarFrame(
         (*whole, *labels), (*[None] * len(whole), *looks), log, _limits(scene, log, shares), unit, title, badge, guides,
         () if stack else tuple(line.label for line in scene.lines),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Value
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.nouns.experiment import Experiment
@@ -201,14 +201,10 @@ def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
 
 def sources_here(current: Source) -> list[tuple[str, str]]:
     """What the list of sources offers: the one in use, the recordings there are, the GPU if there is one, the CPU."""
+    from brrr.core.recordings import recorded_devices
     from brrr.gpu.device import default_device_kind
 
-    try:
-        from brrr.core.files import recorded_devices
-
-        recorded = [f"recorded:{device}" for device in recorded_devices()]
-    except BrrrError:  # a damaged recording must not take the other sources away
-        recorded = []
+    recorded = [f"recorded:{device}" for device in recorded_devices()]
     titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
     class_s = [name] if (name := os.environ.get("BRRR_SOURCE", "")).startswith("remote:") else []
     titles |= {name: "live on the class's device" for name in (*class_s, current.name) if name.startswith("remote:")}

@@ -64,13 +64,14 @@ def what_to_run(source: Source, figures: Figures) -> str:
 
 def measured_peaks(source: Source, kind: Processor) -> Peaks | None:
     """The peaks kept for a source's machine, None where there are none: of another device, or in a damaged file."""
+    from brrr.core.recordings import first_that_reads
     from brrr.roofline.device_model import peaks_here
     from brrr.roofline.peaks import find_peaks
 
-    folder, name = getattr(source, "folder", None), getattr(source, "device_name", "")
+    folders, name = getattr(source, "folders", None), getattr(source, "device_name", "")
     try:
-        here = peaks_here(kind) if source.live and folder is None else None
-        peaks = find_peaks(folder) if folder is not None else here
+        here = peaks_here(kind) if source.live and folders is None else None
+        peaks = first_that_reads(folders, find_peaks) if folders is not None else here
     except BrrrError:
         return None
     return peaks if peaks is not None and peaks.kind == kind and name in ("", peaks.device) else None

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Badge, Estimate, Value
 from brrr_course.nouns.experiment import Axis, Experiment, Line
-from brrr_course.nouns.source import Source
+from brrr_course.nouns.source import Key, Source
 from brrr_course.view.arguments import View, available, looks, slider_values, snap
 from brrr_course.view.predictions import LinePrediction, Predictions, together
 from brrr_course.view.quantities import Points, ReferenceLines, label, quantity
@@ -167,7 +167,16 @@ class Scene:
     @property
     def source_said(self) -> str:
         """The badge as text."""
-        return str(self.source.badge(self.experiment))
+        return str(self.badge)
+
+    @property
+    def badge(self) -> Badge:
+        """What stands on the figure, of the lines switched on at all places of the sliders."""
+        on = [line for line in self.lines if line.name in self.on]
+        shown: dict[str, set[Key]] = {}
+        for line in on:
+            shown.setdefault(line.variant, set()).update(self.everywhere[line.name])
+        return self.source.badge(self.experiment, shown)
 
     @property
     def y_label(self) -> str:
@@ -220,7 +229,7 @@ class Scene:
         rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
         return Frame(
             tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
-            self.source.badge(self.experiment), rows, self.published, self.predicts, axis.alone,
+            self.badge, rows, self.published, self.predicts, axis.alone,
         )  # fmt: skip
 
     @property

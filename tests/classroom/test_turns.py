@@ -16,6 +16,7 @@ from brrr.core.errors import RecordingError
 from brrr_course.classroom import turns as turns_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.turns import Request, TooManyError
+from brrr_course.sources.recording import RunDevice
 
 FILLERS = (
     "INSERT INTO point SELECT NULL, hex(randomblob(8)), '', '', '', '', '', '', 0, hex(zeroblob(20))",
@@ -288,8 +289,10 @@ def test_open_requests_are_limited(path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_worker_with_another_machine_is_refused(path: Path) -> None:
     async def act(room: Classroom) -> None:
         with pytest.raises(RecordingError, match="cannot be joined"):
-            room.turns._learn(hello(torch="2.12.0"))
-        room.turns._learn(hello(replace(RUN, uuid="CPU-1")))
+            room.turns._learn(hello(device="another CPU"))
+        with pytest.raises(RecordingError, match=r"a worker has torch 2\.12\.0"):
+            room.turns._learn(hello(replace(RUN, torch="2.12.0")))
+        room.turns._learn(hello(replace(RUN, devices=(RunDevice("a CPU", "CPU-1"),))))
         assert len(room.turns.devices) == 2
 
     played(path, Played(), act)
@@ -300,7 +303,10 @@ def test_a_row_of_another_card_is_not_taken(path: Path) -> None:
 
     async def act(room: Classroom) -> None:
         asked = parse(asks(64), "cpu")
-        told = answer({"experiment": "matmul", "point": {"size": 64}, "variants": ["cpu"]}, replace(RUN, uuid="CPU-9"))
+        told = answer(
+            {"experiment": "matmul", "point": {"size": 64}, "variants": ["cpu"]},
+            replace(RUN, devices=(RunDevice("a CPU", "CPU-9"),)),
+        )
         room.store.keep(asked, told["answers"], told["run"], "another", 0.1, told["machine"])
         assert ask(room, "ada", 64).ended_s is None
 

@@ -7,8 +7,8 @@ import torch
 
 from brrr.strassen import Way
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.passes.launch import split_exponents
 from brrr.strassen.passes.sums import pre_add_step
+from brrr.strassen.split.exponents import split_exponents
 from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16

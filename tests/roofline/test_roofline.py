@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -503,8 +504,8 @@ def test_recorded_peaks_are_taken_by_name(tmp_path: object, monkeypatch: pytest.
     assert predict(work(pointwise(1e6)), device="a100").kinds == ("datasheet", "assumed")
 
 
-def test_without_a_recording_the_datasheet_says_so(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+def test_without_a_recording_the_datasheet_says_so(tmp_path: Path, only_recordings: Callable[[Path], None]) -> None:
+    only_recordings(tmp_path)
     p = predict(work(pointwise(1e6)), device="h200")
     assert p.kinds == ("datasheet", "assumed")
     assert any("no measured peaks are recorded for 'h200'" in note for note in p.notes)

@@ -14,7 +14,7 @@ from hosted import hosted, needs_gxx
 
 from brrr.core.files import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
-from brrr.strassen.passes import launch as strassen_sums_split
+from brrr.strassen.split import exponents as strassen_sums_split
 from brrr.strassen.split import guard
 from brrr.strassen.split import operands_kernel as exponents
 from brrr.strassen.split.guard import SPREAD, lost_digits, noted

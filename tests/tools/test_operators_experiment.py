@@ -16,15 +16,16 @@ import pytest
 import torch
 
 from brrr.core.errors import TraceError, UnavailableError
-from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.recordings import own_root
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.peaks import read_peaks
 from brrr.roofline.predicting import predict
 from brrr.timing import measure_together
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import DurationEstimator, claimed_points, steps
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import DurationEstimator, steps
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 from tools.prediction import __main__ as command
@@ -133,7 +134,7 @@ class Made:
     def __init__(self, times: Mapping[str, Mapping[str, Measurement]]) -> None:
         self.times = times
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "NVIDIA H200", "2026-11-23", "torch 2.11")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
@@ -150,7 +151,7 @@ def exactly(seconds: float | None) -> Estimate:
 @pytest.fixture(scope="module")
 def as_predicted() -> Made:
     """Every case measured just as it is predicted, a host as fast as calibrated."""
-    peaks = read_peaks(recordings_root() / "h200")
+    peaks = read_peaks(own_root() / "h200")
     times: dict[str, dict[str, Measurement]] = {"eager": {}, "graph": {}, "reference": {}}
     for case in cases():
         try:
@@ -169,7 +170,7 @@ def as_predicted() -> Made:
 
 @pytest.fixture(autouse=True)
 def peaks_of_an_h200(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.prediction.rows._peaks_of", lambda source: read_peaks(recordings_root() / "h200"))
+    monkeypatch.setattr("tools.prediction.rows._peaks_of", lambda source: read_peaks(own_root() / "h200"))
 
 
 def verdicts(source: Made) -> dict[str, Any]:

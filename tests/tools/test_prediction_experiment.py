@@ -23,7 +23,8 @@ from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points, steps
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import steps
 from brrr_course.sources.timers import measure_point
 from tools.prediction import __main__ as command
 from tools.prediction import calls as prediction_calls
@@ -416,7 +417,7 @@ class Made:
     def __init__(self, times: Mapping[str, Mapping[str, Measurement]], kind: str = "RECORDED") -> None:
         self.times, self.kind = times, kind
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge(self.kind, "NVIDIA H200", "2026-11-21", "torch 2.11")  # type: ignore[arg-type]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
@@ -544,7 +545,7 @@ def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
     from brrr_course.sources.recording import Machine
 
     (tmp_path / "h200").mkdir()
-    Machine("h200", "NVIDIA H200", "cuda", "", "", "").write(tmp_path / "h200")
+    Machine("h200", "NVIDIA H200", "cuda").write(tmp_path / "h200")
     with pytest.raises(NotRecordedError, match=r"no peaks.*brrr calibrate"):
         prediction_rows._peaks_of(Recorded("h200", tmp_path))
 

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 from brrr.core import __version__, units
 from brrr.core.errors import BrrrError, RecordingError, UnavailableError
-from brrr.core.files import recordings_root, write_atomically
+from brrr.core.files import write_atomically
+from brrr.core.recordings import own_root
 from brrr.gpu.device import this_device
 from tools.counters.worker import CALLS, Moved
 
@@ -223,4 +224,4 @@ if __name__ == "__main__":
         sys.exit(str(error))
     print(counts)
     if "--no-write" not in sys.argv:
-        write_counters(recordings_root() / this_device().slug / FILE, counts)
+        write_counters(own_root() / this_device().slug / FILE, counts)

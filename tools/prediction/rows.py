@@ -134,9 +134,10 @@ def _peaks_of(source: Source) -> Peaks:
 
     try:
         if isinstance(source, Recorded):
-            from brrr.roofline.peaks import read_peaks
+            from brrr.core.recordings import first_that_reads
+            from brrr.roofline.peaks import find_peaks, read_peaks
 
-            return read_peaks(source.folder)
+            return first_that_reads(source.folders, find_peaks) or read_peaks(source.folders[0])
         return peaks_here("cuda" if source.name == "cuda" else "cpu")
     except BrrrError as error:
         raise NotRecordedError(f"no peaks of this machine are known: {error}") from error

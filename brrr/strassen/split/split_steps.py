@@ -17,8 +17,9 @@ import torch
 from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.passes.launch import Run, SplitBuffers, prepared_split_pre_add
+from brrr.strassen.passes.launch import Run, SplitBuffers
 from brrr.strassen.passes.sums import post_add_step
+from brrr.strassen.split.exponents import prepared_split_pre_add
 from brrr.strassen.split.guard import guard_step, noted
 from brrr.strassen.split.splitting import SplitSource, Terms, prepared_product, prepared_splits, product_way
 from brrr.strassen.ways import Way

@@ -140,7 +140,7 @@ class MadeUp:
     def __init__(self, seconds: Mapping[tuple[str, str], float]) -> None:
         self.seconds = seconds
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "synthetic", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from brrr_course.experiments.gemm.claims import blocks, steps, tile
 from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
 from brrr_course.sources.timers import measure_point
 

@@ -22,7 +22,7 @@ from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WOR
 from brrr_course.experiments.vocabulary import work as vocabulary_work
 from brrr_course.nouns.experiment import Experiment, Workload
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.timers import measure_point
 
 MANY, WORDY = experiment("gemm_many"), experiment("vocabulary")

@@ -32,7 +32,7 @@ from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
 UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("unary", "working_set", "strides", "occupancy"))
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 L2, MEMORY = 10e12, 4.2e12
 Seconds = Callable[[str, Mapping[str, Value]], float]
 

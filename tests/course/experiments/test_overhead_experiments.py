@@ -152,7 +152,7 @@ class Made:
     def __init__(self, times: Callable[[str, dict[str, Value]], Mapping[str, float]]) -> None:
         self.times = times
 
-    def badge(self, found: Experiment) -> Badge:
+    def badge(self, found: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "a made-up device", "2000-01-01", "")
 
     def variants(self, found: Experiment) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ from brrr_course.experiments.overlap.toy import Toy, Travelling
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points, prioritized
+from brrr_course.sources.claimed import claimed_points
+from brrr_course.sources.plan import prioritized
 
 OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
@@ -113,7 +114,7 @@ class MadeUp:
     def __init__(self, kind: str = "cuda", **slower: float) -> None:
         self.kind, self.slower = kind, slower
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "synthetic", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

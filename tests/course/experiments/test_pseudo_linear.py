@@ -42,7 +42,7 @@ from brrr_course.sources.timers import measure_point
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")
 QUEUE = [variant.name for variant in PSEUDO.variants if variant.device == "cpu-queue"]
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 
 # ---- theory ----
 

@@ -40,7 +40,7 @@ from brrr_course.sources.timers import measure_point
 
 REPEAT = experiment("repeat")
 HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 HERE = Path(__file__).resolve().parents[2]
 NVCC = shutil.which("nvcc")
 

@@ -23,7 +23,7 @@ from brrr_course.experiments.rnn.steps import cudnn, gains, gains_everywhere, pl
 from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
 from brrr_course.sources.timers import measure_point
 

@@ -21,7 +21,7 @@ from brrr_course.experiments.rnn_ladder.claims import OURS, fastest, half, place
 from brrr_course.experiments.rnn_ladder.work import TOLERANCES, Given, product, way
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import claimed_points
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
 from brrr_course.sources.timers import measure_point
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.core.files import recordings_root
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.recordings import own_root
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
 from brrr_course.experiments import experiment
@@ -101,7 +101,7 @@ def test_a_recording_fits_into_four_runs_and_every_step_into_one(described: Expe
     """As the recorder plans it once the anchor is measured: with the rates of the ways, not with assumed ones."""
     found, pace = steps([described], "cuda"), DurationEstimator(16)
     pace.learn_rows(
-        described, [row for row in Recording.read(recordings_root() / "h200", described).rows if row.point[0] == 4096]
+        described, [row for row in Recording.read(own_root() / "h200", described).rows if row.point[0] == 4096]
     )
     assert sum(pace.seconds(step) for step in found) < 4 * 60 * RUN_MINUTES
     assert max(pace.seconds(step) for step in found) < 60 * RUN_MINUTES
@@ -251,7 +251,7 @@ class Machine:
     name: str = "made up"
     live: bool = False
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", self.device, "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -170,8 +170,8 @@ def test_the_toy_ends_earlier_than_the_rest() -> None:
 
 
 @pytest.fixture
-def _no_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+def _no_recording(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, only_recordings: Any) -> None:
+    only_recordings(tmp_path)
     monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
 
 

@@ -183,7 +183,7 @@ class Made:
     def __init__(self, at: Mapping[str, Value], name: str = "made", **times: float) -> None:
         self.at, self.name, self.live, self.times = dict(at), name, False, times
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "made up", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ class Products:
     name: str = "made up"
     live: bool = False
 
-    def badge(self, described: Experiment) -> Badge:
+    def badge(self, described: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:

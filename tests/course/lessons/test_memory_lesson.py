@@ -25,7 +25,7 @@ from brrr_course.sources.rows import Timed
 from brrr_course.view.explorer import Explorer, explore
 
 REPEAT = experiment("repeat")
-H200 = Machine("h200", "NVIDIA H200", "cuda", driver="580.1", cuda="13.0", torch="2.11.0+cu130")
+H200 = Machine("h200", "NVIDIA H200", "cuda")
 LARGE: dict[str, Value] = {"elements": 2**26, "dtype": "float32"}
 MEMORY, PEAK = 4e12, 60e12
 

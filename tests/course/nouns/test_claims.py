@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
@@ -162,9 +163,9 @@ def test_wrong_arguments_end_the_command(
 
 
 def test_a_damaged_recording_ends_the_command(
-    writable_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    writable_root: Path, only_recordings: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(writable_root))
+    only_recordings(writable_root)
     path = writable_root / "h200" / "matmul.csv"
     path.write_text(path.read_text()[:-1])
     assert claims_table.main(["--source", "recorded:h200", "matmul"]) == 2

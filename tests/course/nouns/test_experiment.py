@@ -283,7 +283,7 @@ class Fixed:
     def __init__(self, known: Mapping[tuple[Value, ...], Measurement]) -> None:
         self._known = known
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "a device", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

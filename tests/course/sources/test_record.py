@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,10 +34,12 @@ from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import apart, record
+from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.folders import Store
-from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claimed_points, prioritized, steps
+from brrr_course.sources.plan import PHASES, DurationEstimator, Step, prioritized, steps
 from brrr_course.sources.record import summary
 from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorder import Recorder
 from brrr_course.sources.recording import Machine, Recording
 from brrr_course.sources.rows import Row, Timed
 
@@ -331,12 +334,46 @@ def test_a_killed_recording_reads_and_goes_on(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- joining, drift
 
 
-def test_another_machine_or_software_is_refused_before_anything_is_measured(writable_root: Path) -> None:
-    newer = dataclasses.replace(GPU, torch="2.13.0+cu130")
-    with pytest.raises(RecordingError) as caught:
-        made_up.recorder(writable_root, newer)
-    assert "torch 2.11.0+cu130) cannot be joined with" in str(caught.value)
-    assert "torch 2.13.0+cu130)" in str(caught.value)
+def test_another_machine_is_refused_before_anything_is_measured(writable_root: Path) -> None:
+    with pytest.raises(RecordingError, match="of Synthetic H200 cannot be joined with measurements on another GPU"):
+        made_up.recorder(writable_root, dataclasses.replace(GPU, device="another GPU"))
+
+
+NEWER = made_up.run_info("run-2", "2001-01-01", torch="2.13.0+cu130", driver="590.2")
+
+
+def test_a_newer_torch_extends_a_recording(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU, {"size": ["256"]})
+    made_up.record(tmp_path, GPU, {"size": ["256", "512"]}, run=NEWER)
+    rows = Recording.read(tmp_path / "h200", MATMUL).rows
+    assert {(row.point, row.run) for row in rows} == {((256,), "run-1"), ((512,), "run-2")}
+
+
+def test_where_a_variant_is_new_all_that_are_there_are_measured_again(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU, {"size": ["256"], "variant": ["cpu"]})
+    made_up.record(tmp_path, GPU, {"size": ["256"], "variant": ["gpu"]}, run=NEWER)
+    rows = Recording.read(tmp_path / "h200", MATMUL).rows
+    assert {row.variant for row in rows if row.run == "run-2"} == {"cpu", "gpu"}
+
+
+def test_an_anchor_drifts_only_against_the_same_software(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU, {"size": ["1024"]})
+    slower = partial(made_up.measure, slower=100.0)
+    outcome = made_up.record(tmp_path, GPU, {"size": ["1024", "256"]}, run=NEWER, measure=slower)
+    assert not outcome.drifts and not outcome.failed
+
+
+def test_an_experiment_goes_on_from_the_folder_below(tmp_path: Path) -> None:
+    made_up.record(tmp_path / "course", GPU, {"size": ["256"]})
+    for root, below in (("own", tmp_path / "course" / "h200"), ("other", tmp_path / "nothing")):
+        store = Store(tmp_path / root / "h200", GPU, [MATMUL], [below])
+        recorder = Recorder(store, NEWER, made_up.measure, DurationEstimator(16))
+        recorder.record(steps([MATMUL], "cuda", only={"size": ["256", "512"]}))
+    assert {row.run for row in Recording.read(tmp_path / "own" / "h200", MATMUL).rows} == {"run-1", "run-2"}
+    assert {row.run for row in Recording.read(tmp_path / "other" / "h200", MATMUL).rows} == {"run-2"}
+    another = Store(tmp_path / "third" / "h200", dataclasses.replace(GPU, device="H200 NVL"), [MATMUL],
+                    [tmp_path / "course" / "h200"])  # fmt: skip
+    assert not another.rows(MATMUL)
 
 
 def test_files_without_their_machine_are_refused(writable_root: Path) -> None:
@@ -565,6 +602,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
         measured.append(step)
         return made_up.measure(step)
 
+    monkeypatch.setattr(record, "default_device_kind", lambda: "cuda")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
     monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
     monkeypatch.setattr(record, "_sm_clock_hz", lambda: None)
@@ -676,7 +714,7 @@ def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.Monk
     monkeypatch.setattr(apart, "measure_point", lambda *args, **options: calls.append((args, options)) or {})
     step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
     apart.measure_step(step)
-    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03, "fewest": 1})]
+    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03, "fewest": 1, "precision": None})]
 
 
 def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -688,9 +726,9 @@ def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.C
     found = recorded.measure(MATMUL, "cpu", {"size": 64})
     assert found.latency_s is not None
     assert found.latency_s.n >= 1
-    run = recorded.machine.runs[0]
+    [run] = Machine.read(tmp_path / "cpu").runs
     assert run.python == ".".join(map(str, sys.version_info[:3]))
-    assert recorded.machine.torch
+    assert run.torch and run.devices[0].name == Machine.read(tmp_path / "cpu").device
     assert run.brrr == brrr.__version__
     row = recorded.rows(MATMUL, "cpu")[(64,)]
     assert (row.cost.flop, row.cost.bytes) == (2 * 64**3, 3 * 4 * 64**2)

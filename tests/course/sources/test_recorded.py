@@ -8,15 +8,20 @@ from pathlib import Path
 import made_up
 import pytest
 
+from brrr.core import recordings
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.files import recorded_devices, recordings_root
 from brrr.core.measurement import Value
+from brrr.core.recordings import own_root, recorded_devices
 from brrr_course.experiments import NAMES, experiment
+from brrr_course.lessons.claims_table import claims
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import source
+from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.recording import Drift, Machine, Recording
+from brrr_course.sources.recording import Drift, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
+from brrr_course.view.arguments import View
+from brrr_course.view.scene import Scene
 from tools.prediction.__main__ import EXPERIMENTS
 
 MATMUL = experiment("matmul")
@@ -245,7 +250,7 @@ def test_the_nearest_points_among_categories_are_those_of_the_same_name(categori
 
 def test_folders_set_aside_are_no_devices(writable_root: Path) -> None:
     (writable_root / "h200").rename(writable_root / "h200.before-2000")
-    assert recorded_devices(writable_root) == ("cpu",)
+    assert recorded_devices([writable_root]) == ("cpu",)
 
 
 def test_a_named_folder_of_recordings_is_used(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,10 +284,102 @@ def test_the_courses_own_recordings_read_and_are_checked(monkeypatch: pytest.Mon
 def test_two_points_that_a_claim_divides_come_from_one_run(name: str, points: list[dict[str, Value]]) -> None:
     """`host-cost-of-a-layer` and `odd-sizes`: a ratio of two points crosses no two runs, or GPUs."""
     described = experiment(name)
-    folder = recordings_root() / "h200"
+    folder = own_root() / "h200"
     newest = Machine.read(folder).newest_first()
     rows = Recording.read(folder, described).rows
     there = [[row for row in rows if row.point == tuple(described.point(**p).values())] for p in points]
     both = set.intersection(*({row.variant for row in each} for each in there))
     of_points = [{row.run for row in each if row.variant in both} for each in there]
     assert [min(runs, key=newest.index) for runs in of_points] == [min(of_points[0], key=newest.index)] * 2
+
+
+# ---------------------------------------------------------------- one's own over the course's, and several softwares
+
+
+@pytest.fixture
+def over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own, over one that ships `matmul` and `unary`, recorded in one run."""
+    monkeypatch.setattr(recordings, "_shipped", [tmp_path / "course"])
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path / "own"))
+    made_up.record(tmp_path / "course", made_up.GPU, names=("matmul", "unary"))
+    return tmp_path / "own"
+
+
+NEWER = made_up.run_info("run-2", "2001-01-01T00:00:00+00:00", torch="2.13.0+cu130", driver="590.2")
+
+
+def test_ones_own_lie_over_the_courses_experiment_by_experiment(over: Path) -> None:
+    made_up.record(over, made_up.GPU, {"size": ["256"]}, run=NEWER)
+    shown = Recorded("h200")
+    assert list(shown.known(MATMUL, "gpu")) == [(256,)]
+    assert str(shown.badge(MATMUL)) == "RECORDED · Synthetic H200 · 2001-01-01 · torch 2.13.0+cu130, your recording"
+    assert shown.experiments() == ("matmul", "unary") and shown.known(experiment("unary"), "cos")
+    assert str(shown.badge(experiment("unary"))) == "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130"
+
+
+def test_a_damaged_one_of_ones_own_is_named_and_hides_nothing(over: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_up.record(over, made_up.GPU, {"size": ["256"]}, run=NEWER)
+    (over / "h200" / "matmul.csv").write_text("size")
+    assert len(Recorded("h200").known(MATMUL, "gpu")) > 1
+    said = capsys.readouterr().err
+    assert "own/h200/matmul.csv: is truncated" in said and "Shown instead: what" in said
+    (over / "h200" / "machine.json").write_text("[]")
+    assert len(Recorded("h200").known(MATMUL, "gpu")) > 1
+
+
+def extended(root: Path, run: RunInfo) -> Recorded:
+    """A recording of three sizes, and of a fourth in a later run."""
+    made_up.record(root, made_up.GPU, {"size": ["256", "512", "1024"]})
+    made_up.record(root, made_up.GPU, {"size": ["2048"]}, run=run)
+    return Recorded("h200", root)
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (NEWER, "torch 2.11.0+cu130; torch 2.13.0+cu130 at size 2048"),
+        (made_up.run_info("run-2", driver="590.2"),
+         "torch 2.11.0+cu130, driver 580.1; torch 2.11.0+cu130, driver 590.2 at size 2048"),
+        (made_up.run_info("run-2"), "torch 2.11.0+cu130"),
+    ],
+)  # fmt: skip
+def test_a_badge_names_each_part_with_its_software(tmp_path: Path, run: RunInfo, said: str) -> None:
+    shown = extended(tmp_path, run)
+    assert shown.badge(MATMUL).torch == said
+    assert shown.badge(MATMUL, {"gpu": [(2048,)]}).torch == f"torch {run.torch}"
+    assert said in claims(MATMUL, shown).badge
+
+
+def test_a_badge_says_which_part_is_ones_own(over: Path) -> None:
+    [root] = [path for path in recordings.search_path() if path.name == "course"]
+    store = Store(over / "h200", made_up.GPU, [MATMUL], [root / "h200"])
+    new = [Row.of({"size": 300}, "gpu", made_up.made_up(MATMUL, "gpu", {"size": 300}), "run-2", "Synthetic H200")]
+    store.note(NEWER)
+    store.add(MATMUL, new)
+    assert Recorded("h200").badge(MATMUL).torch == (
+        "torch 2.11.0+cu130; torch 2.13.0+cu130, your recording at size 300"
+    )  # fmt: skip
+
+
+def test_a_figure_names_the_software_of_the_rows_it_shows(tmp_path: Path) -> None:
+    shown = extended(tmp_path, NEWER)
+    scene = Scene(MATMUL, shown, {}, ["synchronized"], View(x="size"))
+    assert scene.source_said.endswith("torch 2.11.0+cu130; torch 2.13.0+cu130 at size 2048")
+
+
+def test_a_point_shows_one_software_so_that_no_ratio_crosses_two(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, {"size": ["256", "512"]})
+    old = Recording.read(tmp_path / "h200", MATMUL)
+    newer = [dataclasses.replace(row, run="run-2") for row in old.rows if row.variant == "gpu" and row.point == (256,)]
+    machine = old.machine.with_run(NEWER)
+    machine.write(tmp_path / "h200")
+    dataclasses.replace(old, machine=machine).added(newer).write(tmp_path / "h200")
+    shown = Recorded("h200", tmp_path)
+    assert set(shown.known(MATMUL, "gpu")) == {(256,), (512,)}
+    assert set(shown.known(MATMUL, "cpu")) == {(512,)}
+
+
+def test_points_that_no_axis_tells_apart_are_counted(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, {"size": [str(size) for size in (64, 128, 256, 512, 1024, 2048)]})
+    made_up.record(tmp_path, made_up.GPU, {"size": [str(size) for size in (4, 8, 16, 32)]}, run=NEWER)
+    assert Recorded("h200", tmp_path).badge(MATMUL).torch.endswith("; torch 2.13.0+cu130 at 4 of 10 points")

@@ -145,7 +145,7 @@ class Pairs:
         self.there = variants
         self.together: list[tuple[str, ...]] = []
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("RECORDED", "a made-up GPU", "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import made_up
 import pytest
@@ -52,7 +51,7 @@ class Known:
         self.ratio, self.noise, self.live, self.shift, self.here = ratio, noise, live, list(shift), variants
         self.measured: list[float] = []
 
-    def badge(self, experiment: Experiment) -> Badge:
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
         return Badge("LIVE" if self.live else "RECORDED", "made up", "", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
@@ -306,7 +305,7 @@ def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) 
 
 
 def test_it_replays_from_a_folder(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(Path(recorded.root)))
+    monkeypatch.setenv("BRRR_RECORDINGS", str(recorded.folders[0].parent))
     twice = pays("pseudo eager", over="linear eager", at_least=2)
     found = find_transition(
         "pseudo_linear", "width", twice, at={"batch": 128, "direction": "forward"}, source="recorded:h200"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -470,8 +470,10 @@ def test_expected_time_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> N
 # ---- the course's own source and errors ----
 
 
-def test_without_recordings_the_error_says_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+def test_without_recordings_the_error_says_what_there_is(
+    tmp_path: Path, only_recordings: Callable[[Path], None]
+) -> None:
+    only_recordings(tmp_path)
     with pytest.raises(BrrrError, match="brrr record"):
         explore("matmul", source="recorded:h200")
 

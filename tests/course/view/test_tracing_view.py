@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -229,9 +229,9 @@ def test_without_a_timeline_it_says_so_and_lives(root: Path, matmul: Experiment)
 
 
 def test_an_experiment_that_was_not_recorded_says_so_too(
-    writable_root: Path, matmul: Experiment, monkeypatch: pytest.MonkeyPatch
+    writable_root: Path, matmul: Experiment, only_recordings: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(writable_root))
+    only_recordings(writable_root)
     (writable_root / "h200" / "matmul.csv").unlink()
     shown = timeline("matmul", source="recorded:h200")
     assert "No timeline" in shown.text and shown.panel.badge.value == ""
