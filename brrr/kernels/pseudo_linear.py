@@ -166,10 +166,8 @@ def _run_backward(
         g, x, w, x if dx is None else dx, sums[0], sums[1], batch, width, column_tiles,
         NEED_DX=need_dx, STEPS=steps, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
-    rounds = triton.next_power_of_2(triton.cdiv(parts, LINES))
-    _add_parts[(triton.cdiv(width, LINE_COLUMNS), 2)](
-        sums, dw, db, width, parts, STEPS=rounds, LINES=LINES, COLUMNS=LINE_COLUMNS
-    )
+    rounds, grid = triton.next_power_of_2(triton.cdiv(parts, LINES)), (triton.cdiv(width, LINE_COLUMNS), 2)
+    _add_parts[grid](sums, dw, db, width, parts, STEPS=rounds, LINES=LINES, COLUMNS=LINE_COLUMNS)
     return dx, dw, db
 
 
