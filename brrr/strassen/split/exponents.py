@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from brrr.strassen.algebra.forms import Form
+from brrr.strassen.algebra.forms import BilinearForm
 from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.passes.launch import Run, SplitBuffers, prepared, run_all
 from brrr.strassen.passes.work import chosen_form, factors_work
@@ -26,7 +26,7 @@ def prepared_split_pre_add(
     return partial(run_all, (_finding(x, work.side, chosen_form(form), level, exponents), prepared(work)))
 
 
-def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: torch.Tensor) -> torch.Tensor:
+def split_exponents(x: torch.Tensor, side: str, form: BilinearForm, level: int, out: torch.Tensor) -> torch.Tensor:
     """Into `out`, int32 (rows of a block,): the exponents that bring all sums below 2^15, within float16's range.
 
     >>> split_exponents(torch.full((2, 16), 3.0), "left", STRASSEN, 1, torch.empty(1, dtype=torch.int32))
@@ -45,13 +45,13 @@ def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: tor
     return out.copy_((most + _gain(form, side, level) - 15).clamp(-110, 126))
 
 
-def _gain(form: Form, side: str, level: int) -> int:
+def _gain(form: BilinearForm, side: str, level: int) -> int:
     """Binary places that a sum of blocks may have more than its blocks."""
     terms = int(abs(signs_of(form, side)).sum(1).max())
     return (terms - 1).bit_length() * level
 
 
-def _finding(x: torch.Tensor, side: str, form: Form, level: int, exponents: torch.Tensor) -> Run:
+def _finding(x: torch.Tensor, side: str, form: BilinearForm, level: int, exponents: torch.Tensor) -> Run:
     """`split_exponents`, ready to run: in one launch where the kernel reads x."""
     if x.numel() and exponents.is_contiguous() and kernel.exponents_fit(x):
         return kernel.prepared_exponents(x, exponents, 1 << level, _gain(form, side, level))
