@@ -6,7 +6,7 @@ import math
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import amplification
-from brrr.strassen.algebra.forms import Form, form_of
+from brrr.strassen.algebra.forms import BilinearForm, form_of
 
 FLOAT32 = 2.0**-24
 """Half the distance from 1 to the next float32: the largest relative error of rounding to nearest."""
@@ -17,7 +17,7 @@ def growth(form: str) -> float:
     return amplification(form) / math.sqrt(2)
 
 
-def stability_factor(form: str | Form) -> float:
+def stability_factor(form: str | BilinearForm) -> float:
     """The largest growth of a block's error bound a level: the largest sum of |l|_1 |r|_1 over a result's products.
 
     >>> stability_factor("strassen"), stability_factor("winograd")
@@ -31,7 +31,7 @@ def stability_factor(form: str | Form) -> float:
     return float((abs(form.result).astype(float) @ sizes).max())
 
 
-def bound(form: str | Form, level: int, inner: int, unit: float = FLOAT32) -> float:
+def bound(form: str | BilinearForm, level: int, inner: int, unit: float = FLOAT32) -> float:
     """The largest possible error of an element, over the largest element of A times the largest of B; to first order.
 
     >>> bound("strassen", 0, 1024, unit=2.0**-24) == 1024**2 * 2.0**-24

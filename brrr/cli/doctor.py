@@ -141,8 +141,6 @@ def advise(facts: Facts, rows: Mapping[str, Row]) -> Advice:
     """The step that enables most, first things first: torch, driver, torch's CUDA, then the libraries."""
     if rows["torch"].status != "found":
         return Advice(f"{_pip()} install --upgrade torch", "torch, so that anything runs live")
-    if rows["widgets"].status != "found":
-        return Advice(f"{_pip()} install ipywidgets jupyterlab_widgets", "the sliders")
     if not facts.gpu_seen:
         return _without_gpu(rows)
     if facts.cuda_problem is not None:

@@ -78,7 +78,6 @@ def rows(facts: Facts) -> tuple[Row, ...]:
         ("nvmath", "cuBLAS without torch around it", lambda: ("found", probe.package_version("nvmath-python"))),
         ("CUPTI", "kernel times from the GPU itself, not calibrated ones", lambda: _cupti(facts)),
         ("NVML", "clocks and power caps beside each time", lambda: ("found", probe.package_version("nvidia-ml-py"))),
-        ("widgets", "sliders and buttons", _widgets),
         ("C compiler", "torch.compile on the CPU, Triton", _compiler),
     ]
     with ThreadPoolExecutor(4) as pool:  # nvcc and the compiler are programs: let them start side by side
@@ -191,16 +190,6 @@ def _cupti(facts: Facts) -> tuple[Status, str]:
     if facts.torch.profiler.ProfilerActivity.CUDA not in activities:
         return "missing", "neither cupti-python nor a torch.profiler that sees the GPU"
     return "found", "through torch.profiler"
-
-
-def _widgets() -> tuple[Status, str]:
-    versions = []
-    for name in ("ipywidgets", "jupyterlab_widgets"):
-        try:
-            versions.append(f"{name} {probe.package_version(name)}")
-        except probe.ProbeError:
-            return "missing", f"{name} is not installed"
-    return "found", ", ".join(versions)
 
 
 def _compiler() -> tuple[Status, str]:

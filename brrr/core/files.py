@@ -179,9 +179,8 @@ def json_text(version: int, content: Mapping[str, Any]) -> str:
 def _lines(value: Any, end: str = "\n") -> str:
     inner = end + " "
     if isinstance(value, Mapping) and value:
-        return (
-            "{" + ",".join(f"{inner}{_packed(key)}: {_lines(each, inner)}" for key, each in value.items()) + end + "}"
-        )
+        lines = (f"{inner}{_packed(key)}: {_lines(each, inner)}" for key, each in value.items())
+        return "{" + ",".join(lines) + end + "}"
     if isinstance(value, list | tuple) and any(isinstance(each, Mapping | list | tuple) for each in value):
         return "[" + ",".join(inner + _lines(each, inner) for each in value) + end + "]"
     return _packed(value)
@@ -216,9 +215,7 @@ def read_json(
         rest = {key: content[key] for key in content if key not in ("format", "checksum")}
         found: T = typed(kind, rest if version == newest else older(version, rest))
         if typed(str, content.get("checksum"), "checksum") != _checksum(content):
-            raise ValueError(
-                "the checksum does not fit the content: it was damaged or edited. Restore it, or record anew"
-            )
+            raise ValueError("the checksum does not fit the content: damaged or edited. Restore it, or record anew")
     except ValueError as error:
         raise RecordingError(f"{path}: {error}") from None
     return found

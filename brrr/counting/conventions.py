@@ -73,23 +73,9 @@ def _index_put(call: Call) -> float:
     return float(indexed_elements(call)) if call.args.get("accumulate") else 0.0
 
 
-def _scatter(call: Call) -> float:
-    """`scatter` with a reduction combines once for each index; without, it only moves."""
-    return float(call.tensor("index").numel() * (call.args.get("reduce") is not None))
-
-
-def _per_index(call: Call) -> float:
-    return float(call.tensor("index").numel())
-
-
 def _per_source(call: Call) -> float:
     """self + alpha * source, one element of the source at a time."""
     return float(call.tensor("source").numel() * (1 if call.args.get("alpha", 1) == 1 else 2))
-
-
-def _per_gradient(call: Call) -> float:
-    """Each row of the gradient is added to the row that its index names."""
-    return float(call.tensor("grad_output").numel())
 
 
 def _dropout(call: Call) -> float:
@@ -123,10 +109,12 @@ def movement() -> dict[str, Formula]:
             "index",
             {
                 "index_put _index_put_impl _unsafe_index_put": _index_put,
-                "scatter": _scatter,
-                "scatter_add scatter_reduce": _per_index,
+                # `scatter` with a reduction combines once for each index; without, it only moves.
+                "scatter": lambda call: float(call.tensor("index").numel() * (call.args.get("reduce") is not None)),
+                "scatter_add scatter_reduce": lambda call: float(call.tensor("index").numel()),
                 "index_add index_reduce": _per_source,
-                "embedding_dense_backward": _per_gradient,
+                # Each row of the gradient is added to the row that its index names.
+                "embedding_dense_backward": lambda call: float(call.tensor("grad_output").numel()),
             },
         ),
     }
@@ -177,41 +165,19 @@ _ELEMENTARY = (
 )
 
 
-def _scaled_sum(call: Call) -> int:
-    """a + alpha * b."""
-    return 1 if call.args.get("alpha", 1) == 1 else 2
-
-
-def _scaled_product(call: Call) -> int:
-    """a + value * b * c, or / c."""
-    return 2 if call.args.get("value", 1) == 1 else 3
-
-
-def _division(call: Call) -> int:
-    """a / b, then rounded if asked for."""
-    return 1 if call.args.get("rounding_mode") is None else 2
-
-
 def _bounds(call: Call) -> int:
     return sum(call.args.get(bound) is not None for bound in ("min", "max"))
 
 
-def _gelu(call: Call) -> int:
-    """0.5 x (1 + erf(c x)) is 5; 0.5 x (1 + tanh(c (x + k x x x))) is 9."""
-    return 9 if call.args.get("approximate") == "tanh" else 5
-
-
-def _gelu_backward(call: Call) -> int:
-    """Exact: cdf 4, pdf 4, g (cdf + x pdf) 3. tanh: the argument 5, tanh 1, and 12 for its derivative."""
-    return 18 if call.args.get("approximate") == "tanh" else 11
-
-
 _PER_ELEMENT: dict[str, PerElement] = {
     _ELEMENTARY: 1,
-    "add sub rsub": _scaled_sum,
-    "div true_divide": _division,
+    # a + alpha * b.
+    "add sub rsub": lambda call: 1 if call.args.get("alpha", 1) == 1 else 2,
+    # a / b, then rounded if asked for.
+    "div true_divide": lambda call: 1 if call.args.get("rounding_mode") is None else 2,
     "floor_divide": 2,
-    "addcmul addcdiv": _scaled_product,
+    # a + value * b * c, or / c.
+    "addcmul addcdiv": lambda call: 2 if call.args.get("value", 1) == 1 else 3,
     "clamp": _bounds,
     "frac": 2,
     "threshold": 2,  # compare, select
@@ -232,7 +198,8 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "logaddexp": 7,
     "logit": 3,  # log(x / (1 - x))
     "nan_to_num": 6,
-    "gelu": _gelu,
+    # 0.5 x (1 + erf(c x)) is 5; 0.5 x (1 + tanh(c (x + k x x x))) is 9.
+    "gelu": lambda call: 9 if call.args.get("approximate") == "tanh" else 5,
     "threshold_backward": 2,
     "tanh_backward sigmoid_backward": 3,  # g (1 - y y), g (1 - y) y
     "hardtanh_backward leaky_relu_backward": 3,
@@ -241,7 +208,8 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "hardswish_backward": 7,  # g (x / 3 + 1 / 2), g or 0: two comparisons and selections
     "softplus_backward": 7,
     "silu_backward": 9,  # s = 1 / (1 + exp(-x)); g s (1 + x (1 - s))
-    "gelu_backward": _gelu_backward,
+    # Exact: cdf 4, pdf 4, g (cdf + x pdf) 3. tanh: the argument 5, tanh 1, and 12 for its derivative.
+    "gelu_backward": lambda call: 18 if call.args.get("approximate") == "tanh" else 11,
     "native_dropout_backward": 2,
     # Of each element of the state: sums of gates, three or two sigmoids (4), a tanh or two, and their products.
     "_thnn_fused_lstm_cell": 31,

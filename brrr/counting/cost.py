@@ -198,8 +198,7 @@ def _notes(cost: Cost) -> list[str]:
 
 
 def _total(cost: Cost) -> str:
-    compulsory, eager, touched = (
-        units.quantity(moved, "B") for moved in (cost.bytes, cost.eager_bytes, cost.working_set_bytes)
-    )
+    moved = cost.bytes, cost.eager_bytes, cost.working_set_bytes
+    compulsory, eager, touched = (units.quantity(each, "B") for each in moved)
     ratio = f" ({units.quantity(cost.eager_bytes / cost.bytes, '')} times as much)" if cost.bytes else ""
     return f"compulsory {compulsory}, eager {eager}{ratio}, working set {touched}"

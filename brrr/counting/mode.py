@@ -108,10 +108,8 @@ class CostMode(TorchDispatchMode):
         kind, flop, matmuls = ("view", 0.0, ()) if is_view(call) else counted(call)
         read, written = amount(traffic.reads) + traffic.again_bytes, amount(traffic.writes)
         shapes = tuple(tuple(tensor.shape) for tensor in taken or call.outputs)
-        name, dtype, form = call.full_name, dtype_of(call), form_of(call, kind)
-        self.operators.append(
-            OperatorCost(name, flop, read, written, dtype, shapes, kind, matmuls, form, for_gradient())
-        )
+        about = dtype_of(call), shapes, kind, matmuls, form_of(call, kind), for_gradient()
+        self.operators.append(OperatorCost(call.full_name, flop, read, written, *about))
 
 
 def for_gradient() -> bool:

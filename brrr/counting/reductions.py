@@ -29,10 +29,6 @@ def _deviation(call: Call) -> float:
     return _variance(call) + call.output.numel()
 
 
-def _both_ends(call: Call) -> float:
-    return 2 * _combine(call)
-
-
 def _vector_norm(call: Call) -> float:
     """Of order 2: n squares, n - 1 sums, a root. 1 and infinity: no root. 0: compares. Else |x|^p and a root."""
     order = call.args.get("ord", call.args.get("p"))
@@ -41,11 +37,6 @@ def _vector_norm(call: Call) -> float:
     if order == 2:
         return 2.0 * n
     return 2.0 * n - results if order in (0, 1) or math.isinf(order) else 3.0 * n
-
-
-def _logsumexp(call: Call) -> float:
-    """Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition: 4n."""
-    return 4.0 * call.tensor("self").numel()
 
 
 def rows(tensor: torch.Tensor, dim: int) -> int:
@@ -57,11 +48,6 @@ def _softmax(call: Call) -> float:
     """Maximum n - 1, differences n, exponentials n, sum n - 1, divisions n: 5n - 2."""
     x = call.tensor("self")
     return 5.0 * x.numel() - 2 * rows(x, call.args["dim"])
-
-
-def _safe_softmax(call: Call) -> float:
-    """A softmax that compares with -inf and selects 0 in rows that are masked out."""
-    return _softmax(call) + 2 * call.output.numel()
 
 
 def _log_softmax(call: Call) -> float:
@@ -87,24 +73,6 @@ def _window(call: Call) -> int:
     return int(math.prod(sizes) if len(sizes) > 1 else sizes[0] ** 2)
 
 
-def _max_pool(call: Call) -> float:
-    return float(call.output.numel() * (_window(call) - 1))
-
-
-def _avg_pool(call: Call) -> float:
-    return float(call.output.numel() * _window(call))
-
-
-def _max_pool_backward(call: Call) -> float:
-    """Each gradient is added where its maximum stood."""
-    return float(call.tensor("grad_output").numel())
-
-
-def _avg_pool_backward(call: Call) -> float:
-    """Each gradient is divided, then added to its whole window."""
-    return float(call.tensor("grad_output").numel() * (_window(call) + 1))
-
-
 def reductions() -> dict[str, Formula]:
     """Reductions, scans, softmax and pooling."""
     return {
@@ -115,9 +83,10 @@ def reductions() -> dict[str, Formula]:
                 "mean": _mean,
                 "var var_mean": _variance,
                 "std std_mean": _deviation,
-                "aminmax": _both_ends,
+                "aminmax": lambda call: 2 * _combine(call),
                 "linalg_vector_norm norm": _vector_norm,
-                "logsumexp": _logsumexp,
+                # Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition: 4n.
+                "logsumexp": lambda call: 4.0 * call.tensor("self").numel(),
             },
         ),
         **free("reduction", "any all"),
@@ -126,7 +95,8 @@ def reductions() -> dict[str, Formula]:
             "softmax",
             {
                 "_softmax": _softmax,
-                "_safe_softmax": _safe_softmax,
+                # A softmax that compares with -inf and selects 0 in rows that are masked out.
+                "_safe_softmax": lambda call: _softmax(call) + 2 * call.output.numel(),
                 "_log_softmax": _log_softmax,
                 "_softmax_backward_data _log_softmax_backward_data": _softmax_backward,
             },
@@ -134,10 +104,12 @@ def reductions() -> dict[str, Formula]:
         **table(
             "pooling",
             {
-                "max_pool2d_with_indices": _max_pool,
-                "avg_pool2d": _avg_pool,
-                "max_pool2d_with_indices_backward": _max_pool_backward,
-                "avg_pool2d_backward": _avg_pool_backward,
+                "max_pool2d_with_indices": lambda call: float(call.output.numel() * (_window(call) - 1)),
+                "avg_pool2d": lambda call: float(call.output.numel() * _window(call)),
+                # Each gradient is added where its maximum stood.
+                "max_pool2d_with_indices_backward": lambda call: float(call.tensor("grad_output").numel()),
+                # Each gradient is divided, then added to its whole window.
+                "avg_pool2d_backward": lambda call: float(call.tensor("grad_output").numel() * (_window(call) + 1)),
                 "_adaptive_avg_pool2d": _mean,
             },
         ),
@@ -163,10 +135,6 @@ def _normalised(call: Call, groups: int) -> float:
 
 def _layer_norm(call: Call) -> float:
     return _normalised(call, call.outputs[1].numel())
-
-
-def _group_norm(call: Call) -> float:
-    return _normalised(call, call.args["N"] * call.args["group"])
 
 
 def trains(call: Call) -> bool:
@@ -240,7 +208,7 @@ def norms() -> dict[str, Formula]:
         "norm",
         {
             "native_layer_norm": _layer_norm,
-            "native_group_norm": _group_norm,
+            "native_group_norm": lambda call: _normalised(call, call.args["N"] * call.args["group"]),
             "_fused_rms_norm": _rms_norm,
             "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training cudnn_batch_norm "
             "_batch_norm_with_update _batch_norm_no_update": _batch_norm,
@@ -272,15 +240,6 @@ def _nll_backward(call: Call) -> float:
     return float(samples * (1 + call.has("weight") + (call.args["reduction"] == MEAN)))
 
 
-def _mse(call: Call) -> float:
-    return _reduced(call, call.tensor("self").numel(), 2)
-
-
-def _mse_backward(call: Call) -> float:
-    """2/n (x - y) g; the 2/n is one constant."""
-    return 3.0 * call.output.numel()
-
-
 def losses() -> dict[str, Formula]:
     """The losses that are operators of their own."""
     return table(
@@ -288,7 +247,8 @@ def losses() -> dict[str, Formula]:
         {
             "nll_loss_forward nll_loss2d_forward": _nll,
             "nll_loss_backward nll_loss2d_backward": _nll_backward,
-            "mse_loss": _mse,
-            "mse_loss_backward": _mse_backward,
+            "mse_loss": lambda call: _reduced(call, call.tensor("self").numel(), 2),
+            # 2/n (x - y) g; the 2/n is one constant.
+            "mse_loss_backward": lambda call: 3.0 * call.output.numel(),
         },
     )

@@ -183,9 +183,8 @@ def _link(found: Evidence) -> float:
     from brrr.gpu.datasheet import find_hardware
 
     known = find_hardware(found.model.device) if found.model is not None else None
-    return (
-        0.9 * known.host_link.bytes_per_s if known is not None and known.host_link is not None else PINNED_BYTES_PER_S
-    )
+    link = known.host_link if known is not None else None
+    return PINNED_BYTES_PER_S if link is None else 0.9 * link.bytes_per_s
 
 
 def keeping(found: Evidence) -> Remedy | None:

@@ -41,9 +41,7 @@ def kept_as_it_was(around: tuple[Any, ...]) -> Iterator[dict[str, nn.Module]]:
     for each in stateful:
         held |= {id(one): one for group in getattr(each, "param_groups", ()) for one in group["params"]}
     if any(nn.parameter.is_lazy(each) for each in held.values()):
-        raise ArgumentError(
-            "diagnose", "fn", "a lazy module", "a module whose parameters are there: call it once first"
-        )
+        raise ArgumentError("diagnose", "fn", "a lazy module", "a module with its parameters: call it once first")
     place = _place(held.values())
     back: list[Callable[[], Any]] = [_tensor_back(each, place) for each in held.values()]
     back += [_module_back(each) for each in modules.values()]

@@ -201,9 +201,8 @@ def _bar(found: Diagnosis) -> str:
     for name, seconds in found.parts.items():
         wide = 100 * seconds / found.step_s
         title = escape(f"{name} {units.percent(seconds / found.step_s)}")
-        drawn.append(
-            f'<rect x="{at:.2f}" width="{wide:.2f}" height="10" fill="{COLOURS[name]}"><title>{title}</title></rect>'
-        )
+        box = f'x="{at:.2f}" width="{wide:.2f}" height="10" fill="{COLOURS[name]}"'
+        drawn.append(f"<rect {box}><title>{title}</title></rect>")
         at += wide
     shares = {name: units.percent(seconds / found.step_s) for name, seconds in found.parts.items()}
     said = escape(", ".join(f"{name} {share}" for name, share in shares.items()))

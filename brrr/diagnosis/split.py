@@ -88,9 +88,8 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
     on_gpu = any(each.on_device for each in events)
     host = _by_cause(events, start_ns, end_ns)
     if on_gpu:
-        working = _cut(
-            (each.interval for each in events if each.on_device and each.sort not in TRANSFERS), start_ns, end_ns
-        )
+        worked = (each.interval for each in events if each.on_device and each.sort not in TRANSFERS)
+        working = _cut(worked, start_ns, end_ns)
         copying = _cut((each.interval for each in events if each.sort in TRANSFERS), start_ns, end_ns)
     else:
         working, copying = host.pop("dispatcher"), []

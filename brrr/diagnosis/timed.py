@@ -65,10 +65,8 @@ class Timed:
         said += [f"{name} {units.seconds(each.median, digits)}" for each, name in parts if each is not None]
         rates = []
         if self.cost is not None and time.median > 0:
-            rates += [units.quantity(self.cost.flop / time.median, "FLOP/s", digits)] if self.cost.flop else []
-            rates += (
-                [units.quantity(self.cost.eager_bytes / time.median, "B/s", digits)] if self.cost.eager_bytes else []
-            )
+            amounts = (self.cost.flop, "FLOP/s"), (self.cost.eager_bytes, "B/s")
+            rates = [units.quantity(amount / time.median, unit, digits) for amount, unit in amounts if amount]
         if self.roof_s and time.median > 0:
             share = self.roof_s / time.median
             counted = self.prediction is not None and self.prediction.compute_s >= self.prediction.memory_s

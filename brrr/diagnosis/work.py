@@ -89,9 +89,8 @@ def _arguments(schema: Any, inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:
     """The arguments as the schema has them; what the trace leaves empty is left out, or None."""
     args, kwargs = [], {}
     for place, argument in enumerate(schema.arguments):
-        value = _value(
-            argument, *(part[place] for part in (inputs.sizes, inputs.strides, inputs.types, inputs.numbers))
-        )
+        known = inputs.sizes[place], inputs.strides[place], inputs.types[place], inputs.numbers[place]
+        value = _value(argument, *known)
         if argument.kwarg_only and argument.name == "device":
             kwargs["device"] = "meta"  # what makes a tensor makes a description
         elif argument.kwarg_only:

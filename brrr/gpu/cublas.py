@@ -172,9 +172,7 @@ def check_product(x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, device_in
             expected = "a matrix of float32, float16 or bfloat16, all three the same"
             raise ArgumentError("product", name, f"{tensor.dtype} {tuple(tensor.shape)}", expected)
         if not tensor.is_contiguous():
-            raise ArgumentError(
-                "product", name, f"strides {tensor.stride()}", "a contiguous tensor", "Use .contiguous()"
-            )
+            raise ArgumentError("product", name, f"strides {tensor.stride()}", "contiguous", "Use .contiguous()")
         if tensor.device.type != "cuda" or tensor.device.index != device_index:
             raise ArgumentError("product", name, str(tensor.device), f"a tensor on cuda:{device_index}")
     if w.shape[1] != x.shape[1]:

@@ -10,7 +10,7 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
@@ -106,13 +106,13 @@ def check(operation: str, y: torch.Tensor, b: torch.Tensor | None) -> None:
         raise ArgumentError("bias_relu.prepared", "operation", operation, '"bias", "relu" or "bias_relu"')
     if operation != "relu" and b is None:
         raise ArgumentError(operation, "b", b, "a tensor, as wide as y")
-    more: dict[str, Any] = {} if b is None or operation == "relu" else {"b": b}
-    check_tensors(operation, ("float32", "bfloat16"), alike=True, y=y, **more)
+    more = {} if b is None or operation == "relu" else {"b": b}
+    check_tensors(operation, {"y": y, **more}, ("float32", "bfloat16"), alike=True)
     if y.ndim != 2 or y.shape[1] > WIDEST:
         raise ArgumentError(operation, "y", tuple(y.shape), f"shape (rows, width), at most {WIDEST} wide")
     for each in more.values():
         check_shape(operation, "b", each, y.shape[1:])
-    check_on_gpu(operation, y=y)
+    check_on_gpu(operation, {"y": y})
 
 
 def _nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -15,8 +15,9 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 
 def check_tensors(
-    call: str, types: Sequence[str] = FLOATS, *, alike: bool = False, strided: bool = False, **tensors: torch.Tensor
-) -> None:
+    call: str, tensors: Mapping[str, torch.Tensor], types: Sequence[str] = FLOATS, *, alike: bool = False,
+    strided: bool = False,
+) -> None:  # fmt: skip
     """ArgumentError unless all are tensors of the types on one device.
 
     `alike`: of one type; `strided`: they need not be contiguous.
@@ -42,7 +43,7 @@ def check_shape(call: str, name: str, tensor: torch.Tensor, shape: Collection[in
         raise ArgumentError(call, name, tuple(tensor.shape), f"shape {(*shape,)}")
 
 
-def check_on_gpu(call: str, word: int = 1, **tensors: torch.Tensor) -> None:
+def check_on_gpu(call: str, tensors: Mapping[str, torch.Tensor], word: int = 1) -> None:
     """ArgumentError for a tensor on a CPU, or at an address that `word` does not divide."""
     for name, tensor in tensors.items():
         if not tensor.is_cuda:

@@ -198,6 +198,6 @@ def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tenso
     return y
 
 
-def _check(call: str, **tensors: Any) -> None:
-    check_tensors(call, **tensors)
+def _check(call: str, **tensors: torch.Tensor) -> None:
+    check_tensors(call, tensors)
     require_triton(call, next(iter(tensors.values())))

@@ -191,8 +191,8 @@ def tilings(batch: int, k: int, itemsize: int = 4, tf32: bool = False) -> tuple[
     With `tl.dot` no side is less than 16, the least that it takes; no step is deeper than k, rounded up.
     """
     deepest = max(16, triton.next_power_of_2(k)) if k else 16
-    chosen: Any = FEW if batch <= 16 else SOME if batch <= 64 else MANY
-    cut = (LayerTiling(rows, columns, min(depth, deepest), *rest) for rows, columns, depth, *rest in chosen)
+    chosen = FEW if batch <= 16 else SOME if batch <= 64 else MANY
+    cut = (LayerTiling(each[0], each[1], min(each[2], deepest), *each[3:]) for each in chosen)
     fitting = [tiling for tiling in cut if stage_bytes(tiling, itemsize) <= MOST_SHARED]
     return tuple(dict.fromkeys(fitting + ([] if tf32 else spread_tilings(batch, deepest))))
 
@@ -251,7 +251,7 @@ def _fastest(batch: int, n: int, k: int, dtype: torch.dtype, tf32: bool, device_
 
 def check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tf32: bool) -> None:
     """ArgumentError for tensors that the kernel cannot take; UnavailableError for the CPU outside the interpreter."""
-    check_tensors("linear_relu", alike=True, x=x, w=w, b=b, out=out)
+    check_tensors("linear_relu", {"x": x, "w": w, "b": b, "out": out}, alike=True)
     for name, tensor, axes in (("x", x, 2), ("b", b, 1)):
         if tensor.ndim != axes:
             raise ArgumentError("linear_relu", name, tuple(tensor.shape), f"{axes} axes")

@@ -166,10 +166,8 @@ def _run_backward(
         g, x, w, x if dx is None else dx, sums[0], sums[1], batch, width, column_tiles,
         NEED_DX=need_dx, STEPS=steps, ROWS=rows, COLUMNS=columns,
     )  # fmt: skip
-    rounds = triton.next_power_of_2(triton.cdiv(parts, LINES))
-    _add_parts[(triton.cdiv(width, LINE_COLUMNS), 2)](
-        sums, dw, db, width, parts, STEPS=rounds, LINES=LINES, COLUMNS=LINE_COLUMNS
-    )
+    rounds, grid = triton.next_power_of_2(triton.cdiv(parts, LINES)), (triton.cdiv(width, LINE_COLUMNS), 2)
+    _add_parts[grid](sums, dw, db, width, parts, STEPS=rounds, LINES=LINES, COLUMNS=LINE_COLUMNS)
     return dx, dw, db
 
 
@@ -194,7 +192,7 @@ def backward_tile_of(width: int) -> tuple[int, int]:
 
 
 def _check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> None:
-    check_tensors("pseudo_linear", strided=True, x=x, w=w, b=b)
+    check_tensors("pseudo_linear", {"x": x, "w": w, "b": b}, strided=True)
     for name, tensor in (("w", w), ("b", b)):
         check_shape("pseudo_linear", name, tensor, (x.shape[-1] if x.dim() else 0,))
     require_triton("pseudo_linear", x)

@@ -81,7 +81,7 @@ def blocks(count: int) -> int:
 
 def check(x: torch.Tensor, out: torch.Tensor) -> None:
     """ArgumentError for tensors that the kernel cannot take."""
-    check_tensors("relu", ("float32",), x=x, out=out)
-    check_on_gpu("relu", WORD, x=x, out=out)
+    check_tensors("relu", {"x": x, "out": out}, ("float32",))
+    check_on_gpu("relu", {"x": x, "out": out}, WORD)
     if x.numel() != out.numel() or not x.numel():
         raise ArgumentError("relu", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")

@@ -58,7 +58,7 @@ def repeat_multiply(
     x: float32, float16 or bfloat16, contiguous, of any shape; `out`, if given, of the same type and shape.
     ArgumentError for anything else; UnavailableError for a CPU tensor outside Triton's interpreter.
     """
-    check_tensors("repeat_multiply", x=x)
+    check_tensors("repeat_multiply", {"x": x})
     out = torch.empty_like(x) if out is None else out
     _check(x, out, repeat)
     if x.numel():
@@ -72,7 +72,7 @@ def repeat_multiply(
 
 def _check(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
     check_repeat("repeat_multiply", repeat)
-    check_tensors("repeat_multiply", alike=True, x=x, out=out)
+    check_tensors("repeat_multiply", {"x": x, "out": out}, alike=True)
     check_shape("repeat_multiply", "out", out, x.shape)
     require_triton("repeat_multiply", x)
 
@@ -131,7 +131,7 @@ def blocks(count: int, itemsize: int) -> int:
 def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
     """ArgumentError for what the kernels cannot take."""
     check_repeat("repeat", repeat)
-    check_tensors("repeat", alike=True, x=x, out=out)
-    check_on_gpu("repeat", WORD, x=x, out=out)
+    check_tensors("repeat", {"x": x, "out": out}, alike=True)
+    check_on_gpu("repeat", {"x": x, "out": out}, WORD)
     if x.numel() != out.numel() or not x.numel():
         raise ArgumentError("repeat", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")

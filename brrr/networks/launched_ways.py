@@ -110,9 +110,8 @@ def in_order(made: Steps, weights: Weights) -> Run:
 def megakernel_call(weights: Weights) -> Run:
     """The megakernel on these weights, from x into a buffer of its own."""
     out = torch.empty_like(weights.x)
-    kernel = import_module("brrr.kernels.megakernel.megakernel").Megakernel(
-        weights.weights, weights.biases, weights.network.batch
-    )
+    made = import_module("brrr.kernels.megakernel.megakernel").Megakernel
+    kernel = made(weights.weights, weights.biases, weights.network.batch)
     launch = kernel.prepare(weights.x, out)
 
     def run(kept: tuple[object, ...] = (kernel, weights)) -> torch.Tensor:

@@ -130,9 +130,8 @@ class Network:
     def _relu(self) -> OperatorCost:
         count = self.batch * self.hidden
         moved, shapes = self.itemsize * count, ((self.batch, self.hidden),)
-        return OperatorCost(
-            "aten.relu_", float(count), moved, moved, self.dtype, shapes, "pointwise", (), Form("", 1, count)
-        )
+        form = Form("", 1, count)
+        return OperatorCost("aten.relu_", float(count), moved, moved, self.dtype, shapes, "pointwise", (), form)
 
     def __str__(self) -> str:
         precision = "TF32" if self.tf32 else self.dtype

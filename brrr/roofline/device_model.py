@@ -209,7 +209,10 @@ def model_of(device: Where) -> DeviceModel:
     if isinstance(device, Hardware):
         return DeviceModel.of_datasheet(device)
     if device is None:
-        return _unnamed()
+        model = model_of(meant := unnamed())
+        if meant == STAND_IN:
+            model.note(STANDS_IN)
+        return model
     if is_gpu(device):
         return DeviceModel.measured(peaks_here(_kind_here(device)))
     if not isinstance(device, str):
@@ -230,14 +233,6 @@ def unnamed() -> Peaks | str:
 STAND_IN = "h200"
 STANDS_IN = "as no peaks of this machine are kept"
 """Behind the name of the device that was not asked for."""
-
-
-def _unnamed() -> DeviceModel:
-    meant = unnamed()
-    model = model_of(meant)
-    if meant == STAND_IN:
-        model.note(STANDS_IN)
-    return model
 
 
 def _by_name(device: str) -> DeviceModel:

@@ -137,9 +137,8 @@ def without_host(peaks: Peaks) -> Peaks:
     {}
     """
     measured = {name: peak for name, peak in peaks.measured.items() if not name.startswith("host.")}
-    return replace(
-        peaks, measured=measured, curves={name: peaks.curves[name] for name in peaks.curves if name != REPLAY}
-    )
+    curves = {name: peaks.curves[name] for name in peaks.curves if name != REPLAY}
+    return replace(peaks, measured=measured, curves=curves)
 
 
 def _curve(curve: Curve, by: float) -> Curve:

@@ -314,10 +314,9 @@ def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peak
     roots = search_path() if root is None else (Path(root),)
     found = first_that_reads(device_folders(device, roots), find_peaks)
     if found is None:
-        there = sorted(
-            {path.parent.name for each in roots for path in each.glob(f"*/{PEAKS}") if "." not in path.parent.name}
-        )
-        raise ArgumentError("recorded_peaks", "device", device, f"one of {', '.join(there) or 'none'}", RESOLUTION)
+        there = {path.parent.name for each in roots for path in each.glob(f"*/{PEAKS}") if "." not in path.parent.name}
+        expected = f"one of {', '.join(sorted(there)) or 'none'}"
+        raise ArgumentError("recorded_peaks", "device", device, expected, RESOLUTION)
     return found
 
 

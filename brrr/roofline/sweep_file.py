@@ -95,9 +95,7 @@ class Packed(Mapping[str, Sweep]):
                 columns = {column: _column(arrays, f"{name}/{column}") for column in outline.columns}
             return replace(outline, columns=columns, seconds=tuple(seconds.tolist()))
         except (LookupError, ValueError, OSError, zipfile.BadZipFile) as error:
-            raise RecordingError(
-                f"{self.path}: holds no sweep of {name}: {error}. Run `brrr calibrate` again"
-            ) from error
+            raise RecordingError(f"{self.path}: holds no sweep of {name}: {error}. Run `brrr calibrate`") from error
 
 
 def _column(arrays: Mapping[str, Array], name: str) -> tuple[int | str, ...]:

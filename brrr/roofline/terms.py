@@ -62,9 +62,8 @@ def operator_time(
     if factor is None:
         return made
     alone = min(1.0, factor)
-    return replace(
-        made, memory_s=made.memory_s * alone, compute_s=made.compute_s * alone, device_s=made.device_s * factor
-    )
+    memory_s, compute_s = made.memory_s * alone, made.compute_s * alone
+    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=made.device_s * factor)
 
 
 def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:

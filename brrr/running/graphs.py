@@ -172,9 +172,7 @@ def _require_cuda() -> None:
     from brrr.gpu.device import cuda_problem
 
     if problem := cuda_problem():
-        raise UnavailableError(
-            f"capture: a CUDA Graph needs an NVIDIA GPU, and {problem}. The recordings show its lines"
-        )
+        raise UnavailableError(f"capture: a CUDA Graph needs an NVIDIA GPU; {problem}. The recordings show its lines")
 
 
 def _require_same(static: tuple[torch.Tensor, ...], new: tuple[torch.Tensor, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from .algebra.blocks import block_shape as block_shape
 from .algebra.forms import FORMS as FORMS
-from .algebra.forms import Form as Form
+from .algebra.forms import BilinearForm as BilinearForm
 from .choosing import ProductPlan as ProductPlan
 from .choosing import plan as plan
 from .multiply import explain as explain

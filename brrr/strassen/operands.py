@@ -149,6 +149,13 @@ class Arena:
                 "or level=0"
             ) from error
 
+    @classmethod
+    def over(cls, memory: torch.Tensor) -> Arena:
+        """Over memory that is there, in bytes."""
+        made = cls.__new__(cls)
+        made.nbytes, made._taken, made.memory = memory.numel(), 0, memory
+        return made
+
     @property
     def left_bytes(self) -> int:
         """What can still be taken."""

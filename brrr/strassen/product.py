@@ -22,6 +22,7 @@ from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import run_all, steps
+from brrr.strassen.kept import kept_steps
 from brrr.strassen.limits import Limits, Request
 from brrr.strassen.operands import Arena, Right, check_out, operand_name
 from brrr.strassen.problem import Sizes
@@ -100,7 +101,7 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
 
 def _run(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
-    run_all(steps(chosen.way, a, right, out, Arena(chosen.workspace_bytes, a.device)))
+    run_all(kept_steps(steps, chosen.way, a, right, out, Arena(chosen.workspace_bytes, a.device)))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

@@ -107,9 +107,8 @@ def _refuse_arguments(fn: Callable[..., Any]) -> None:
     except ValueError:
         return  # a builtin without a signature: calling it will tell
     except TypeError as error:
-        raise ArgumentError(
-            "measure", "fn", fn, f"a function of no arguments ({error})", "Wrap the call: lambda: f(x)"
-        ) from None
+        expected = f"a function of no arguments ({error})"
+        raise ArgumentError("measure", "fn", fn, expected, "Wrap the call: lambda: f(x)") from None
 
 
 def _placed(device: Any) -> Place:

@@ -88,6 +88,12 @@ class DeviceTimes:
         """The kernels of the last recorded call, as `activity.launch_text` writes them."""
         return tuple(each.launch for each in self.per_call[-1] if each.launch) if self.per_call else ()
 
+    @property
+    def samples(self) -> dict[str, list[float]]:
+        """What each estimate is made of: the event pairs' times, and sums over the recorded activities."""
+        sums = {"kernel_s": activity.kernel_sum_s, "busy_s": activity.busy_union_s}
+        return {"pair_s": self.span, **{name: [of(call) for call in self.per_call] for name, of in sums.items()}}
+
     def kernel_estimate(self, of: Callable[[list[activity.Activity]], float]) -> Estimate | None:
         """One of the sums over the recorded activities, a sample a call."""
         return Estimate.of([of(call) for call in self.per_call], EVENT_TICK_S) if self.per_call else None

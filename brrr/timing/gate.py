@@ -83,9 +83,8 @@ class Eviction:
         block = (512, 1, 1)
         count = (self.words, I64)
         probe_kernel("brrr_evict_write")(self._grid, block, (self._dirty.data_ptr(), PTR), count, (1, U32))
-        probe_kernel("brrr_evict_read")(
-            self._grid, block, (self._clean.data_ptr(), PTR), count, (self._sink.data_ptr(), PTR)
-        )
+        clean, sink = (self._clean.data_ptr(), PTR), (self._sink.data_ptr(), PTR)
+        probe_kernel("brrr_evict_read")(self._grid, block, clean, count, sink)
 
 
 @lru_cache(maxsize=8)

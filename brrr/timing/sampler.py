@@ -55,6 +55,7 @@ class Sampler:
         self.profiler, self.launches = True, False
         self.on_device = self.gpu  # whether the device's own times are wanted
         self.device_times: Any = None
+        self.worked_s: list[float] = []
         self.flags: list[str] = []
         self.peak_bytes: int | None = None
         self.spent_s = 0.0
@@ -75,7 +76,7 @@ class Sampler:
     def start_again(self) -> bool:
         """Forget all samples and flags, to be measured anew; returns True."""
         self.host.forget()
-        self.device_times, self.flags, self.spent_s, self.rounds = None, [], 0.0, 0
+        self.device_times, self.worked_s, self.flags, self.spent_s, self.rounds = None, [], [], 0.0, 0
         return True
 
     @property
@@ -237,7 +238,7 @@ class Sampler:
 
     def _worked(self, queue: CpuQueue) -> tuple[int, Estimate]:
         """How many jobs a call submits to the CPU queue, and their own times added up, as the worker saw them."""
-        counts, sums = [], []
+        counts, sums = [], self.worked_s
         for _ in range(WORKED_CALLS):
             queue.synchronize()
             queue.worked_s.clear()
@@ -262,8 +263,8 @@ class Sampler:
     def _samples(self) -> dict[str, list[float]]:
         found = {"host_s": self.host.host, "period_s": self.host.period, "latency_s": self.host.latency}
         if self.device_times is not None:
-            found["pair_s"] = self.device_times.span
-        return found
+            found |= self.device_times.samples
+        return {**found, "kernel_s": self.worked_s} if self.worked_s else found
 
     def _precise(self) -> bool:
         lists = [values for values in self._samples().values() if values]

@@ -106,10 +106,10 @@ LOOP, CALL = "brrr_loop", "brrr_call"
 
 
 @dataclass(frozen=True)
-class TracedLoop:
+class LoopTimes:
     """When the loop began and ended, and each of its calls, in nanoseconds since 1970.
 
-    >>> loop = TracedLoop(0, 20, (0, 10), (8, 18))
+    >>> loop = LoopTimes(0, 20, (0, 10), (8, 18))
     >>> loop.call_at(12), loop.call_at(9)
     (1, -1)
     """
@@ -120,7 +120,7 @@ class TracedLoop:
     ends_ns: tuple[int, ...]
 
     @classmethod
-    def of(cls, events: Sequence[Event]) -> TracedLoop:
+    def of(cls, events: Sequence[Event]) -> LoopTimes:
         """The loop that the tracer's own spans show."""
         calls = sorted((e.start_ns, e.end_ns) for e in events if e.name == CALL and not e.on_device)
         whole = next(e for e in events if e.name == LOOP and not e.on_device)
@@ -146,7 +146,7 @@ def spans_of(events: Sequence[Event]) -> tuple[Span, ...]:
     What the device did belongs to the call of its launch: the runtime's call with the same correlation id or, where
     that was not recorded, the operator that the profiler links it with.
     """
-    loop = TracedLoop.of(events)
+    loop = LoopTimes.of(events)
     host = _host(events, loop)
     by_correlation = {raw.correlation: place for place, (raw, _) in enumerate(host) if raw.sort == "runtime"}
     by_operator = {raw.correlation: place for place, (raw, _) in enumerate(host) if raw.sort == "operator"}
@@ -163,7 +163,7 @@ def spans_of(events: Sequence[Event]) -> tuple[Span, ...]:
     return settled(spans, loop.start_ns)
 
 
-def _host(events: Sequence[Event], loop: TracedLoop) -> list[tuple[Event, Span]]:
+def _host(events: Sequence[Event], loop: LoopTimes) -> list[tuple[Event, Span]]:
     """The host's events of the loop: its calls, the operators called in them, the runtime's calls."""
     inside = [e for e in events if e.sort in ("operator", "runtime", "annotation") and loop.holds(e)]
     operators = outermost(e for e in inside if e.sort == "operator" and is_operator(e.name))
@@ -173,7 +173,7 @@ def _host(events: Sequence[Event], loop: TracedLoop) -> list[tuple[Event, Span]]
     return [(e, _span(e, lane, kind, loop)) for e, lane, kind in found]  # type: ignore[arg-type]
 
 
-def _span(raw: Event, lane: str, kind: Kind, loop: TracedLoop) -> Span:
+def _span(raw: Event, lane: str, kind: Kind, loop: LoopTimes) -> Span:
     name = "call" if kind == "call" else short_name(raw.name)
     return Span(lane, kind, name, raw.start_ns, raw.end_ns, loop.call_at(raw.start_ns))
 

@@ -15,7 +15,7 @@ from brrr.gpu import GPU
 from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
-from brrr.tracing.kineto import CALL, LOOP, TracedLoop, events_of, settled, spans_of
+from brrr.tracing.kineto import CALL, LOOP, LoopTimes, events_of, settled, spans_of
 from brrr.tracing.spans import LAUNCH, PYTHON, Kind, Span
 
 INSTEAD = {
@@ -153,11 +153,11 @@ def traced_loop(fn: Callable[[], Any], queue: CpuQueue, calls: int) -> tuple[tup
         queue.synchronize()
         end = time.perf_counter_ns()
     del result
-    loop = TracedLoop(starts[0], end, tuple(starts), tuple(ends))
+    loop = LoopTimes(starts[0], end, tuple(starts), tuple(ends))
     return _spans(loop, tickets, end), (end - starts[0]) * 1e-9
 
 
-def _spans(loop: TracedLoop, tickets: list[Ticket], end_ns: int) -> tuple[Span, ...]:
+def _spans(loop: LoopTimes, tickets: list[Ticket], end_ns: int) -> tuple[Span, ...]:
     """A call, its submits and the worker's part, and the synchronisation at the end."""
     spans = [Span(PYTHON, "call", "call", start, end, number)
              for number, (start, end) in enumerate(zip(loop.starts_ns, loop.ends_ns, strict=True))]  # fmt: skip

@@ -67,9 +67,7 @@ def read_trace(path: Path | str) -> Trace:
             raise TraceFileError(f"{path}: cannot be read: {error}") from error
         problems.append(f"the file is damaged behind {len(found)} events: {error}")
     if not found:
-        raise TraceFileError(
-            f"{path}: holds no events of torch's profiler; expected what profile.export_chrome_trace() writes"
-        )
+        raise TraceFileError(f"{path}: holds no events of torch's profiler; expected what export_chrome_trace() writes")
     found.sort(key=lambda each: (each.start_ns, -each.end_ns))
     devices = {}
     for number, each in enumerate(_listed(header.get("deviceProperties"))):

@@ -23,6 +23,7 @@ from brrr.core.files import require_writable
 from brrr.core.recordings import FILE, first_that_reads
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources import samples
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
@@ -69,6 +70,8 @@ def join(into: Path, other: Path) -> list[str]:
         rows = [row for row in new.rows if row.key not in keys]
         replace(recording, machine=machine).added(rows).write(into)
         lines.append(f"{recording.experiment.name}: {len(rows)} rows from {other}")
+        if (kept := other / f"{recording.experiment.name}{samples.ENDING}").exists():
+            samples.join(into / kept.name, kept)
     return lines + _timelines(into, other)
 
 
@@ -124,7 +127,7 @@ class Store:
         self.folder, self.machine = folder, machine
         self.recordings = {e.name: self._begun(e, below) for e in experiments}
         self._last_written = self._on_disk()
-        self._unwritten: set[str] = set()
+        self._unwritten: dict[str, list[Row]] = {}
         self._write_after_s = 0.0
 
     def _begun(self, experiment: Experiment, below: Sequence[Path]) -> Recording:
@@ -164,16 +167,19 @@ class Store:
     def add(self, experiment: Experiment, rows: Sequence[Row]) -> None:
         """Keep finished rows, and write them unless the last writing was too short a while ago."""
         self._require_alone()
-        self.recordings[experiment.name] = replace(self.recordings[experiment.name], machine=self.machine).added(rows)
-        self._unwritten.add(experiment.name)
+        self.recordings[experiment.name] = replace(self.recordings[experiment.name], machine=self.machine).added(
+            replace(row, measurement=replace(row.measurement, samples={})) for row in rows
+        )
+        self._unwritten.setdefault(experiment.name, []).extend(rows)
         if time.monotonic() >= self._write_after_s:
             self._write()
 
     def _write(self) -> None:
         """Write the recordings that have new rows."""
         started_s = time.monotonic()
-        for name in sorted(self._unwritten):
+        for name, rows in sorted(self._unwritten.items()):
             self.recordings[name].write(self.folder)
+            samples.append(self.folder / f"{name}{samples.ENDING}", rows)
         self._unwritten.clear()
         self._last_written = self._on_disk()
         now_s = time.monotonic()

@@ -53,7 +53,7 @@ class Row:
 
     @classmethod
     def of(cls, point: Point, variant: str, timed: Timed, run: str, device: str) -> Row:
-        """The row of a finished measurement: what a CSV cannot hold is left out.
+        """The row of a finished measurement: what a CSV cannot hold is left out, but for the samples.
 
         The low end of an interval may reach below zero where the clock's tick is longer than the time; no time is
         negative, so it is cut there.
@@ -64,7 +64,7 @@ class Row:
             if (e := timed.measurement.get(name)) is not None
         }
         error, cost = float(timed.error), Cost(float(timed.cost.flop), float(timed.cost.bytes))
-        kept = replace(timed.measurement, **times, device=device, kernel_times_from="", notes=(), samples={})
+        kept = replace(timed.measurement, **times, device=device, kernel_times_from="", notes=())
         return cls(tuple(point.values()), variant, replace(kept, error=error), cost, error, run)
 
 

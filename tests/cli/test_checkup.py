@@ -20,7 +20,7 @@ from brrr_course.lessons import course
 
 WHATS = [
     *("Python", "torch", "NVIDIA GPU", "NVIDIA driver", "CUDA", "nvcc", "PyCUDA", "Triton", "nvmath", "CUPTI", "NVML"),
-    *("widgets", "C compiler"),
+    "C compiler",
 ]
 BROKEN = probe.BrokenError("nvidia-smi fails: couldn't communicate with the NVIDIA driver")
 
@@ -41,8 +41,6 @@ class Machine:
             "nvmath-python": "1.0",
             "cupti-python": "13.4",
             "nvidia-ml-py": "13.1",
-            "ipywidgets": "8.1",
-            "jupyterlab_widgets": "3.0",
         }
         self.programs: dict[str, Any] = {"nvcc": "nvcc\nrelease 13.0, V13.0.88\nbuild", "cc": "cc 12.2\nCopyright"}
 
@@ -237,13 +235,6 @@ def test_missing_libraries_are_one_command(machine: Machine, monkeypatch: pytest
 def test_pycuda_without_nvcc(machine: Machine) -> None:
     del machine.packages["pycuda"], machine.programs["nvcc"]
     assert doctor.doctor().advice.command == "sudo apt-get install nvidia-cuda-toolkit"
-
-
-def test_missing_widgets(machine: Machine) -> None:
-    del machine.packages["jupyterlab_widgets"]
-    report, row = examine()
-    assert (row["widgets"].status, row["widgets"].seen) == ("missing", "jupyterlab_widgets is not installed")
-    assert "ipywidgets jupyterlab_widgets" in (report.advice.command or "")
 
 
 def test_every_check_may_fail(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.files import share
 from brrr.roofline import peaks as file
 from brrr.roofline.peak import Sweep
-from brrr.roofline.peaks import FORMAT, find_peaks, find_recorded, read_peaks, recorded_peaks, slug_of, write
+from brrr.roofline.peaks import FORMAT, find_peaks, read_peaks, recorded_peaks, slug_of, write
 from brrr.roofline.sweep_file import Packed, packed
 from brrr_course.experiments import experiment
 from brrr_course.sources.folders import Store
@@ -134,7 +134,8 @@ def test_whatever_is_packed_comes_back(sweep: Sweep) -> None:
 @pytest.mark.parametrize("device", ["../h200", "", "H200", ".h200", "h200/", "h200.before-20260101"])
 def test_a_devices_name_is_no_path(writable_root: Path, device: str) -> None:
     write(writable_root / "h200", PEAKS)
-    assert find_recorded(device, writable_root) is None and find_recorded("h200", writable_root) == PEAKS
+    with pytest.raises(ArgumentError, match="expected one of h200"):
+        recorded_peaks(device, writable_root)
 
 
 def test_peaks_need_no_recording_beside_them(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen import FORMS, Form, block_shape
+from brrr.strassen import FORMS, BilinearForm, block_shape
 from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import BLOCKS, Schedule, buffer_shape, level_of, products_shape
 from brrr.strassen.algebra.forms import form_of
@@ -144,4 +144,4 @@ def test_bounds_are_those_of_the_theorems() -> None:
     assert bound("winograd", 3, 256, unit) == (18**3 * (32**2 + 6 * 32) - 6 * 256) * unit
     assert growth("strassen") < 1.6 and growth("winograd") < 1.9
     with pytest.raises(ArgumentError, match="form"):
-        bound(Form("other", FORMS["strassen"].schedule), 1, 8)
+        bound(BilinearForm("other", FORMS["strassen"].schedule), 1, 8)

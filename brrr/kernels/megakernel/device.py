@@ -23,6 +23,10 @@ GRID_SOURCE, GRID_KERNEL, GRID_THREADS = "kernels/megakernel/megakernel_grid.cu"
 NO_CLUSTERS = Gpu(0, {})
 
 
+USUAL = MegakernelPlan(128, 128, 8, 4, 4, 1, 1, 128, 8)
+"""The plan whose kernel tells how many clusters a GPU runs at once."""
+
+
 @lru_cache(maxsize=16)
 def gpu_of(device_index: int) -> Gpu:
     """What a plan depends on, asked of the driver: with one block a multiprocessor, and with two."""
@@ -31,7 +35,7 @@ def gpu_of(device_index: int) -> Gpu:
 
     if torch.cuda.get_device_capability(device_index) < (9, 0):
         return NO_CLUSTERS
-    function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index)
+    function = function_of(CLUSTER_SOURCE, CLUSTER_KERNEL, device_index, USUAL.defines())
     opt_in = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     shared = int(check(driver.cuDeviceGetAttribute(opt_in, driver.CUdevice(device_index)), "its shared memory"))
     launching.allow_shared(function, shared)

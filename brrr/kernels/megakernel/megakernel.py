@@ -66,9 +66,7 @@ class Megakernel:
         self.network = checked_network(weights, biases, batch)
         self.device = weights[0].device
         if self.device.index != current_device():
-            raise ArgumentError(
-                "Megakernel", "weights", str(self.device), "the current GPU", "Use torch.cuda.device(...)"
-            )
+            raise ArgumentError("Megakernel", "weights", str(self.device), "the current GPU", "See torch.cuda.device")
         gpu = gpu_of(self.device.index) if clusters else NO_CLUSTERS
         self.plan = plan if plan is not None else chosen(self.network, gpu)
         self._kept: tuple[torch.Tensor, ...] = ()
@@ -240,9 +238,7 @@ def checked_network(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tens
     if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch < 2**31:
         raise ArgumentError(call, "batch", batch, "a whole number of rows, 1 or more")
     if not weights or len(weights) != len(biases):
-        raise ArgumentError(
-            call, "weights", f"{len(weights)} weights, {len(biases)} biases", "as many, and one or more"
-        )
+        raise ArgumentError(call, "weights", f"{len(weights)} weights, {len(biases)} biases", "as many, one or more")
     hidden = weights[0].shape[0] if weights[0].ndim else 0
     for name, tensors, shape in (("weights", weights, (hidden, hidden)), ("biases", biases, (hidden,))):
         for index, tensor in enumerate(tensors):

@@ -120,9 +120,8 @@ def run_backward(
     steps, batch = grads.shape[:2]
     found = empty(grads, (steps, batch, made.columns))
     first = grads.new_empty((batch, made.hidden), dtype=torch.float32) if made.gates == 4 else None
-    launch(
-        made, False, debug, (weight_transposed, found, None, grads, saved, cells, cell, cell_grad, first), steps, batch
-    )
+    tensors = weight_transposed, found, None, grads, saved, cells, cell, cell_grad, first
+    launch(made, False, debug, tensors, steps, batch)
     return found, first
 
 
@@ -157,9 +156,8 @@ def _prepared(made: RecurrentPlan, train: bool, watch: int, device_index: int) -
     function = compiled(made, train, watch, device_index)
     values: list[Any] = [ctypes.c_void_p(0) for _ in range(POINTERS)]
     values += [ctypes.c_int32(0), ctypes.c_int32(0), ctypes.c_void_p(0)]
-    return PreparedLaunch(
-        function, (made.blocks, 1, 1), (made.threads, 1, 1), values, made.shared_bytes, cooperative=True
-    )
+    grid, block = (made.blocks, 1, 1), (made.threads, 1, 1)
+    return PreparedLaunch(function, grid, block, values, made.shared_bytes, cooperative=True)
 
 
 def compiled(made: RecurrentPlan, train: bool, watch: int, device_index: int) -> Any:
@@ -168,9 +166,7 @@ def compiled(made: RecurrentPlan, train: bool, watch: int, device_index: int) ->
     allow_shared(function, made.shared_bytes)
     fit = active_blocks(function, made.threads, made.shared_bytes) * chip_of(device_index).multiprocessors
     if made.blocks > fit:
-        raise UnavailableError(
-            f"PersistentRNN: {made.blocks} blocks must run at once, and {fit} do on cuda:{device_index}"
-        )
+        raise UnavailableError(f"PersistentRNN: {made.blocks} blocks must run at once, {fit} do on cuda:{device_index}")
     return function
 
 

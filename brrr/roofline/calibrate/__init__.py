@@ -55,9 +55,7 @@ def calibrate(
 
 def _chosen(device: str | None) -> Processor:
     if device not in (None, *QUICK_S):
-        raise ArgumentError(
-            "calibrate", "device", device, "'cuda', 'cpu' or None", "None takes the GPU if there is one"
-        )
+        raise ArgumentError("calibrate", "device", device, "'cuda', 'cpu' or None", "None: the GPU if there is one")
     if is_cpu(device):
         return "cpu"
     from brrr.gpu.device import cuda_problem

@@ -64,9 +64,8 @@ def operators(device: str) -> list[Operator]:
     exact = {name: x.detach().double() if x.is_floating_point() else x for name, x in tensors.items()}
     found = []
     for name, written in CLASSES.items():
-        call, expected = (
-            eval(f"lambda: {written}", {"torch": torch, "f": nn.functional, **those}) for those in (tensors, exact)
-        )
+        names = {"torch": torch, "f": nn.functional}
+        call, expected = (eval(f"lambda: {written}", {**names, **those}) for those in (tensors, exact))
         elements = tensors["a"].numel() if name in ("matmul", "addmm") else SIDE**2
         found.append(Operator(name, written, call, expected(), elements))
     return found

@@ -35,7 +35,7 @@ Signs = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class BilinearForm:
     """Seven products of sums of blocks; blocks are numbered 0..3 in rows: 11, 12, 21, 22.
 
     >>> STRASSEN.left[5]  # M6's left factor: A21 - A11
@@ -78,9 +78,9 @@ class Form:
         )
 
 
-def form_of(form: str | Form, call: str = "form_of") -> Form:
+def form_of(form: str | BilinearForm, call: str = "form_of") -> BilinearForm:
     """The form of that name, or the one given; ArgumentError in the name of `call` for any other."""
-    known = form if isinstance(form, Form) else FORMS.get(form)
+    known = form if isinstance(form, BilinearForm) else FORMS.get(form)
     if known is None:
         raise ArgumentError(call, "form", form, f"one of {', '.join(FORMS)}")
     return known
@@ -91,7 +91,7 @@ def _factor(signs: Signs, operand: str) -> str:
     return f"({text})" if " " in text else text
 
 
-STRASSEN = Form(
+STRASSEN = BilinearForm(
     "strassen",
     Schedule.parse(
         """
@@ -105,7 +105,7 @@ STRASSEN = Form(
 )
 """Strassen's own form: 18 additions, none shared, and sums of at most two blocks before the products."""
 
-WINOGRAD = Form(
+WINOGRAD = BilinearForm(
     "winograd",
     Schedule.parse(
         """
@@ -119,5 +119,5 @@ WINOGRAD = Form(
 )
 """Winograd's form: 15 additions by sharing, at the price of sums of up to four blocks."""
 
-FORMS: Mapping[str, Form] = {"strassen": STRASSEN, "winograd": WINOGRAD}
+FORMS: Mapping[str, BilinearForm] = {"strassen": STRASSEN, "winograd": WINOGRAD}
 """Both forms by name."""

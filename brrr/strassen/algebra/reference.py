@@ -14,12 +14,14 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.blocks import BLOCK_COUNT, PRODUCTS, buffer_shape, level_of, products_shape
-from brrr.strassen.algebra.forms import Form, Signs, form_of
+from brrr.strassen.algebra.forms import BilinearForm, Signs, form_of
 
 _NARROW = (torch.float16, torch.bfloat16)
 
 
-def pre_add(x: torch.Tensor, side: str, form: str | Form, level: int, *, transposed: bool = False) -> torch.Tensor:
+def pre_add(
+    x: torch.Tensor, side: str, form: str | BilinearForm, level: int, *, transposed: bool = False
+) -> torch.Tensor:
     """All products' factors from one operand: the sums of blocks before the products.
 
     >>> pre_add(torch.ones(2, 16), "left", "strassen", 1)[:, 0, 0]  # A11 + A22, A21 + A22, A11, A22, ...
@@ -37,7 +39,7 @@ def pre_add(x: torch.Tensor, side: str, form: str | Form, level: int, *, transpo
 
 
 def post_add(
-    products: torch.Tensor, form: str | Form, level: int, shape: tuple[int, int], *,
+    products: torch.Tensor, form: str | BilinearForm, level: int, shape: tuple[int, int], *,
     bias: torch.Tensor | None = None, relu: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     """The result of size `shape` from all products: their signed sums, and then bias and ReLU.
@@ -59,7 +61,7 @@ def post_add(
     return (made.clamp_min(0) if relu else made).to(products.dtype)
 
 
-def product(a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int) -> torch.Tensor:
+def product(a: torch.Tensor, b: torch.Tensor, form: str | BilinearForm, level: int) -> torch.Tensor:
     """a @ b by `form`, `level` times.
 
     >>> product(torch.ones(1, 3), torch.ones(3, 1), "strassen", 3)
@@ -78,7 +80,7 @@ def product(a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int) -> t
     return post_add(products, form, level, (a.shape[0], b.shape[1]))
 
 
-def signs_of(form: Form, side: str) -> Signs:
+def signs_of(form: BilinearForm, side: str) -> Signs:
     """A form's signs of the blocks, (7, 4), for the left operand, the right, or the right that lies "transposed"."""
     return form.left if side == "left" else form.right if side == "right" else form.right[:, [0, 2, 1, 3]]
 

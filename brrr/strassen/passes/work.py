@@ -15,7 +15,7 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra import reference
-from brrr.strassen.algebra.forms import STRASSEN, Form, form_of
+from brrr.strassen.algebra.forms import STRASSEN, BilinearForm, form_of
 from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.passes.jobs import Job, Table, edge_of
 
@@ -36,8 +36,8 @@ class Work:
     from_products: bool
     shape: tuple[int, int]
     block: tuple[int, int]
-    collect: Form | None = None
-    spread: Form | None = None
+    collect: BilinearForm | None = None
+    spread: BilinearForm | None = None
     side: str = "left"
     bias: torch.Tensor | None = None
     relu: bool = False
@@ -78,7 +78,7 @@ class Work:
         )
 
 
-def spread_table(form: Form | None, side: str) -> Table:
+def spread_table(form: BilinearForm | None, side: str) -> Table:
     """The same as a table for the kernels; empty without a form."""
     return () if form is None else tuple(tuple(row) for row in signs_of(form, side).tolist())
 
@@ -119,7 +119,7 @@ def _name(tensor: torch.Tensor | None) -> str:
     return "float32" if tensor is None else str(tensor.dtype).removeprefix("torch.")
 
 
-def _table(form: Form | None) -> Table:
+def _table(form: BilinearForm | None) -> Table:
     return () if form is None else tuple(tuple(row) for row in form.result.tolist())
 
 
@@ -157,6 +157,6 @@ def assembled_work(
     return Work(level, products, True, shape, block, collect=chosen_form(form), bias=bias, relu=relu, matrix=out)
 
 
-def chosen_form(form: str | None) -> Form:
+def chosen_form(form: str | None) -> BilinearForm:
     """The form; any where there is no level, for none is used."""
     return STRASSEN if form is None else form_of(form)

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from brrr.strassen.algebra.forms import Form
+from brrr.strassen.algebra.forms import BilinearForm
 from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.passes.launch import Run, prepared, run_all
 from brrr.strassen.passes.work import chosen_form, factors_work
@@ -30,7 +30,7 @@ def prepared_split_pre_add(
     return partial(run_all, (find, prepared(work)))
 
 
-def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: torch.Tensor) -> torch.Tensor:
+def split_exponents(x: torch.Tensor, side: str, form: BilinearForm, level: int, out: torch.Tensor) -> torch.Tensor:
     """Into `out`, int32 (rows of a block,): the exponents that bring all sums below 2^15, within float16's range.
 
     >>> from brrr.strassen.algebra.forms import STRASSEN
@@ -50,7 +50,7 @@ def split_exponents(x: torch.Tensor, side: str, form: Form, level: int, out: tor
     return out.copy_((most + _gain(form, side, level) - 15).clamp(-110, 126))
 
 
-def _gain(form: Form, side: str, level: int) -> int:
+def _gain(form: BilinearForm, side: str, level: int) -> int:
     """Binary places that a sum of blocks may have more than its blocks."""
     terms = int(abs(signs_of(form, side)).sum(1).max())
     return (terms - 1).bit_length() * level

@@ -146,7 +146,7 @@ def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> L
     notes = {"host": "the host's time", "span": "the GPU's own time", "latency": "one call and its wait"}
     note = f", {notes[suffix]}" if suffix else ""
     name = f"{variant.name.replace('-', ' ')} {suffix}".strip()
-    stands_for = variant.way.replace("-", " ") if variant.device == "cpu-queue" else ""
+    stands_for = variant.way.replace("-", " ") if is_queue(variant.device) else ""
     return Line(name, variant.name, field, f"{variant.label}{note}", shown, stands_for)
 
 

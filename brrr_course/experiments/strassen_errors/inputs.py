@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.algebra.forms import Form
+from brrr.strassen.algebra.forms import BilinearForm
 from brrr.strassen.algebra.reference import post_add, pre_add
 from brrr_course.experiments.strassen_errors import HARD, INPUTS
 from brrr_course.experiments.strassen_errors.scaling import Scaling
@@ -61,7 +61,9 @@ def _spoilt(inputs: str, a: torch.Tensor, b: torch.Tensor, draw: torch.Generator
     return a, b
 
 
-def scaled_product(a: torch.Tensor, b: torch.Tensor, form: Form, level: int, scaling: str | None) -> torch.Tensor:
+def scaled_product(
+    a: torch.Tensor, b: torch.Tensor, form: BilinearForm, level: int, scaling: str | None
+) -> torch.Tensor:
     """a @ b by sums from left to right, the inputs scaled before and the result scaled back where asked for."""
     if scaling is None:
         return summed_product(a, b, form, level)
@@ -69,7 +71,7 @@ def scaled_product(a: torch.Tensor, b: torch.Tensor, form: Form, level: int, sca
     return found.undo(summed_product(*found.apply(a, b), form, level))
 
 
-def summed_product(a: torch.Tensor, b: torch.Tensor, form: str | Form, level: int) -> torch.Tensor:
+def summed_product(a: torch.Tensor, b: torch.Tensor, form: str | BilinearForm, level: int) -> torch.Tensor:
     """a @ b by a form, every product's sums from left to right, as one thread of a GPU makes them."""
     left, right = pre_add(a, "left", form, level), pre_add(b, "right", form, level)
     total = left.new_zeros(left.shape[0], left.shape[1], right.shape[2])

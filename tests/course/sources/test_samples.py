@@ -1,0 +1,108 @@
+"""Raw samples beside a recording: what they give is what the CSV says, and nobody who reads a recording loads them."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import made_up
+import pytest
+
+from brrr.core.errors import RecordingError
+from brrr.core.measurement import Estimate, Measurement
+from brrr_course.experiments import experiment
+from brrr_course.sources import record, samples
+from brrr_course.sources.folders import join
+from brrr_course.sources.plan import Step
+from brrr_course.sources.recording import Recording
+from brrr_course.sources.rows import Timed
+
+MATMUL = experiment("matmul")
+PAIRS = [3.0e-6 + 1e-8 * at for at in range(40)]
+OFF_S = 1.5e-6
+"""What a made-up calibration takes off an event pair."""
+
+
+def measure(step: Step) -> dict[str, Timed]:
+    """As a GPU's timers do: the span is the event pair's less a surplus."""
+    span = Estimate.of(PAIRS, samples.DEVICE_TICK_S).shifted(-OFF_S)
+    host = [1e-6, 1.0004e-6, 1.0005e-6]
+    times: dict[str, Any] = {"span_s": span, "host_s": Estimate.of(host, samples.HOST_TICK_S), "sm_clock_hz": 1.9e9}
+    given = {"pair_s": tuple(PAIRS), "host_s": tuple(host), "period_s": (1.0,)}
+    timed = made_up.made_up(step.experiment, "gpu", step.point)
+    return {name: dataclasses.replace(timed, measurement=Measurement(**times, samples=given)) for name in step.variants}
+
+
+def near(estimate: Estimate) -> Any:
+    """As float32 holds it."""
+    return pytest.approx(dataclasses.astuple(estimate), rel=3e-7)
+
+
+def test_intervals_computed_again_are_those_of_the_file(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, {"size": ["64", "128"]}, measure=measure)
+    made_up.record(tmp_path, made_up.GPU, {"size": ["256"]}, measure=measure, run=made_up.run_info("run-2"))
+    rows = Recording.read(tmp_path / "h200", MATMUL).rows
+    kept = samples.read(tmp_path / "h200" / "matmul.samples.npz")
+    assert {row.key for row in rows} == set(kept) and {row.run for row in rows} == {"run-1", "run-2"}
+    for row in rows:
+        again = samples.recomputed(row, kept[row.key])
+        assert set(again) == {"host_s", "span_s"}
+        for name, found in again.items():
+            measured = row.measurement.get(name)
+            assert measured is not None and dataclasses.astuple(found) == near(measured)
+
+
+def test_those_of_this_machines_cpu_are_those_of_the_file(tmp_path: Path) -> None:
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "4,64", "--budget", "0.02"]
+    assert record.main(command) == 0
+    (folder,) = tmp_path.iterdir()
+    kept = samples.read(folder / "matmul.samples.npz")
+    for row in Recording.read(folder, MATMUL).rows:
+        again = samples.recomputed(row, kept[row.key])
+        assert set(again) == {
+            name for name in ("host_s", "period_s", "latency_s", "kernel_s") if row.measurement.get(name)
+        }
+        for name, found in again.items():
+            assert dataclasses.astuple(found) == near(row.measurement.get(name))  # type: ignore[arg-type]
+
+
+def test_rows_without_samples_make_no_file(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, {"size": ["64"]})
+    assert not list((tmp_path / "h200").glob("*.npz")) and samples.read(tmp_path / "h200" / "matmul.samples.npz") == {}
+
+
+def test_joined_folders_have_the_samples_of_both(tmp_path: Path) -> None:
+    for run, size in (("gpu-0", "64"), ("gpu-1", "128")):
+        made_up.record(tmp_path / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
+    into = tmp_path / "gpu-0" / "h200"
+    for _ in range(2):
+        join(into, tmp_path / "gpu-1" / "h200")
+    assert set(samples.read(into / "matmul.samples.npz")) == {row.key for row in Recording.read(into, MATMUL).rows}
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, {"size": ["64"]}, measure=measure)
+    path = tmp_path / "h200" / "matmul.samples.npz"
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
+        samples.read(path)
+
+
+def test_a_file_takes_a_few_bytes_a_sample(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, measure=measure)
+    path = tmp_path / "h200" / "matmul.samples.npz"
+    count = sum(len(each) for series in samples.read(path).values() for each in series.values())
+    assert path.stat().st_size < 4 * count
+
+
+def test_who_reads_a_recording_loads_no_numpy(tmp_path: Path) -> None:
+    made_up.record(tmp_path, made_up.GPU, measure=measure)
+    code = (
+        "import sys; from brrr_course.experiments import experiment; from brrr_course.sources.recorded import Recorded;"
+        f"found = Recorded('h200', {str(tmp_path)!r}); asked = experiment('matmul');"
+        "assert found.known(asked, 'gpu') and found.badge(asked); assert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
