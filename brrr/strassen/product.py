@@ -101,7 +101,8 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
 
 def _run(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
-    run_all(kept_steps(steps, chosen.way, a, right, out, Arena(chosen.workspace_bytes, a.device)))
+    arena = Arena(chosen.workspace_bytes, a.device)  # held until all has run: what is kept does not hold it
+    run_all(kept_steps(steps, chosen.way, a, right, out, arena))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

@@ -14,6 +14,7 @@ from brrr.strassen import Way, kept, matmul, prepare
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.kept import kept_steps, pointing
 from brrr.strassen.operands import Arena, Right
+from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import workspace_bytes
 
 LEVEL = Way("sgemm", 1, "strassen")
@@ -40,7 +41,7 @@ class Made:
 
 
 def arena_of(way: Way, n: int) -> Arena:
-    return Arena(workspace_bytes(way, n, n, n), "cpu")
+    return Arena(workspace_bytes(Problem(way, n, n, n)), "cpu")
 
 
 def whole(*shape: int) -> torch.Tensor:
