@@ -159,7 +159,7 @@ def claim_steps(
         steps_of = list(_claim_steps(e, kind, reference, only or {}, quick))
         along = sum(step.phase == "grid" for step in steps_of)
         if along > MOST_ALONG:
-            left_out.append(f"LEFT OUT {e.name}: the {along} points of the curves that claims go along")
+            left_out.append(f"LEFT OUT {e.name}: the {along} points of curves, which `brrr record {e.name}` measures")
             steps_of = [step for step in steps_of if step.phase != "grid"]
         for step in steps_of:
             small = tuple(name for name in step.variants if not _too_large(e, name, step.point))

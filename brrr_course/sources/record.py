@@ -1,7 +1,8 @@
 """`brrr record`: measure an experiment's grid on this machine and write it as a recording.
 
-python -m brrr record matmul --device cuda --plan      # how long will it take?
-python -m brrr record matmul --device cuda             # at most 8 minutes; the same command goes on from there
+python -m brrr record matmul --plan      # how long will it take?
+python -m brrr record matmul             # at most 8 minutes; the same command goes on from there
+python -m brrr record --claims           # of all experiments only what claims look at
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
         os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))  # torch and NumPy read it when they load
         return _plan(options) if options.plan else _record(options)
     except BrrrError as error:
-        print(error, file=sys.stderr)
+        hint = " `--device cpu` records what runs on the CPU." if isinstance(error, UnavailableError) else ""
+        print(f"{error}{hint}", file=sys.stderr)
         return 2
 
 

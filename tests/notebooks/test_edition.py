@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import made_up
 import nbformat
 import pytest
 
@@ -102,3 +103,31 @@ def test_every_lesson_but_the_first_leads_back_to_the_one_before() -> None:
     for before, lesson in pairwise(LESSONS):
         last = [cell.source for cell in read(lesson).cells if cell.cell_type == "markdown"][-1]
         assert last.endswith(f"({before.name})") and "\n\nBack: [" in last, lesson.name
+
+
+LESSON = """# ---
+# jupyter:
+#   brrr:
+#     recorded: cpu
+# ---
+
+# %%
+from brrr_course import explore
+
+explore("matmul")
+"""
+
+
+@pytest.mark.slow
+def test_a_lesson_shows_the_recording_that_its_head_names_each_part_with_its_software(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up.record(tmp_path / "own", made_up.CPU, {"size": ["64", "256"]})
+    newer = made_up.run_info("run-2", "2001-01-01T00:00:00+00:00", made_up.CPU, torch="2.14.0+cpu")
+    made_up.record(tmp_path / "own", made_up.CPU, {"size": ["512"]}, run=newer)
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path / "own"))
+    monkeypatch.setattr(build, "SOURCE", tmp_path)
+    (tmp_path / "99_own.py").write_text(LESSON)
+    built = build.build(tmp_path / "99_own.py", tmp_path / "out").read_text()
+    said = "torch 2.13.0+cpu, your recording; torch 2.14.0+cpu, your recording at size 512"
+    assert f"RECORDED · Synthetic CPU · 2001-01-01 · {said}" in built

@@ -365,3 +365,21 @@ def test_the_command_counts_and_lists_by_source(capsys: pytest.CaptureFixture[st
     assert "| cpu |" in (said := capsys.readouterr().out) and "| h200 |" in said
     assert claims_table.main(["--sources", "--source", "recorded:h200", "matmul"]) == 0
     assert "cpu:" not in (said := capsys.readouterr().out) and "[matmul.transfers-half; section 'matmul']" in said
+
+
+def test_devices_stand_side_by_side_with_each_claims_verdict(
+    synthetic_root: Path, only_recordings: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device that lacks an experiment has none of its claims measured."""
+    only_recordings(synthetic_root)
+    assert claims_table.main(["--devices", "matmul", "timers"]) == 0
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head == "| claim | cpu | h200 |"
+    assert "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130, your recording" in lines
+    rows = [line.strip(" |").split(" | ") for line in lines if "[" in line]
+    told = {said.rpartition("[")[2].strip("]"): cells for said, *cells in rows}
+    for claim in MATMUL.claims:
+        both = [claim.verdict(Evidence(MATMUL, Recorded(name, synthetic_root))) for name in ("cpu", "h200")]
+        assert [cell.removesuffix(claims_table.AFTER) for cell in told[claim.entry.id]] == [v.status for v in both]
+    lacking = {cell for name, cells in told.items() if name.startswith("timers.") for cell in cells}
+    assert lacking <= {"not measured", "retired"}

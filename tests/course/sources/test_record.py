@@ -655,8 +655,34 @@ def test_the_plan_needs_no_gpu(
     assert record.main(["--plan", "matmul", "--out", str(tmp_path)]) == 0
     assert "Planned as if nothing were there" in capsys.readouterr().out
     assert record.main(["matmul", "--out", str(tmp_path)]) == 2
-    assert "there is no NVIDIA GPU" in capsys.readouterr().err
+    assert re.search("there is no NVIDIA GPU.*`--device cpu`", capsys.readouterr().err)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+def test_what_is_here_is_recorded_where_no_device_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(record, "default_device_kind", lambda: kind)
+    monkeypatch.setattr(record, "collect_environment", lambda kind: asked.append(kind) or (GPU, made_up.run_info()))
+    assert record.main(["matmul", "--plan", "--out", str(tmp_path)]) == 0
+    assert asked == [kind]
+
+
+def test_another_model_of_the_same_short_name_begins_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As all CPUs are called `cpu`."""
+    made_up.record(tmp_path, CPU, {"size": ["64"]})
+    other = dataclasses.replace(CPU, device="Another CPU")
+    monkeypatch.setattr(record, "collect_environment", lambda kind: (other, made_up.run_info("run-2", machine=CPU)))
+    monkeypatch.setattr("brrr_course.sources.apart.measure_step", made_up.measure)
+    command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "128"]
+    assert [record.main(command) for _ in range(2)] == [0, 0]
+    assert Machine.read(tmp_path / "another-cpu").device == "Another CPU"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["another-cpu", "cpu"]
+    assert {row.point for row in Recording.read(tmp_path / "cpu", MATMUL).rows} == {(64,)}
 
 
 WRONG_COMMANDS = [
