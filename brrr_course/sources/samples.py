@@ -87,8 +87,8 @@ def read(path: Path) -> dict[tuple[Any, ...], Series]:
 def recomputed(row: Row, series: Series) -> dict[Field, Estimate]:
     """The row's times computed again from their samples.
 
-    What the calibration took off a span's median it takes off the ends. Where a span was raised to the busy time its
-    interval holds both, and this one is narrower.
+    What the calibration took off a span's median it takes off the ends. Where a span was raised to the busy time, which
+    is seldom, the interval in the file holds both, and this one does not.
     """
     found: dict[Field, Estimate] = {}
     for name, values in series.items():
