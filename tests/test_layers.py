@@ -29,7 +29,12 @@ def house(folder: Path, **modules: str) -> Path:
     for name in ["tools", "brrr", "brrr_course", *both]:
         (folder / name).mkdir()
         (folder / name / "__init__.py").touch()
-    for name, text in {"brrr/__main__": "", "brrr_course/nouns/claim": "class Claim: ...\n", **modules}.items():
+    for name, text in {
+        "brrr/__main__": "",
+        "brrr_course/__main__": "",
+        "brrr_course/nouns/claim": "class Claim: ...\n",
+        **modules,
+    }.items():
         (folder / f"{name}.py").write_text(text, "utf-8")
     return folder
 
