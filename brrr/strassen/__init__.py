@@ -8,7 +8,7 @@
 
 | module | what |
 | --- | --- |
-| `multiply.py`, `product.py`, `verifying.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
+| `multiply.py`, `product.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
 | `network.py`, `layers.py`, `running.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
 | `ways.py`, `problem.py` | every implementation: a base GEMM, and the levels outside it; sizes, type and way as one |
 | `limits.py`, `choosing.py` | what is asked; `plan(...)`: which implementation, and why |

@@ -16,21 +16,18 @@ import torch
 from torch.compiler import is_compiling
 
 from brrr.core.errors import ArgumentError
-from brrr.gpu.cublas_lt import capturing
-from brrr.strassen.accuracy import PLAIN, accuracy_limit
+from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.limits import NOTHING, SCHEMA, Inners, Limits, Request, limits_of
 from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
 from brrr.strassen.product import PlainCalls, plan_for, product
-from brrr.strassen.verifying import verified
 from brrr.strassen.ways import Way
 
 
 def matmul(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
-    form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None,
-    workspace_bytes: int | None = None, verify: bool = False,
+    form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None, workspace_bytes: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """a @ b, in the fastest way that is predicted to be as exact as asked for; `explain` says which, and why.
 
@@ -50,9 +47,6 @@ def matmul(
     out: (m, n), of a's type; may be strided; shares no memory with the operands.
     workspace_bytes: no more memory is taken than that, by fewer levels where none are asked for (on a CPU the sums of
         half types and of several levels take more). None: what is free.
-    verify: the result is checked by a few products with vectors in float64 (`verifying.py`). Where a row is wrong by
-        much more than was asked for, a warning says so and the classical product takes its place. It waits for the GPU;
-        under torch.compile, torch.export, torch.func and in a capture it is an ArgumentError.
 
     Where a kernel that was chosen cannot be built here, a warning says so and the library's product is taken; where it
     was asked for, that is an UnavailableError. Gradients flow to both operands, by products of the same kind. Under
@@ -61,14 +55,14 @@ def matmul(
     ArgumentError for shapes, types and limits that do not fit, DeviceMemoryError, naming the bytes, where the device
     has too little memory.
     """
-    nothing = (accuracy, level, form, inner, workspace_bytes, out) == (None,) * 6 and not verify
+    nothing = (accuracy, level, form, inner, workspace_bytes, out) == (None,) * 6
     kind, limits = None, NOTHING if nothing else _limits(accuracy, level, form, inner, workspace_bytes)
     if nothing and isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor) and not is_compiling():
         kind = None if _learns(a, b) else (a.shape, b.shape, a.dtype, b.dtype, a.device, b.device)
         if kind and _PLAIN_CALLS.has(kind, a):
             with suppress(torch.OutOfMemoryError):  # said below, with the bytes
                 return torch.mm(a, b)
-    made = _verified(a, b, limits, out) if verify else _checked(a, b, limits, out)
+    made = _checked(a, b, limits, out)
     if kind and kind[2] == kind[3] == made.dtype and _is_plain(a, Right.of(b)):  # type: ignore[arg-type]
         _PLAIN_CALLS.note(kind)
     return made
@@ -146,20 +140,6 @@ def _checked(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torc
     run = operator if is_compiling() or (in_memory(a) and in_memory(below)) else _Product.apply
     made: torch.Tensor = run(a, below, *limits.typed)  # type: ignore[no-untyped-call]
     return made if out is None else out.copy_(made)
-
-
-def _verified(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None) -> torch.Tensor:
-    """The product, or the classical one where it is wrong."""
-    made, right = _checked(a, b, limits, out), b if isinstance(b, Right) else Right.of(b)
-    if is_compiling() or not (in_memory(a) and in_memory(right.source)) or (a.is_cuda and capturing()):
-        raise ArgumentError("matmul", "verify", True, "False where nothing can be looked at, as in a CUDA Graph")
-    if made.dtype != a.dtype or made.dtype != right.source.dtype:  # under autocast
-        a, right = a.to(made.dtype), Right.of(right.matrix.to(made.dtype))
-    limit = accuracy_limit(limits.accuracy, right.k, operand_name(a))
-    limit = max(limit, plan_for(a, right, limits, within=False).predicted_error)
-    plain = Limits(level=0, inner=PLAIN[operand_name(a)])
-    kept = verified(a, right.matrix, made, limit, lambda: _checked(a, right.matrix, plain, None))
-    return kept if out is None or kept is out else out.copy_(kept)
 
 
 def _cast(
