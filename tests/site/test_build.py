@@ -83,7 +83,7 @@ def test_a_page_is_one_file_that_asks_for_nothing():
 
 def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monkeypatch):
     notebook = {"cells": [
-        {"cell_type": "code", "metadata": {}, "source": "from brrr import explore\nexplore('matmul')"},
+        {"cell_type": "code", "metadata": {}, "source": "from brrr_course import explore\nexplore('matmul')"},
         {"cell_type": "code", "metadata": {}, "source": "explore('matmul', source='recorded:h200')"},
     ]}  # fmt: skip
     (tmp_path / "notebooks").mkdir()

@@ -58,7 +58,7 @@ def test_without_a_compiler_the_recorded_one_is_shown(monkeypatch: pytest.Monkey
 def test_errors_of_generated_code(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"name.*'relu'.*cos_cos, chain, softmax"):
         generated("relu")
-    with pytest.raises(NotRecordedError, match=r"cos_cos\.txt is not there; .*brrr\.course\.lessons\.codegen"):
+    with pytest.raises(NotRecordedError, match=r"cos_cos\.txt is not there; .*brrr_course\.lessons\.codegen"):
         recorded("cos_cos", root=tmp_path)
 
 

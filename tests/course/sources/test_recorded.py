@@ -257,7 +257,7 @@ def test_a_named_folder_of_recordings_is_used(synthetic_root: Path, monkeypatch:
     monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
     assert recorded_devices() == ("cpu", "h100", "h200")
     assert source("recorded:cpu").name == "recorded:cpu"
-    with pytest.raises(ArgumentError, match="Recordings here: recorded:cpu, .*recorded:h200"):
+    with pytest.raises(ArgumentError, match=r"Recordings here: recorded:cpu, .*recorded:h200"):
         source("tpu")
 
 
