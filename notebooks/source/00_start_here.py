@@ -79,7 +79,7 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # <details><summary>Our explanation</summary>
 #
 # What you see is overhead: find the kernel, launch it, wait until the GPU reports back. The CPU has nothing to launch; it calls a
-# function. (The CPU queue is a CPU that works from a queue: it has the overhead of a GPU, but not its arithmetic.)
+# function. (The CPU queue has the overhead of a GPU, but not its arithmetic.)
 #
 # </details>
 
