@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from brrr.core.errors import BrrrError
+from brrr.core.errors import BrrrError, RecordingError
 from brrr.core.recordings import own_root
 from brrr.roofline.calibrate import calibrate
-from brrr.roofline.peaks import slug_of, write
+from brrr.roofline.peaks import Peaks, find_peaks, slug_of, write
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         peaks = calibrate(options.device, budget_s=options.seconds, quick=options.quick, progress=_say)
         print(peaks)
         if not options.no_write:
-            print(f"\nWritten to {write((options.out or own_root()) / slug_of(peaks), peaks)}")
+            print(f"\nWritten to {keep(options.out or own_root(), peaks)}")
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
@@ -43,3 +43,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(part: str) -> None:
     print(f"measuring: {part}", file=sys.stderr, flush=True)
+
+
+def keep(root: Path, peaks: Peaks) -> Path:
+    """Write the peaks into the device's folder; RecordingError where those of another device lie there."""
+    folder = root / slug_of(peaks)
+    there = find_peaks(folder)
+    if there is not None and there.device != peaks.device:
+        raise RecordingError(
+            f"{folder}: holds the peaks of {there.device}; these are of {peaks.device}. Keep them elsewhere: --out DIR"
+        )
+    return write(folder, peaks)

@@ -13,6 +13,7 @@ import made_up
 import pytest
 from peaks_made_up import gpu_peaks
 
+from brrr.cli.calibrate import keep
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.files import share
 from brrr.roofline import peaks as file
@@ -212,3 +213,14 @@ def test_wrong_peaks_are_refused_by_name(tmp_path: Path, spoil: Spoil, message: 
 
 def test_the_folder_is_named_after_the_device() -> None:
     assert slug_of(gpu_peaks()) == "h200" and slug_of(replace(PEAKS, kind="cpu", device="Some CPU")) == "cpu"
+
+
+def test_calibrate_never_overwrites_the_peaks_of_another_device(tmp_path: Path) -> None:
+    """All CPUs share a folder's name."""
+    mine = replace(gpu_peaks(), kind="cpu", device="this CPU")
+    path = keep(tmp_path, mine)
+    before = path.read_bytes()
+    with pytest.raises(RecordingError, match="holds the peaks of this CPU; these are of another.* --out DIR"):
+        keep(tmp_path, replace(mine, device="another"))
+    assert path.read_bytes() == before
+    assert keep(tmp_path, replace(mine, date="2031-01-01")) == path
