@@ -220,7 +220,7 @@ def test_calibrate_never_overwrites_the_peaks_of_another_device(tmp_path: Path) 
     mine = replace(gpu_peaks(), kind="cpu", device="this CPU")
     path = keep(tmp_path, mine)
     before = path.read_bytes()
-    with pytest.raises(RecordingError, match="holds the peaks of this CPU; these are of another.* --out DIR"):
+    with pytest.raises(RecordingError, match=r"holds the peaks of this CPU; these are of another.* --out DIR"):
         keep(tmp_path, replace(mine, device="another"))
     assert path.read_bytes() == before
     assert keep(tmp_path, replace(mine, date="2031-01-01")) == path
