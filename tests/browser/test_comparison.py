@@ -13,7 +13,7 @@ from server import ROOT
 
 pytestmark = pytest.mark.browser
 
-SET_UP = "from synthetic import Synthetic\nfrom brrr import compare, guess"
+SET_UP = "from synthetic import Synthetic\nfrom brrr_course import compare, guess"
 GUESS = 'g = guess("A product of two 4096 x 4096 matrices seems to take ...", unit="s")'
 COMPARE = 'compare(g, "matmul", ["unsynchronized", "synchronized"], source=Synthetic(), size=4096)'
 FAILS = 'compare(g, "matmul", ["no such line"], source=Synthetic(), size=4096)'

@@ -9,7 +9,7 @@ from page import NotebookPage, Window
 
 pytestmark = pytest.mark.browser
 
-SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr import factory, guess\n"
+SET_UP = "import os\nos.environ['BRRR_SOURCE'] = 'cpu'\nfrom brrr_course import factory, guess\n"
 SET_UP += "from brrr_course.lessons.drawings import drawing"
 GUESS = 'g = guess("A level is faster by ...", unit="x")'
 CELL = 'drawing("strassen-flow", unlock=g)'  # the others are moved in their lessons, by test_lessons.py
