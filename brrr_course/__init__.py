@@ -8,7 +8,7 @@ you said 25 µs, measured 3.1 ms: 124x too short
 
 from brrr.core.lazy import attach
 from brrr.core.recordings import offer
-from brrr_course.nouns.places import share
+from brrr_course.nouns import places
 
-offer(share("data") / "recordings")
+offer(places.share("data") / "recordings")
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

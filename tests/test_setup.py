@@ -423,7 +423,8 @@ def test_clean_keeps_work_and_what_links_point_to(dev: ModuleType, tmp_path: Pat
         (tmp_path / ".venv").symlink_to(tmp_path / "elsewhere")
     assert dev.clean() == 0
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"work/00_start_here.ipynb", "data/x.csv", "elsewhere/keep", "pyproject.toml", "constraints.txt"}
+    settings = {"pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt"}
+    assert left == {"work/00_start_here.ipynb", "data/x.csv", "elsewhere/keep", *settings}
     assert not (tmp_path / ".venv").is_symlink()
 
 

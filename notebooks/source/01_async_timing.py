@@ -25,7 +25,7 @@ factory()
 # seconds = time.perf_counter() - start
 # ```
 #
-# Without a GPU, the CPU queue plays its part: a [[stream|queue]] with a worker thread on your CPU, with `submit(product, a, b)` in
+# Without a GPU, your CPU plays its part: a worker thread with a [[stream|queue]], with `submit(product, a, b)` in
 # place of `a @ b`. Then run: one curve with the clock stopped as above, one with the clock stopped after `synchronize()`, which
 # waits until the queue is empty. If the badge says LIVE, press *Measure all points*.
 

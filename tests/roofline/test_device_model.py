@@ -50,7 +50,7 @@ def test_of_this_machine_its_own_peaks_count_then_the_datasheet(
     sheet = hardware("h200") if kind == "cuda" else None
     here = SimpleNamespace(slug="here", name=peaks.device, hardware=sheet)
     monkeypatch.setattr("brrr.gpu.device.this_device", lambda asked: here if asked == kind else None)
-    monkeypatch.setattr(device_model, "_recorded", recorded.get)
+    monkeypatch.setattr(device_model, "find_recorded", recorded.get)
     assert known_here(kind) is peaks_here(kind) is peaks
     here.name = "another of the kind"
     with pytest.raises(MissingPeakError, match=r"another of the kind.*brrr calibrate"):
