@@ -167,7 +167,7 @@ def test_power_and_kernels_names_are_noted_behind_a_run_up_of_a_second(monkeypat
         run.device_times = device_times
         return run.finish()
 
-    there = SimpleNamespace(launched=("gemm 2x1x1 of 32",), span=[])
+    there = SimpleNamespace(launched=("gemm 2x1x1 of 32",), span=[], samples={})
     assert (finished(1.0, there).power_w, finished(1.0, there).launched) == (612.5, ("gemm 2x1x1 of 32",))
     assert finished(0.9, there).power_w is None, "the mean of a second would be another call's, too"
     assert (finished(1.0, None).power_w, finished(1.0, None).launched) == (None, ())
