@@ -1,6 +1,7 @@
 """The verdicts of the course's claims computed again, from data/ alone: nothing of `brrr` is imported.
 
-`python tools/ledger.py [--source h200|cpu] [--against FILE]`; FILE is JSON, from "id|device" to a table with `status`.
+`python tools/ledger.py [--source h200|cpu|h100] [--against FILE]`; FILE is JSON, from "id|device" to a table with
+`status`. A claim that holds its expression is read by `tools/notation.py`; of the others, `CLAIMS` has a row each.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ import csv
 import json
 import math
 import re
+import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import geometric_mean, mean
 from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # `python tools/ledger.py` looks beside this file only
+
+from tools.notation import Missing, Reader, T, Unreadable, exact, stacked
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 HARDWARE = tomllib.loads((DATA / "hardware.toml").read_text(encoding="utf-8"))
@@ -35,49 +43,11 @@ STAND_IN: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
 """For an experiment: what stands in for its variants where there is no GPU (prefix, parts of names), and for fields."""
 
 
-class Missing(Exception):
-    """What a claim looks at is not in the recording."""
-
-
-# ---- values with an interval, and what a bound makes of them ----
-
-
-@dataclass(frozen=True, order=True)
-class T:
-    """A median with the ends of its interval; arithmetic takes the widest interval that both allow."""
-
-    mid: float
-    low: float
-    high: float
-
-    def __truediv__(self, other: T | float) -> T:
-        by = exact(other)
-        return T(self.mid / by.mid, self.low / by.high, self.high / by.low if by.low > 0 else INF)
-
-    def __rtruediv__(self, other: float) -> T:
-        return exact(other) / self
-
-    def __mul__(self, other: T | float) -> T:
-        by = exact(other)
-        return T(self.mid * by.mid, self.low * by.low, self.high * by.high)
-
-    __rmul__ = __mul__
-
-    def __sub__(self, other: T | float) -> T:
-        less = exact(other)
-        return T(self.mid - less.mid, self.low - less.high, self.high - less.low)
-
-    def __rsub__(self, other: float) -> T:
-        return exact(other) - self
-
+# ---- what a bound makes of a value ----
 
 Verdict = tuple[str, Any]
+Rows = dict[str, dict[tuple[Any, ...], dict[str, str]]]
 ORDER = ("fails", "undecided", "holds")
-
-
-def exact(value: T | float) -> T:
-    """A number as a value without an interval."""
-    return value if isinstance(value, T) else T(value, value, value)
 
 
 def present(value: Any) -> Any:
@@ -90,7 +60,7 @@ def present(value: Any) -> Any:
 def over(found: Iterable[T], how: Callable[[Iterable[Any]], Any]) -> T:
     """The best value by its median, else the least (what all reach), most, mean or sum of each end on its own."""
     listed = present(list(found))
-    return best(listed) if how is best else T(*map(how, zip(*map(astuple, listed), strict=True)))
+    return best(listed) if how is best else T(*map(how, zip(*(t.ends for t in listed), strict=True)))
 
 
 def best(values: Iterable[T]) -> T:
@@ -127,6 +97,27 @@ def as_told(by: float) -> tuple[float, float]:
     return by - room, by + room
 
 
+def judged(claim: Mapping[str, Any], r: Recording) -> Verdict:
+    """What a claim's expressions and bounds make of a recording; a table is judged at each of its points."""
+    reader = Reader(claim, r, FUNCTIONS.get(r.experiment, {}))
+    found = reader.values()
+    given = {key: claim[key] for key in ("within", "about", "about_gain") if key in claim}
+    if not given and all(np.asarray(t.mid).dtype == bool for t in found):
+        given = {"within": [1, 1]}
+    if len(given) != 1:
+        raise Unreadable(f"{claim['id']}: expected one of within, about and about_gain, not {[*given] or 'none'}")
+    (key, told), *_ = given.items()
+    pairs = told if isinstance(told, list) and isinstance(told[0], list) else [told] * len(found)
+    if key == "within":
+        pairs = [[exact(reader.read(end, key)).mid for end in pair] for pair in pairs]
+    else:
+        pairs = [(within if key == "about" else as_told)(exact(reader.read(about, key)).mid) for about in pairs]
+    if [len(pair) for pair in pairs] != [2] * len(found):
+        raise Unreadable(f"{claim['id']}: {key}: expected a lowest and a highest value for each of {len(found)} values")
+    return every(*(each(t.points().values() if t.is_table else [t], *pair)
+                   for t, pair in zip(found, pairs, strict=True)))  # fmt: skip
+
+
 # ---- a recording ----
 
 
@@ -135,33 +126,71 @@ class Recording:
 
     def __init__(self, device: str, experiment: str) -> None:
         self.device, self.experiment, self.folder = device, experiment, DATA / "recordings" / device
-        with (self.folder / f"{experiment}.csv").open(encoding="utf-8", newline="") as file:
+
+    @cached_property
+    def read(self) -> tuple[list[str], Rows]:
+        """The axes, and the rows by variant and point."""
+        with (self.folder / f"{self.experiment}.csv").open(encoding="utf-8", newline="") as file:
             read = csv.DictReader(line for line in file if not line.startswith("#"))
             rows = sorted(read, key=lambda row: row["run"])
-        names = list(read.fieldnames or ())
-        self.axes = names[: names.index("variant")]
-        self.rows: dict[str, dict[tuple[Any, ...], dict[str, str]]] = {}
-        every = "cache" in self.axes or all(row["cache"] != "hot" for row in rows)
+        names, found = list(read.fieldnames or ()), Rows()
+        axes = names[: names.index("variant")]
+        every = "cache" in axes or all(row["cache"] != "hot" for row in rows)
         for row in rows:
             if every or row["cache"] == "hot":
-                point = (int(row[axis]) if row[axis].lstrip("-").isdigit() else row[axis] for axis in self.axes)
-                self.rows.setdefault(row["variant"], {})[tuple(point)] = row
+                point = (int(row[axis]) if row[axis].lstrip("-").isdigit() else row[axis] for axis in axes)
+                found.setdefault(row["variant"], {})[tuple(point)] = row
+        return axes, found
 
-    def all(self, line: str, **where: Any) -> dict[tuple[Any, ...], T]:
-        """The line "variant.field", or its stand-in, where the axes named have the value, or one of the values."""
-        variant, _, field = line.rpartition(".")
+    axes = property(lambda self: self.read[0])
+    rows = property(lambda self: self.read[1])
+
+    def stand_in(self, variant: str, field: str = "") -> tuple[str, str]:
+        """The line that is read for one that this device lacks."""
         if variant not in self.rows and self.device == "cpu" and self.experiment in STAND_IN:
             prefix, parts, fields = STAND_IN[self.experiment]
             for old, new in parts.items():
                 variant = variant.replace(old, new)
-            variant, field = prefix + variant, fields.get(field, field)
-        given = [where.get(axis) for axis in self.axes]
-        allowed = [ok if ok is None or isinstance(ok, tuple) else (ok,) for ok in given]
-        return {
-            point: value(row, field)
-            for point, row in sorted(self.rows.get(variant, {}).items())
-            if row.get(field) and all(ok is None or here in ok for here, ok in zip(point, allowed, strict=True))
-        }
+            return prefix + variant, fields.get(field, field)
+        return variant, field
+
+    def chosen(self, variant: str, **where: Any) -> dict[tuple[Any, ...], dict[str, str]]:
+        """The rows of a variant where the axes named have the value, or one of the values, or pass the test."""
+        rows = sorted(self.rows.get(variant, {}).items())
+        if unknown := where.keys() - self.axes:
+            raise Unreadable(f"an axis of {self.axes}, not {sorted(unknown)}")
+        tests = [where.get(axis, lambda here: True) for axis in self.axes]
+        return {point: row for point, row in rows if all(
+            ok(here) if callable(ok) else here in ok if isinstance(ok, tuple) else here == ok
+            for here, ok in zip(point, tests, strict=True))}  # fmt: skip
+
+    def all(self, line: str, **where: Any) -> dict[tuple[Any, ...], T]:
+        """The line "variant.field", or its stand-in, by the points."""
+        variant, field = self.stand_in(*line.rpartition(".")[::2])
+        return {point: value(row, field) for point, row in self.chosen(variant, **where).items() if row.get(field)}
+
+    def has(self, variant: str, where: Mapping[str, Any]) -> bool:
+        return bool(self.chosen(self.stand_in(variant)[0], **where))
+
+    def table(self, field: str, variant: str, where: Mapping[str, Any]) -> T:
+        """By the axes that `where` leaves open: those of which it names no value, several, or a test."""
+        found = self.all(f"{variant}.{field}", **where)
+        if not found:
+            raise Missing(f"{variant}.{field} at {dict(where)}")
+        free = [
+            axis for axis in self.axes if axis not in where or callable(where[axis]) or isinstance(where[axis], tuple)
+        ]
+        if not free:
+            return next(iter(found.values()))
+        keys = [tuple(here for axis, here in zip(self.axes, point, strict=True) if axis in free) for point in found]
+        return stacked({key if len(free) > 1 else key[0]: t for key, t in zip(keys, found.values(), strict=True)})
+
+    def figure(self, name: str, device: str = "") -> float:
+        """A figure of a datasheet: a rate by its type, the link's or a field."""
+        sheet = HARDWARE[device] if device else self.sheet
+        rates = [unit[name] for unit in sheet["dense"].values() if name in unit]
+        link = {"host_link_bytes_per_s": sheet["host_link"]["bytes_per_s"]}
+        return float(present(max(rates, default=0) or (sheet | link).get(name)))
 
     def along(self, line: str, **fixed: Any) -> dict[Any, T]:
         """A line along the axis that is not fixed, from small to large; Missing where it has no point."""
@@ -430,7 +459,7 @@ def idle(r: Recording, kind: str) -> list[T]:
     """The idle shares from the smallest size to the largest."""
     busy, period = r.along(f"{kind}.busy_s"), r.along(f"{kind}.period_s")
     shares = [1 - busy[size] / period[size] for size in busy if size in period]
-    return [T(*(max(0.0, end) for end in astuple(share))) for share in present(shares)]
+    return [T(*(max(0.0, end) for end in share.ends)) for share in present(shares)]
 
 def doubling(r: Recording, kind: str) -> list[T]:
     return list(r.ratios("period_s", f"{kind}-double", kind).values())
@@ -1237,6 +1266,13 @@ CLAIMS: dict[str, Claim] = {
         ours[p] / theirs[p] if theirs[p] else float(ours[p] == 0) or math.inf for p in present(ours.keys() & theirs))))(
         *({p: float(row["error"]) for p, row in r.rows.get(name, {}).items()} for name in ("default", "library"))),
 }
+FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
+    "repeat": {"knee": lambda r, times: knee(times.points())},
+    "rnn": {"step": step, "rivals": rivals},
+    "rnn_ladder": {"grids": grids},
+}
+"""What expressions call beside the notation's own functions, by the experiment: each takes the recording first, tables
+as T, and returns a number, a name, a T, or a dict of these by the point."""
 ARITHMETIC: dict[str, Callable[[], Verdict]] = {"rnn_ladder.activations": lambda: band(activations(), 2)}
 """Claims that need no recording."""
 # fmt: on
@@ -1244,15 +1280,19 @@ ARITHMETIC: dict[str, Callable[[], Verdict]] = {"rnn_ladder.activations": lambda
 
 def shown(found: Any) -> str:
     """A value as text."""
+    if isinstance(found, T) and found.low == found.high:
+        return f"{found.mid:.4g}"
     if isinstance(found, T):
         return f"{found.mid:.4g} ({found.low:.4g} to {found.high:.4g})"
+    if isinstance(found, tuple | list):
+        return f"({', '.join(map(shown, found))})"
     return f"{found:.4g}" if isinstance(found, float) else str(found)
 
 
 def main() -> int:
     """Print a line a claim; with `--against`, what differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--source", default="h200", choices=("h200", "cpu"))
+    parser.add_argument("--source", default="h200", choices=("h200", "cpu", "h100"))
     parser.add_argument("--against", type=Path)
     asked = parser.parse_args()
     rows = tomllib.loads((DATA / "claims.toml").read_text(encoding="utf-8"))["claim"]
@@ -1265,10 +1305,12 @@ def main() -> int:
             found[name] = "retired", row["retired"]
         elif name in ARITHMETIC:
             found[name] = ARITHMETIC[name]()
-        elif name in CLAIMS:
+        elif "value" in row or name in CLAIMS:
+            if experiment not in recordings:
+                recordings[experiment] = Recording(asked.source, experiment)
+            recording = recordings[experiment]
             try:
-                recording = recordings.setdefault(experiment, Recording(asked.source, experiment))
-                found[name] = CLAIMS[name](recording)
+                found[name] = judged(row, recording) if "value" in row else recording.rows and CLAIMS[name](recording)
             except (Missing, FileNotFoundError) as missing:  # a recording may lack the whole experiment
                 found[name] = "not measured", missing
         elif why:
