@@ -185,9 +185,10 @@ class Recording:
         keys = [tuple(here for axis, here in zip(self.axes, point, strict=True) if axis in free) for point in found]
         return stacked({key if len(free) > 1 else key[0]: t for key, t in zip(keys, found.values(), strict=True)})
 
-    def figure(self, name: str, device: str = "") -> float:
-        """A figure of a datasheet: a rate by its type, the link's or a field."""
-        sheet = HARDWARE[device] if device else self.sheet
+    def figure(self, *names: str) -> float:
+        """A figure of the device's datasheet, or of the one named first: a rate by its type, the link's or a field."""
+        *device, name = names
+        sheet = HARDWARE[device[0]] if device else self.sheet
         rates = [unit[name] for unit in sheet["dense"].values() if name in unit]
         link = {"host_link_bytes_per_s": sheet["host_link"]["bytes_per_s"]}
         return float(present(max(rates, default=0) or (sheet | link).get(name)))
@@ -738,8 +739,9 @@ def step(r: Recording, name: str, cell: str, dtype: str, batch: int, hidden: int
             return (more - less) / (long - short)
     raise Missing(f"a step of {name} at {where}")
 
-def rivals(r: Recording, *at: Any) -> T:
+def rivals(r: Recording, cell: str, dtype: str, batch: int, hidden: int = 1024) -> T:
     """The best of cuDNN's ways."""
+    at = cell, dtype, batch, hidden
     found = [step(r, "cudnn", *at)]
     for name in ("cudnn-pad8", "cudnn-pad16"):
         with suppress(Missing):
@@ -1303,7 +1305,7 @@ def main() -> int:
         experiment = name.partition(".")[0]
         if "retired" in row:
             found[name] = "retired", row["retired"]
-        elif name in ARITHMETIC:
+        elif "value" not in row and name in ARITHMETIC:
             found[name] = ARITHMETIC[name]()
         elif "value" in row or name in CLAIMS:
             if experiment not in recordings:

@@ -72,7 +72,7 @@ def together(*values: Any) -> list[T]:
     indices = [t.mid.index for t in found if t.is_table]
     if len({index.nlevels for index in indices}) > 1:
         raise Unreadable("tables of the same open axes")
-    common = reduce(lambda all_have, index: all_have[all_have.isin(index)], indices) if indices else ()
+    common: Any = reduce(lambda all_have, index: all_have[all_have.isin(index)], indices) if indices else ()
     if indices and not len(common):
         raise Missing("no point that all have")
     return [t.at(common) if t.is_table else t for t in found]
@@ -225,7 +225,7 @@ def compared(sign: ast.cmpop, one: Any, other: Any) -> T:
 class Reader:
     """The expressions of one claim; the experiment's functions take the recording first, and of `at` what they name.
 
-    A recording has `table(field, variant, point)`, `has(variant, point)` and `figure(name, device)` of a datasheet.
+    A recording has `table(field, variant, point)`, `has(variant, point)` and a datasheet's `figure(device, name)`.
     """
 
     def __init__(self, claim: Names, recording: Any, functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -376,8 +376,10 @@ class Reader:
 
     def called(self, name: str, node: ast.Call, names: Names) -> Any:
         given = {str(each.arg): each.value for each in node.keywords}
-        lists = {key for key, each in given.items() if isinstance(each, ast.Tuple | ast.List)}
-        options = {key: (self.listed if key in lists else self.value)(each, names) for key, each in given.items()}
+        options: dict[str, Any] = {
+            key: self.listed(each, names) if isinstance(each, ast.Tuple | ast.List) else self.value(each, names)
+            for key, each in given.items()
+        }
         if name == "fastest":
             return fastest(*self.there(node.args, names), **options)
         args = [self.value(each, names) for each in node.args]
