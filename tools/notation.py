@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from inspect import signature
 from typing import Any, NoReturn
 
 import numpy as np
@@ -171,11 +170,19 @@ def count(*values: Any) -> int:
     return int(found.sum()) if found.dtype == bool else len(found)
 
 
-def from_on(flags: T) -> Any:
+def from_on(flags: T, otherwise: Any = None) -> Any:
     true = one_axis(flags).mid.sort_index(ascending=False).astype(int).cumprod()
     if not true.any():
+        if otherwise is not None:
+            return otherwise
         raise Missing("no value from which on all are true")
     return min(true.index[true == 1])
+
+
+def enough(t: T, fewest: Any) -> T:
+    if len(t.mid) < int(exact(fewest).mid):
+        raise Missing(f"{fewest} points")
+    return t
 
 
 def absolute(value: Any) -> T:
@@ -197,13 +204,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": lambda value: T(*map(np.sqrt, exact(value).ends)),
     "log2": lambda value: T(*map(np.log2, exact(value).ends)),
     "abs": absolute, "best": best, "doubled": doubled, "where": where, "count": count, "from_on": from_on,
+    "enough": enough, "range": lambda *ends: stacked({n: exact(n) for n in range(*(int(exact(e).mid) for e in ends))}),
 }  # fmt: skip
 
 
 # ---- the reader ----
 
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-              ast.Pow: operator.pow}  # fmt: skip
+              ast.Pow: operator.pow, ast.Mod: operator.mod}  # fmt: skip
 COMPARED: dict[type[ast.cmpop], Callable[[T, T], Any]] = {
     ast.Gt: lambda a, b: a.low > b.high, ast.GtE: lambda a, b: a.low >= b.high, ast.Lt: lambda a, b: a.high < b.low,
     ast.LtE: lambda a, b: a.high <= b.low, ast.Eq: lambda a, b: a.mid == b.mid, ast.NotEq: lambda a, b: a.mid != b.mid,
@@ -223,7 +231,7 @@ def compared(sign: ast.cmpop, one: Any, other: Any) -> T:
 
 
 class Reader:
-    """The expressions of one claim; the experiment's functions take the recording first, and of `at` what they name.
+    """The expressions of one claim; the experiment's functions take the recording before their arguments.
 
     A recording has `table(field, variant, point)`, `has(variant, point)` and a datasheet's `figure(device, name)`.
     """
@@ -389,9 +397,7 @@ class Reader:
             return FUNCTIONS[name](*args, **options)
         if name not in self.functions:
             self.fail("a function of the notation or of the experiment", node)
-        function = self.functions[name]
-        taken = {axis: value for axis, value in self.at.items() if axis in signature(function).parameters}
-        found = function(self.recording, *args, **{**taken, **options})
+        found = self.functions[name](self.recording, *args, **options)
         return exact(found) if isinstance(found, dict) else found
 
     def there(self, nodes: Sequence[ast.expr], names: Names) -> list[T | None]:

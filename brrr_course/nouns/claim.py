@@ -6,15 +6,20 @@ A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval stra
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from brrr.core import units
-from brrr.core.errors import NotRecordedError, RecordingError
+from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Estimate
+from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, flat
 from brrr_course.nouns.ledger import Entry, ledger_path, read_ledger
+from brrr_course.nouns.telling import bounds_told, filled, told, words
 
 Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
 
@@ -55,6 +60,7 @@ class Claim:
     entry: Entry
     title: str
     judge: Judge | None
+    package: str = ""
 
     @property
     def name(self) -> str:
@@ -75,8 +81,19 @@ class Claim:
     def decides(self) -> str:
         """What is compared, of which times, where, with whom, and within which bounds."""
         one = self.entry
+        if one.value:
+            return "; ".join(filter(None, (*self._told(), one.rivals)))
         of = ", ".join(filter(None, (one.field, one.cache)))
         return "; ".join(filter(None, (one.compares, of, one.points, one.rivals, one.tolerance)))
+
+    def _told(self) -> list[str]:
+        """Each expression in words with its bounds, what names stand for, and where it looks."""
+        one = self.entry
+        pairs = zip(one.value, one.bounds(), strict=True)
+        said = [f"{words(text)}: {bounds_told(low, high, one.unit)}" for text, (low, high) in pairs]
+        said += [f"{name} is {words(text)}" for name, text in one.let.items()]
+        where = ", ".join(f"{axis} {' or '.join(map(str, values))}" for axis, values in one.at.items())
+        return [*said, f"at {where}" if where else ""]
 
     def after_the_data(self, source: str) -> bool:
         """Whether the recording of that name was there when the claim was fixed; what is measured live never was."""
@@ -94,12 +111,47 @@ class Claim:
         if self.entry.retired:
             last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
             return Verdict("retired", f"{self.entry.retired}; the last verdict was {last}")
-        if self.judge is None:
+        if self.judge is None and not (self.entry.value or self.entry.judge):
             return Verdict("not measured", self.entry.not_here)
         try:
-            return self.judge(evidence)
+            if self.entry.value:
+                return decided(self.entry, evidence, _functions(self.package))
+            judge: Judge = _functions(self.package)[self.entry.judge] if self.judge is None else self.judge
+            return judge(evidence)
         except NotRecordedError as missing:
             return Verdict("not measured", str(missing))
+
+
+@functools.cache
+def _functions(package: str) -> Mapping[str, Callable[..., Any]]:
+    """What the claims of an experiment may call: the functions of its module `claims`, if it has one."""
+    if find_spec(f"{package}.claims") is None:
+        return {}
+    return {name: each for name, each in vars(import_module(f"{package}.claims")).items() if callable(each)}
+
+
+def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., Any]] = {}) -> Verdict:
+    """The verdict of a claim's expressions; RecordingError names the claim where one can't be computed."""
+    at = {axis: values[0] if len(values) == 1 else list(values) for axis, values in entry.at.items()}
+    scope = Scope(evidence, at, functions, let=entry.let, stand_in=entry.stand_in)
+    try:
+        values = [compute(text, scope) for text in entry.value]
+        scope.names["value"] = values[0] if len(values) == 1 else values
+        said = "; ".join(told(each, entry.unit) for each in values)
+        said = filled(entry.reads, scope.name, entry.unit) if entry.reads else said
+    except (ExpressionError, ArgumentError, TypeError, AttributeError) as error:
+        raise RecordingError(f"{ledger_path()}: {entry.id}: {error}") from error
+    bounds = entry.bounds()
+    statuses = [
+        band_verdict(estimate(each), *ends, "").status
+        for value, ends in zip(values, bounds, strict=True)
+        for each in flat(value)
+    ]
+    if not statuses:
+        raise NotRecordedError("no point of it was measured")
+    claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds))
+    queue = "on the CPU queue: " if scope.queued else ""
+    return Verdict(weakest(statuses), f"{queue}{said}; {claimed} was claimed")
 
 
 def ratio_verdict(over: Estimate, under: Estimate, at_least: float, what: str) -> Verdict:
@@ -147,7 +199,7 @@ def weakest(statuses: Iterable[Status]) -> Status:
     return min(statuses, key=("fails", "undecided", "holds").index)
 
 
-def claims_of(experiment: str, judges: Mapping[str, Judge]) -> tuple[Claim, ...]:
+def claims_of(experiment: str, judges: Mapping[str, Judge], package: str = "") -> tuple[Claim, ...]:
     """The claims of an experiment, in the ledger's order; RecordingError where ledger and code name different ones.
 
     >>> claims_of("made-up", {})
@@ -156,9 +208,15 @@ def claims_of(experiment: str, judges: Mapping[str, Judge]) -> tuple[Claim, ...]
     path = ledger_path()
     ledger = read_ledger(path)
     mine = [each for each in ledger.claim if each.experiment == experiment]
-    found = tuple(Claim(each, ledger.sources[each.source], judges.get(each.id.partition(".")[2])) for each in mine)
-    judged = {each.name for each in found if not (each.entry.retired or each.entry.not_here)}
-    if unmatched := judged ^ judges.keys():
+    found = tuple(Claim(each, ledger.sources[each.source], judges.get(each.id.partition(".")[2]), package)
+                  for each in mine)  # fmt: skip
+    judged = {
+        each.name
+        for each in found
+        if not (each.entry.retired or each.entry.not_here or each.entry.value or each.entry.judge)
+    }
+    decided_here = {each.name for each in found if each.entry.value or each.entry.judge}
+    if unmatched := judged ^ (judges.keys() - decided_here):
         names = ", ".join(sorted(unmatched))
         raise RecordingError(f"{path}: {experiment} has {names} here or in its code, not in both")
     return found

@@ -270,7 +270,7 @@ class Experiment:
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """What is claimed: the ledger's sentences with this experiment's `judges`."""
-        return claims_of(self.name, self.judges)
+        return claims_of(self.name, self.judges, self.package)
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ArgumentError with the names that exist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from brrr.core.errors import RecordingError
 from brrr.core.files import typed
+from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, read
 from brrr_course.nouns.places import share
 
 
@@ -56,6 +58,28 @@ class Entry:
     last: Mapping[str, str]
     so_what: str
     because: Mapping[str, str]
+    value: tuple[str, ...]
+    within: tuple[tuple[float | str, ...], ...]
+    about: float
+    about_gain: float
+    at: Mapping[str, tuple[str | float, ...]]
+    let: Mapping[str, str]
+    stand_in: Mapping[str, str]
+    unit: str
+    reads: str
+    judge: str
+    decides: str
+
+    def bounds(self) -> list[tuple[float, float]]:
+        """The lowest and the highest that each value may be."""
+        if self.about or self.about_gain:
+            room = max(0.05, (self.about_gain - 1) / 5)
+            low, high = (0.8 * self.about, 1.2 * self.about)
+            if self.about_gain:
+                low, high = self.about_gain - room, self.about_gain + room
+            return [(low, high)] * len(self.value)
+        found = [(_end(low), _end(high)) for low, high in self.within] or [(1.0, 1.0)]  # it must be true
+        return found * (len(self.value) if len(found) == 1 else 1)
 
     @property
     def experiment(self) -> str:
@@ -93,7 +117,26 @@ class Ledger:
 
 ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {
     "after_data": (), "changed": (), "last": {}, "because": {},
+    "value": (), "within": (), "about": 0, "about_gain": 0, "at": {}, "let": {}, "stand_in": {}, "unit": "x",
 }  # fmt: skip
+
+
+def _end(end: str | float) -> float:
+    """An end of what is allowed, which may be an expression, as "1/1.2" is."""
+    if isinstance(end, str) and end.lstrip("-") != "inf":
+        return estimate(compute(end, Scope())).median
+    return float(end)
+
+
+def _listed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A claim's table with lists where the file may have a single value, and an open end as text."""
+    found = {**ABSENT, **entry}
+    found["value"] = [found["value"]] if isinstance(found["value"], str) else found["value"]
+    pairs = found["within"]
+    pairs = [pairs] if pairs and not isinstance(pairs[0], list) else pairs
+    found["within"] = [[str(e) if isinstance(e, float) and math.isinf(e) else e for e in pair] for pair in pairs]
+    found["at"] = {axis: at if isinstance(at, list) else [at] for axis, at in found["at"].items()}
+    return found
 
 
 def ledger_path() -> Path:
@@ -110,7 +153,7 @@ def read_ledger(path: Path) -> Ledger:
     """Read and check a file of claims; RecordingError names the file, the claim and what is wrong with it."""
     try:
         tables = {"lessons": {}, **tomllib.loads(path.read_text(encoding="utf-8"))}
-        found: Ledger = typed(Ledger, {**tables, "claim": [{**ABSENT, **each} for each in tables.get("claim", ())]})
+        found: Ledger = typed(Ledger, {**tables, "claim": list(map(_listed, tables.get("claim", ())))})
         seen: set[str] = set()
         for each in found.claim:
             _check(each, found.sources)
@@ -126,15 +169,31 @@ def read_ledger(path: Path) -> Ledger:
 def _check(entry: Entry, sources: Mapping[str, str]) -> None:
     if entry.source not in sources:
         raise ValueError(f"{entry.id}.source is {entry.source!r}; expected one of {', '.join(sources)}")
-    needed = ("sentence", "fixed") if entry.not_here else ("sentence", "fixed", "compares", "tolerance")
-    for name in needed:
+    for name in ("sentence", "fixed"):
         if not getattr(entry, name):
             raise ValueError(f"{entry.id}.{name} is missing")
+    _check_what_decides(entry)
     if not all(re.fullmatch(r"\d{4}-\d\d-\d\d", day) for day in (entry.fixed, *(each.date for each in entry.changed))):
         raise ValueError(f"{entry.id}.fixed is {entry.fixed!r}; expected a date as 2026-11-22, as for each change")
     for device, why in entry.because.items():
         if not why.endswith("."):
             raise ValueError(f"{entry.id}.because.{device} is {why!r}; expected a sentence with its full stop")
+
+
+def _check_what_decides(entry: Entry) -> None:
+    """An expression with its bounds, or a function, or why there is neither; and each expression can be read."""
+    for place, text in {**{f"let.{name}": text for name, text in entry.let.items()},
+                        **{f"value[{at}]": text for at, text in enumerate(entry.value)}}.items():  # fmt: skip
+        try:
+            read(text)
+        except ExpressionError as error:
+            raise ValueError(f"{entry.id}.{place} is {text!r}: {error}") from error
+    if not entry.value:
+        return
+    if sum(map(bool, (entry.within, entry.about, entry.about_gain))) > 1:
+        raise ValueError(f"{entry.id}: expected one of within, about and about_gain beside value")
+    if not all(len(pair) == 2 for pair in entry.within) or len(entry.bounds()) != len(entry.value):
+        raise ValueError(f"{entry.id}.within is {entry.within}; expected a lowest and a highest for each value")
 
 
 def _check_lessons(ledger: Ledger) -> None:

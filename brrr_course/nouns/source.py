@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr.gpu.datasheet import find_hardware, hardware
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.expression import Table
 
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
@@ -141,6 +143,72 @@ class Evidence:
         if self.experiment.axis(axis).scale == "category":
             return {value: curve[value] for value in self.experiment.axis(axis).values if value in curve}
         return dict(sorted(curve.items(), key=lambda item: float(item[0])))
+
+    def table(self, variant: str, column: str, at: Mapping[str, Any]) -> Table:
+        """A column of a variant, or of what stands in for it, by the axes that `at` gives no single value for.
+
+        `at` gives an axis a value, a list of values, or a function that says which values are meant.
+        """
+        for name in at:
+            self.experiment.axis(name)
+        axes = [axis.name for axis in self.experiment.axes]
+        is_open = [isinstance(at.get(axis, []), list) or callable(at[axis]) for axis in axes]
+        found: dict[Key, Any] = {}
+        for each, its_column in self._stands_for(variant, column):
+            wanted = [key for key in self._points(each, at) if all(map(_fits, key, map(at.get, axes)))]
+            for key in wanted:
+                value = self._value(each, its_column, key)
+                if value is not None:
+                    found[tuple(value for value, free in zip(key, is_open, strict=True) if free)] = value
+            if found:
+                break
+        queue = bool(found) and self.experiment.variant(each).device == "cpu-queue"
+        return Table(tuple(axis for axis, free in zip(axes, is_open, strict=True) if free), found, queue)
+
+    def _points(self, variant: str, at: Mapping[str, Any]) -> Collection[Key]:
+        """The points of a variant at which to look."""
+        return self.source.known(self.experiment, variant)
+
+    def _value(self, variant: str, column: str, key: Key) -> Any:
+        if column in ("flop", "bytes"):
+            cost = self.experiment.cost_at(variant, self.experiment.point(**self._named(key)))
+            return cost and float(getattr(cost, column))
+        measured = self.source.known(self.experiment, variant)[key]
+        if column not in FIELDS:
+            return getattr(measured, column)
+        found = measured.get(column)
+        return found and _widened(found)
+
+    def _named(self, key: Key) -> dict[str, Value]:
+        return {axis.name: value for axis, value in zip(self.experiment.axes, key, strict=True)}
+
+    def _stands_for(self, variant: str, column: str) -> list[tuple[str, str]]:
+        """A variant and its column; those of the line that stands in for it where there is no GPU."""
+        self.experiment.variant(variant)
+        if self.source.known(self.experiment, variant):
+            return [(variant, column)]
+        lines = [line for line in self.experiment.lines if line.variant == variant]
+        lines.sort(key=lambda line: line.field != column)
+        twins = [twin for line in lines for twin in self.experiment.twins(line.name)[1:]]
+        return [(twin.variant, twin.field if column in FIELDS else column) for twin in twins]
+
+    def sheet(self, figure: str, device: str = "") -> float:
+        """A figure of a datasheet, by default the measured device's: a peak by its type, or a field of `Hardware`."""
+        name = device or self.source.badge(self.experiment).device
+        found = hardware(device) if device else find_hardware(name)
+        if found is None:
+            raise NotRecordedError(f"there is no datasheet of {name or 'this device'} here")
+        if figure == "host_link_bytes_per_s" and found.host_link:
+            return found.host_link.bytes_per_s
+        value = getattr(found, figure, None)
+        return float(found.peak(figure) if value is None else value)
+
+
+def _fits(value: Value, wanted: Any) -> bool:
+    """Whether an axis's value is the one meant, or one of those."""
+    if wanted is None or callable(wanted):
+        return wanted is None or bool(wanted(value))
+    return value in wanted if isinstance(wanted, list) else value == wanted
 
 
 def _widened(estimate: Estimate) -> Estimate:

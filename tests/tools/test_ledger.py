@@ -27,7 +27,7 @@ ROWS = """
 @pytest.fixture
 def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ledger.Recording:
     monkeypatch.setattr(ledger, "DATA", tmp_path)
-    monkeypatch.setitem(ledger.FUNCTIONS, "invented", {"twice": lambda r, t, dtype="": 2 * t if dtype else None})
+    monkeypatch.setitem(ledger.FUNCTIONS, "invented", {"twice": lambda r, t: 2 * t})
     folder = tmp_path / "recordings" / "h200"
     folder.mkdir(parents=True)
     (folder / "invented.csv").write_text(f"# of no device\n{HEAD}{ROWS}\n", encoding="utf-8")

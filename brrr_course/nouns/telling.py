@@ -1,0 +1,119 @@
+"""A claim's expressions and their values in words."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from brrr.core import units
+from brrr_course.nouns.expression import COLUMNS, Table, estimate, middle, read
+
+SAID = {
+    "min": "the least of", "max": "the largest of", "mean": "the mean of", "geomean": "the geometric mean of",
+    "total": "the sum of", "best": "the best of", "fastest": "the fastest of", "last": "at the largest size:",
+    "first": "at the smallest size:", "doubled": "what a doubling makes of", "keys": "the size of",
+    "count": "how many of", "share": "the share of", "from_on": "the size from which on", "exact": "the median of",
+    "sqrt": "the root of", "abs": "the amount of", "log2": "the logarithm of", "least": "from", "most": "up to",
+}  # fmt: skip
+SIGNS = {ast.Add: "plus", ast.Sub: "less", ast.Mult: "times", ast.Div: "over", ast.Mod: "modulo",
+         ast.Pow: "to the power of",
+         ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "is not"}  # fmt: skip
+
+
+def words(text: str) -> str:
+    """An expression for a reader.
+
+    >>> words("busy('compile-mul', repeat=32) / busy('compile-mul', repeat=1)")
+    'busy_s of compile-mul (repeat 32) over busy_s of compile-mul (repeat 1)'
+    """
+    return _words(read(text))
+
+
+def _words(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.BinOp(left=left, op=op, right=right):
+            return f"{_inner(left)} {SIGNS[type(op)]} {_inner(right)}"
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return f"{_words(left)} {SIGNS[type(op)]} {_words(right)}"
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            given = [f"{each.arg} {_words(each.value)}" for each in keywords]
+            behind = f" ({', '.join(given)})" if given else ""
+            said = SAID.get(name, f"{COLUMNS.get(name, name.replace('_', ' '))} of")
+            return f"{said} {', '.join(map(_words, args))}{behind}" if args else f"{said[:-3]}{behind}"
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return " or ".join(map(_words, elements))
+        case ast.ListComp(elt=element, generators=generators):
+            each = [f"{ast.unparse(one.target)} each of {_words(one.iter)}" for one in generators]
+            return f"{_words(element)}, for {', '.join(each)}"
+        case ast.JoinedStr(values=parts):
+            return "".join(map(_words, parts))
+        case ast.FormattedValue(value=inner):
+            return f"<{ast.unparse(inner)}>"
+    return ast.unparse(node)
+
+
+def _inner(node: ast.expr) -> str:
+    return f"({_words(node)})" if isinstance(node, ast.BinOp) else _words(node)
+
+
+def told(value: Any, unit: str) -> str:
+    """A value in its unit, a table by its ends.
+
+    >>> told(Estimate(2.0, 1.9, 2.1, 9), "x"), told(0.25, "%"), told(3.0, "")
+    ('2x (1.9x to 2.1x)', '25 %', '3')
+    """
+    if isinstance(value, Table | list):
+        return _told_table(value, unit)
+    if isinstance(value, bool | str):
+        return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else value
+    found = estimate(value)
+    digits = 2 if unit == "%" else 3
+    median, low, high = (_number(each, unit, digits) for each in (found.median, found.low, found.high))
+    return median if found.low == found.high else f"{median} ({low} to {high})"
+
+
+def _number(value: float, unit: str, digits: int = 3) -> str:
+    if unit in ("x", "%"):
+        return units.ratio(value, digits) if unit == "x" else units.percent(value, digits)
+    return (
+        units.quantity(value, unit, digits) if unit else f"{value:.{digits}g}" if abs(value) < 1e3 else f"{value:.12g}"
+    )
+
+
+FEW = 4
+
+
+def _told_table(table: Any, unit: str) -> str:
+    values = table.values if isinstance(table, Table) else {(str(at),): each for at, each in enumerate(table)}
+    if len(values) <= FEW:
+        return ", ".join(f"{told(each, unit)} at {' '.join(map(str, key))}" for key, each in values.items())
+    (low_at, low), (high_at, high) = (pick(values.items(), key=lambda item: middle(item[1])) for pick in (min, max))
+    ends = [f"{_number(middle(end), unit)} at {' '.join(map(str, at))}" for at, end in ((low_at, low), (high_at, high))]
+    return f"{ends[0]} to {ends[1]}, {len(values)} points"
+
+
+def bounds_told(low: float, high: float, unit: str) -> str:
+    """What is allowed.
+
+    >>> bounds_told(0.9, 1.1, "x"), bounds_told(2, math.inf, "x"), bounds_told(0, 0.1, "%")
+    ('0.9x to 1.1x', 'at least 2x', 'at most 10 %')
+    """
+    if low == high == 1:
+        return "yes"
+    if math.isinf(high):
+        return f"at least {_number(low, unit)}"
+    return f"at most {_number(high, unit)}" if low <= 0 else f"{_number(low, unit)} to {_number(high, unit)}"
+
+
+def filled(template: str, value_of: Callable[[str], Any], unit: str) -> str:
+    """A sentence with the values of its names: `{name}` in the claim's unit, `{name:s}` in another; `{name:}` plain."""
+
+    def one(match: re.Match[str]) -> str:
+        return told(value_of(match[1]), unit if match[2] is None else match[2])
+
+    return re.sub(r"\{(\w+)(?::([^}]*))?\}", one, template)
