@@ -29,7 +29,7 @@ from brrr_course.experiments.pseudo_linear_flaws import work as flaws_work
 from brrr_course.experiments.published import PseudoLinear, pseudo_linear
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.claims_table import claims
-from brrr_course.lessons.comparing import compare_speedup
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import forget, guess
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.source import Evidence
@@ -555,29 +555,29 @@ def test_a_guessed_factor_stands_beside_the_measured_one(root: Path) -> None:
     g = guess("How much faster?", unit="x")
     at: dict[str, Value] = {"width": 8000, "batch": 30000, "direction": "forward"}
     pairs = {"pseudo eager": "linear eager", "pseudo triton": "linear eager"}
-    assert "Not answered yet" in repr(compare_speedup(g, "pseudo_linear", pairs, **at))
+    assert "Not answered yet" in repr(compare(g, "pseudo_linear", pairs, of="speed-up", **at))
     g.answer("10 x")
-    found = compare_speedup(g, "pseudo_linear", pairs, **at)
+    found = compare(g, "pseudo_linear", pairs, of="speed-up", **at)
     assert found.text.startswith("At width 8192, batch 32768, direction forward, you said 10x, measured ")
     assert [row[:2] for row in found.rows] == [("pseudo", "Linear"), ("pseudo, fused (Triton)", "Linear")]
     assert "NVIDIA H200" in found.badge
-    graphs = compare_speedup(g, "pseudo_linear", {"pseudo graph": "linear graph"}, **{**at, "width": 24576})
+    graphs = compare(g, "pseudo_linear", {"pseudo graph": "linear graph"}, of="speed-up", **{**at, "width": 24576})
     assert "At width 8192" in graphs.text  # the widest at which both were recorded
 
 
 def test_only_a_factor_can_be_compared(root: Path) -> None:
     at: dict[str, Value] = {"width": 64, "batch": 128, "direction": "forward"}
     with pytest.raises(ArgumentError, match="a guess of a factor"):
-        compare_speedup(guess("How long?", unit="s"), "pseudo_linear", {"pseudo eager": "linear eager"}, **at)
+        compare(guess("How long?", unit="s"), "pseudo_linear", {"pseudo eager": "linear eager"}, of="speed-up", **at)
     with pytest.raises(ArgumentError, match="line is 'pseudo lazy'"):
-        compare_speedup(guess("?", unit="x").answer("2"), "pseudo_linear", {"pseudo lazy": "linear eager"}, **at)
+        compare(guess("?", unit="x").answer("2"), "pseudo_linear", {"pseudo lazy": "linear eager"}, of="speed-up", **at)
 
 
 def test_the_toy_accelerator_stands_in_for_a_gpu(tmp_path: Path) -> None:
     made_up.record(tmp_path, made_up.CPU, names=["pseudo_linear"])
     g = guess("How much faster, really?", unit="x").answer("2x")
     pairs = {"pseudo eager": "linear eager", "pseudo compile": "linear eager"}
-    found = compare_speedup(g, "pseudo_linear", pairs, source=Recorded("cpu", tmp_path), width=8192, batch=32768,
+    found = compare(g, "pseudo_linear", pairs, of="speed-up", source=Recorded("cpu", tmp_path), width=8192, batch=32768,
                             direction="forward")  # fmt: skip
     assert len(found.rows) == 1
     assert "width 512, batch 32768" in found.text

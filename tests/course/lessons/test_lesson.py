@@ -17,10 +17,10 @@ from synthetic import Synthetic
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr_course.experiments import experiment
-from brrr_course.lessons import comparing
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
-from brrr_course.lessons.comparison import compare, reachable
+from brrr_course.lessons.comparing import SPECIAL, compare
+from brrr_course.lessons.comparison import reachable
 from brrr_course.lessons.guessing import Guess, forget, guess
 from brrr_course.nouns.experiment import Experiment
 
@@ -272,19 +272,18 @@ LARGE = {"dtype": "float32", "elements": 2**26}
 
 
 @pytest.mark.parametrize(
-    ("call", "name", "lines", "at", "told"),
+    ("name", "lines", "asked", "told"),
     [
-        (compare, "matmul", ["cpu", "synchronized"], {"size": 2048}, ["cpu", "synchronized"]),
-        (compare, "timers", ["no sync"], {"truth": "measure", **RELU}, ["no sync", "measure"]),
-        (comparing.compare_growth, "repeat", ["cuda mul"], {"repeat": (1, 32), **LARGE}, ["cuda mul"]),
-        (comparing.compare_speedup, "unary", {"relu": "gelu"}, LARGE, ["relu", "gelu"]),
-        (comparing.compare_memory, "remat", ["eager"], {"activation": "hardswish", "depth": 8, "elements": 2**16},
-         ["eager"]),
-        (comparing.compare_values, "first_call", ["first"], {"axis": "part"}, ["first"]),
+        ("matmul", ["cpu", "synchronized"], {"size": 2048}, ["cpu", "synchronized"]),
+        ("timers", ["no sync"], {"truth": "measure", **RELU}, ["no sync", "measure"]),
+        ("repeat", ["cuda mul"], {"repeat": (1, 32), **LARGE}, ["cuda mul"]),
+        ("unary", {"relu": "gelu"}, {"of": "speed-up", **LARGE}, ["relu", "gelu"]),
+        ("remat", ["eager"], {"of": "memory", "activation": "hardswish", "depth": 8, "elements": 2**16}, ["eager"]),
+        ("first_call", ["first"], {"of": "part"}, ["first"]),
     ],
-)  # fmt: skip
+)
 def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
-    monkeypatch: pytest.MonkeyPatch, call: Any, name: str, lines: Any, at: dict[str, Any], told: list[str]
+    monkeypatch: pytest.MonkeyPatch, name: str, lines: Any, asked: dict[str, Any], told: list[str]
 ) -> None:
     source, found = Synthetic(), experiment(name)
     drawn = [found.line(each) for each in told]
@@ -293,11 +292,45 @@ def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
     monkeypatch.setattr(source, "drifts", lambda experiment: others | of_its_own)
     parts = found.axis("part").values if name == "first_call" else ()
     g = guess("q", ranking=parts, answer=parts) if parts else guess("q", unit="x", answer="2x")
-    text = call(g, name, lines, source=source, **at).text
+    text = compare(g, name, lines, source=source, **asked).text
     assert text.endswith(f". Measured again later, times differ by up to {10 * len(told)} % ({drawn[-1].label}).")
     monkeypatch.setattr(source, "drifts", lambda experiment: {})
-    assert text.startswith(call(g, name, lines, source=source, **at).text)
-    assert "again later" not in call(g, name, lines, source=source, **at).text
+    again = compare(g, name, lines, source=source, **asked).text
+    assert text.startswith(again) and "again later" not in again
+
+
+FORMS = {"seconds": {"unit": "s"}, "factor": {"unit": "x"}, "choice": {"options": ["a", "b"]},
+         "ranking": {"ranking": ["a", "b"]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "at", "fits"),
+    [
+        ("time", "repeat", {"repeat": (1, 32), **LARGE}, {"factor"}), ("speed-up", "unary", {}, {"factor"}),
+        ("part", "first_call", {}, {"ranking"}), ("classes", "block", {}, {"factor"}), ("step", "rnn", {}, {"factor"}),
+        ("error", "strassen", {"level": 2}, {"factor"}), ("published", "strassen", {}, {"factor"}),
+        ("time", "matmul", {}, set(FORMS)), ("regime", "mystery", {}, set(FORMS)),
+    ],
+)  # fmt: skip
+def test_each_quantity_takes_a_guess_of_its_form_and_waits_for_it(
+    of: str, name: str, at: dict[str, Any], fits: set[str]
+) -> None:
+    for kind, form in FORMS.items():
+        g = guess("a form", **form)  # type: ignore[arg-type]
+        if kind in fits:
+            assert "Not answered yet" in compare(g, name, of=of, **at).text
+        else:
+            with pytest.raises(ArgumentError, match=r"a guess of a factor|a ranking"):
+                compare(g, name, of=of, **at)
+    with pytest.raises(ArgumentError, match="guess"):
+        compare(None, name, of=of, **at)
+
+
+def test_a_quantity_that_an_experiment_does_not_have() -> None:
+    assert {"published", "error"} <= SPECIAL["strassen"].keys()
+    for of in ("classes", "apples"):
+        with pytest.raises(ArgumentError, match=f"of is '{of}'.*time, growth, speed-up, memory, size"):
+            compare(guess("q", unit="x"), "matmul", ["cpu"], of=of, size=2048)
 
 
 def test_a_comparison_escapes_what_it_shows() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr_course import compare_classes, compare_regimes, guess
+from brrr_course import compare, guess
 from brrr_course.experiments.mystery import regime_of
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_10 import CASES, PEAK, PRODUCTS_S, STEP_S, flop
@@ -19,26 +19,27 @@ RIGHT = {"flop": flop(), "share": flop() / STEP_S / PEAK, "at_most": STEP_S / PR
 
 def test_the_table_of_classes_adds_up() -> None:
     g = guess("The products reach ... times as many", unit="x", answer="10x")
-    found = compare_classes(g, source=source("recorded:h200"))
+    found = compare(g, "block", of="classes", source=source("recorded:h200"))
     assert [row[0] for row in found.rows] == ["products", "attention", "norms", "pointwise", "other"]
     for column in (1, 2):
         assert sum(float(row[column].removesuffix(" %")) for row in found.rows) == pytest.approx(100, abs=1.5)
     assert "you said 10x" in found.text.lower() and "of the FLOP that the datasheet allows" in found.text
     with pytest.raises(ArgumentError, match="factor"):
-        compare_classes(guess("which?", options=["a", "b"], answer="a"))
+        compare(guess("which?", options=["a", "b"], answer="a"), "block", of="classes")
 
 
 def test_without_a_gpu_nothing_is_compared() -> None:
     asked = guess("And here?", unit="x", answer="10x")
-    assert "it takes a GPU" in compare_classes(asked, source=source("recorded:cpu")).text
+    assert "it takes a GPU" in compare(asked, "block", of="classes", source=source("recorded:cpu")).text
     chosen = guess("Program A here is", options=["latency", "memory"], answer="latency")
-    assert "it takes a GPU" in compare_regimes(chosen, "A", source=source("recorded:cpu")).text
+    found = compare(chosen, "mystery", of="regime", model="A", source=source("recorded:cpu"))
+    assert "it takes a GPU" in found.text
 
 
 @pytest.mark.parametrize(("model", "regime"), [("A", "latency"), ("B", "memory"), ("C", "overhead")])
 def test_a_guessed_regime_is_held_against_four_measurements(model: str, regime: str) -> None:
     wrong = guess(f"{model} is", options=["overhead", "memory", "latency", "compute"], answer="compute")
-    found = compare_regimes(wrong, model, source=source("recorded:h200"))
+    found = compare(wrong, "mystery", of="regime", model=model, source=source("recorded:h200"))
     assert f"you said compute, but it is {regime}" in found.text and len(found.rows) == 3
 
 

@@ -17,11 +17,11 @@ from brrr_course import model_lines
 from brrr_course.experiments.gemm import DTYPES, MOST
 from brrr_course.experiments.gemm.claims import foretold
 from brrr_course.lessons.checking import check
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
 from brrr_course.lessons.exercises import lesson_07
 from brrr_course.lessons.exercises.lesson_07 import pieces, widest
-from brrr_course.lessons.gemm_data import compare_data
 from brrr_course.nouns.experiment import Experiment
 
 PNG, SMS = b"\x89PNG", hardware("h200").sm_count
@@ -129,17 +129,6 @@ def test_the_text_at_several_stops(n: int, dtype: str, told: str) -> None:
     assert "each sum in" not in text or dtype == "float32"
 
 
-def test_every_stop_draws_and_moving_changes_the_picture() -> None:
-    made = shown()
-    assert made.settings == {"columns": 385, "dtype": "float32"} and "RECORDED" in made.badge
-    assert [dial.values for dial in made.dials] == [STOPS, ("float32", "bfloat16")]
-    first = made.picture().png
-    for n, dtype in ((1, "float32"), (STOPS[-1], "bfloat16"), (33, "float32")):
-        made.set(columns=n, dtype=dtype)
-        assert made.picture().png.startswith(PNG) and made.picture().png != first
-        assert made.text.startswith(f"At columns N {n}, type {dtype}: ")
-
-
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures behind the pictures."""
@@ -245,7 +234,7 @@ def test_zeros_beside_random_numbers_with_and_without_power() -> None:
         },
         swept=False,
     )
-    found = compare_data(source=some)
+    found = compare(None, "gemm", of="data", source=some)
     assert [row[0] for row in found.rows] == ["float32", "bfloat16"], "in the order of the types, both or nothing"
     assert found.rows[0][1:3] == ("10 ms", "10 ms") and found.rows[0][-1] == "? and ?"
     assert found.rows[1][1:] == (
@@ -261,7 +250,7 @@ def test_zeros_beside_random_numbers_with_and_without_power() -> None:
 
 def test_without_such_a_product_a_sentence_says_so() -> None:
     empty: Any = Sweep()
-    found = compare_data(source=empty)
+    found = compare(None, "gemm", of="data", source=empty)
     assert found.rows == () and "has no such product of zeros" in found.text
 
 

@@ -13,7 +13,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.drawing import style
 from brrr.roofline import persistent
-from brrr_course import compare_steps, guess, step_times
+from brrr_course import compare, guess, step_times
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn import BATCHES, floor
 from brrr_course.experiments.rnn.steps import place
@@ -80,7 +80,7 @@ def test_steps_by_batch_without_what_happens_once() -> None:
 
 def test_a_guess_is_compared_with_the_first_batch() -> None:
     g = guess("A step is ... times as fast", unit="x", answer="3x")
-    found = compare_steps(g, "rnn_tanh", "float32", (16, 64), source=source(graph=lambda *key: 20e-6))
+    found = compare(g, "rnn", of="step", batch=(16, 64), source=source(graph=lambda *key: 20e-6))
     assert found.text.startswith(
         "A step of rnn_tanh in float32, hidden size 1024; at batch 16 you said 3x, measured 4x"
     )
@@ -92,7 +92,7 @@ def test_a_guess_is_compared_with_the_first_batch() -> None:
 def test_the_best_of_cudnn_is_named_and_what_is_missing_left_out() -> None:
     g = guess("A step is ... times as fast", unit="x", answer="3x")
     padded = source(cudnn_pad16=lambda *key: 3e-6)
-    found = compare_steps(g, "lstm", "float16", (4, 7, 16), source=padded)
+    found = compare(g, "rnn", of="step", cell="lstm", dtype="float16", batch=(4, 7, 16), source=padded)
     assert [row[0] for row in found.rows] == ["4", "16"], "7 is no batch of the recording"
     assert found.rows[0][2:4] == ("3 µs", "cuDNN, batch padded to 16") and found.rows[1][3] == "cuDNN"
     assert {row[6] for row in found.rows} == {"–"}
@@ -101,11 +101,11 @@ def test_the_best_of_cudnn_is_named_and_what_is_missing_left_out() -> None:
 def test_without_steps_or_a_guess_a_sentence_says_so() -> None:
     empty: Any = Steps({})
     g = guess("A step is ... times as fast", unit="x", answer="3x")
-    assert "it takes a GPU" in compare_steps(g, source=empty).text
+    assert "it takes a GPU" in compare(g, "rnn", of="step", source=empty).text
     open_guess = guess("A step takes ... times as long as another", unit="x")
-    assert "Not answered yet" in compare_steps(open_guess, source=empty).text
+    assert "Not answered yet" in compare(open_guess, "rnn", of="step", source=empty).text
     with pytest.raises(ArgumentError, match="a guess of a factor"):
-        compare_steps(guess("A step takes ...", unit="s", answer="1 µs"), source=empty)
+        compare(guess("A step takes ...", unit="s", answer="1 µs"), "rnn", of="step", source=empty)
 
 
 # ---- the drawing of the floor ----
@@ -156,15 +156,6 @@ def test_what_is_plotted_is_measured_and_predicted_on_axes_that_stand_still(figu
     assert lines["PREDICTED floor"][-1] == pytest.approx(0.02 * 128 + 0.001 * 128)
     low, high = one.get_ylim()
     assert low < 0.8 and high > max(lines["cuDNN's best"])
-
-
-@pytest.mark.usefixtures("floored")
-def test_every_place_of_the_sliders_draws() -> None:
-    made = drawing("rnn-floor", source=source())
-    assert [dial.values for dial in made.dials] == [BATCHES, ("rnn_tanh", "lstm"), ("float32", "float16")]
-    seen = {made.set(batch=batch, cell=cell, dtype=dtype).picture().png
-            for batch in (1, 128) for cell in ("rnn_tanh", "lstm") for dtype in ("float32", "float16")}  # fmt: skip
-    assert all(png.startswith(PNG) for png in seen) and len(seen) >= 4
 
 
 def test_without_steps_it_says_so() -> None:
