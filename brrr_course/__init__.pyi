@@ -5,7 +5,6 @@ from brrr.drawing.roofline import ridge_by_generation as ridge_by_generation
 from .experiments.cos_cos.work import cos_cos as cos_cos
 from .lessons.block_data import compare_classes as compare_classes
 from .lessons.block_data import compare_regimes as compare_regimes
-from .lessons.checking import Mark as Mark
 from .lessons.checking import check as check
 from .lessons.claims_table import claims as claims
 from .lessons.codegen import against_copy as against_copy
@@ -19,11 +18,12 @@ from .lessons.comparison import compare as compare
 from .lessons.comparison import first_available as first_available
 from .lessons.comparison import reachable as reachable
 from .lessons.drawings import drawing as drawing
-from .lessons.exercises.lesson_07 import model_lines as model_lines
 from .lessons.gemm_data import compare_data as compare_data
+from .lessons.gemm_data import model_lines as model_lines
 from .lessons.guessing import Guess as Guess
 from .lessons.guessing import forget as forget
 from .lessons.guessing import guess as guess
+from .lessons.marks import Mark as Mark
 from .lessons.rnn_data import compare_steps as compare_steps
 from .lessons.rnn_data import step_times as step_times
 from .lessons.roofline_points import roofline_of as roofline_of

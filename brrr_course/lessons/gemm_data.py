@@ -1,9 +1,14 @@
-"""`compare_data`: what the numbers in a product do to its time, its clock and its power."""
+"""What lesson 07 asks of products: `compare_data`, what their numbers do to time, clock and power; `model_lines`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from brrr.core import units
 from brrr.core.measurement import Measurement, Value
+from brrr.counting.cost import Matmul
+from brrr.roofline.shapes import product_time_s
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.experiments.gemm import DTYPES
 from brrr_course.lessons.waiting import Comparison
@@ -45,3 +50,35 @@ def _row(dtype: str, random: Measurement, zeros: Measurement) -> tuple[str, ...]
     clocks = " and ".join(units.quantity(each.sm_clock_hz or 0.0, "Hz") for each in (random, zeros))
     watts = " and ".join("?" if each.power_w is None else units.quantity(each.power_w, "W") for each in (random, zeros))
     return dtype, units.seconds(one.median), units.seconds(other.median), f"{other / one:x}", clocks, watts
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Exercise 07-slow-line: which of four products is slow, and what would mend it.
+
+TOKENS, WIDTH, WORDS = 12287, 768, 50257
+
+
+def model_lines() -> dict[str, tuple[int, int, int]]:
+    """The products of a small language model, whose tokens are odd in number: (M, N, K) by name.
+
+    >>> model_lines()["head"]
+    (12287, 50257, 768)
+    """
+    columns = {"qkv": 3 * WIDTH, "out": WIDTH, "up": 4 * WIDTH, "head": WORDS}
+    return {name: (TOKENS, each, WIDTH) for name, each in columns.items()}
+
+
+def padded(answers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What exercise 07-slow-line says of a vocabulary of so many words: those to spare, and the predicted gain.
+
+    >>> padded({"line": "head", "words": 50264})[0]["spare"]
+    7
+    """
+    words = max(answers["words"], 1)  # what is below is wrong, and told without this
+    before, after = (product_time_s(line_product(each), "h200") for each in (WORDS, words))
+    return [{"spare": words - WORDS, "faster": before / after}]
+
+
+def line_product(columns: int) -> Matmul:
+    """A line of the model with so many columns, as torch multiplies by a weight."""
+    return Matmul(TOKENS, columns, WIDTH, dtype="bfloat16", transposed=(False, True))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from brrr_course.lessons.checking import Exercise, Mark, ask, not_above_zero
+from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
 
 FLOAT_BYTES = 4
 TRIALS = 5
@@ -44,93 +44,58 @@ def right_rate(elements: float, repeat: float, iterations_per_s: float) -> float
     return elements * repeat * iterations_per_s
 
 
-def grade(float_bytes: Any, bandwidth: Any, flops: Any) -> Mark:
+@exercise("04-slips", values=("float_bytes",))
+def slips(float_bytes: Any, bandwidth: Any, flops: Any) -> str:
     """The bytes of a 32-bit float, and both rates as functions; right if all three are."""
-    wrong = _wrong_bytes(float_bytes) or _wrong_function("bandwidth", bandwidth) or _wrong_function("flops", flops)
-    if wrong is not None:
-        return Mark("wrong", *wrong)
-    tried = _arguments(2)
-    answers = [ask(bandwidth, *given) for given in tried]
-    if not _agree(answers, [right_bandwidth(*given) for given in tried]):
-        return Mark("wrong", *_about_bandwidth(tried, answers))
-    tried = _arguments(3)
-    answers = [ask(flops, *given) for given in tried]
-    if not _agree(answers, [right_rate(*given) for given in tried]):
-        return Mark("wrong", *_about_flops(tried, answers))
-    return Mark("right", _worth())
-
-
-EXERCISE = Exercise("04-slips", grade)
-
-
-def _wrong_bytes(answer: Any) -> tuple[str, str] | None:
-    if isinstance(answer, bool) or not isinstance(answer, int | float):
-        return f"`float_bytes` is {answer!r}.", "Write a number of bytes."
-    if answer == FLOAT_BYTES:
-        return None
-    hint = (
-        "That is the slip: 8 bytes are 64 bits." if answer == 8 else "A byte has 8 bits; how many bits has a float32?"
-    )
-    return f"a 32-bit float has not {answer:g} bytes.", hint
-
-
-def _wrong_function(name: str, answer: Any) -> tuple[str, str] | None:
-    if callable(answer):
-        return None
-    return (
-        f"`{name}` is {answer!r}, not a function.",
-        f'Pass the function itself: check("04-slips", ..., {name}={name}).',
-    )
-
-
-def _arguments(count: int) -> list[tuple[float, ...]]:
-    """Random sizes and speeds, such that no two formulas agree by chance: elements, (repeat,) iterations a second."""
-    return [
-        tuple(
-            float(random.randint(*span)) for span in ((10**6, 10**8), (3, 500), (7, 5000)) if count == 3 or span[0] != 3
-        )
-        for _ in range(TRIALS)
-    ]
-
-
-def _agree(answers: list[Any], expected: list[float]) -> bool:
-    return all(_number(a) and math.isclose(a, e, rel_tol=CLOSE) for a, e in zip(answers, expected, strict=True))
-
-
-def _number(answer: Any) -> bool:
-    return isinstance(answer, int | float) and not isinstance(answer, bool) and math.isfinite(answer)
-
-
-def _about_bandwidth(tried: list[tuple[float, ...]], answers: list[Any]) -> tuple[str, str]:
-    """What is wrong with the bandwidth, as (what, hint): the known mistakes are known by what they give."""
-    known: tuple[tuple[Callable[[float, float], float], str, str], ...] = (
-        (as_printed, "that is the calculation as printed, with both slips.", DIMENSION),
-        (lambda n, s: FLOAT_BYTES * 2 * n / s, "the bytes are right, the division is not.", DIMENSION),
-        (lambda n, s: 8 * 2 * n * s, "that counts 8 bytes a float.", "You found its bytes above: use them."),
-        (lambda n, s: FLOAT_BYTES * n * s, "that counts one access to each float.", "It is read, and then written."),
-        (lambda n, s: 2 * n * s, "that counts numbers, not bytes.", "Each number has some bytes."),
-        (lambda n, s: FLOAT_BYTES * 2 * n * s / 1e9, "that is in GB/s.", "Give bytes a second."),
-    )
-    for formula, what, hint in known:
-        if _agree(answers, [formula(*given) for given in tried]):
-            return f"`bandwidth`: {what}", hint
-    return f"`bandwidth{tried[0]}` gave {answers[0]!r}; expected {right_bandwidth(*tried[0]):g} B/s.", DIMENSION
-
-
-def _about_flops(tried: list[tuple[float, ...]], answers: list[Any]) -> tuple[str, str]:
-    """The same for the rate of arithmetic."""
-    known: tuple[tuple[Callable[[float, float, float], float], str], ...] = (
-        (lambda n, r, s: n * r / s, "the same division, where it is as wrong."),
-        (lambda n, r, s: 2 * n * r * s, "a multiplication alone is one FLOP."),
-        (lambda n, r, s: n * s, "every element is multiplied `repeat` times."),
-    )
-    for formula, what in known:
-        if _agree(answers, [formula(*given) for given in tried]):
-            return f"`flops`: {what}", DIMENSION
-    return f"`flops{tried[0]}` gave {answers[0]!r}; expected {right_rate(*tried[0]):g} FLOP/s.", DIMENSION
+    if not is_number(float_bytes):
+        raise Wrong(f"`float_bytes` is {float_bytes!r}.", "Write a number of bytes.")
+    if float_bytes != FLOAT_BYTES:
+        slip, other = "That is the slip: 8 bytes are 64 bits.", "A byte has 8 bits; how many bits has a float32?"
+        raise Wrong(f"a 32-bit float has not {float_bytes:g} bytes.", slip if float_bytes == 8 else other)
+    elements, repeat, per_second = (10**6, 10**8), (3, 500), (7, 5000)
+    _try("bandwidth", bandwidth, right_bandwidth, "B/s", (elements, per_second), {
+        as_printed: ("that is the calculation as printed, with both slips.", DIMENSION),
+        lambda n, s: FLOAT_BYTES * 2 * n / s: ("the bytes are right, the division is not.", DIMENSION),
+        lambda n, s: 8 * 2 * n * s: ("that counts 8 bytes a float.", "You found its bytes above: use them."),
+        lambda n, s: FLOAT_BYTES * n * s: ("that counts one access to each float.", "It is read, and then written."),
+        lambda n, s: 2 * n * s: ("that counts numbers, not bytes.", "Each number has some bytes."),
+        lambda n, s: FLOAT_BYTES * 2 * n * s / 1e9: ("that is in GB/s.", "Give bytes a second."),
+    })  # fmt: skip
+    _try("flops", flops, right_rate, "FLOP/s", (elements, repeat, per_second), {
+        lambda n, r, s: n * r / s: ("the same division, where it is as wrong.", DIMENSION),
+        lambda n, r, s: 2 * n * r * s: ("a multiplication alone is one FLOP.", DIMENSION),
+        lambda n, r, s: n * s: ("every element is multiplied `repeat` times.", DIMENSION),
+    })  # fmt: skip
+    return _worth()
 
 
 DIMENSION = "Look at the units: bytes (or FLOP) an iteration, and iterations a second, should give something a second."
+Rate = Callable[..., Any]
+
+
+def _try(
+    name: str,
+    mine: Rate,
+    right: Rate,
+    unit: str,
+    spans: Sequence[tuple[int, int]],
+    known: Mapping[Rate, tuple[str, str]],
+) -> None:
+    """Compare with the right one on random sizes and speeds, such that no two formulas agree by chance."""
+    tried = [[float(random.randint(*span)) for span in spans] for _ in range(TRIALS)]
+    found = [ask(mine, *given) for given in tried]
+
+    def agrees(formula: Rate) -> bool:
+        pairs = [(each, formula(*given)) for each, given in zip(found, tried, strict=True)]
+        return all(is_number(one) and math.isclose(one, other, rel_tol=CLOSE) for one, other in pairs)
+
+    if agrees(right):
+        return
+    for formula, (what, hint) in known.items():
+        if agrees(formula):
+            raise Wrong(f"`{name}`: {what}", hint)
+    given = tuple(tried[0])
+    raise Wrong(f"`{name}{given}` gave {found[0]!r}; expected {right(*given):g} {unit}.", DIMENSION)
 
 
 def _worth() -> str:
@@ -143,37 +108,3 @@ def _worth() -> str:
         f"Its conclusion stands, for a number is also written: {2 * FLOAT_BYTES} bytes, and {crossing:.0f} operations "
         "in the time that they take. And dividing by iterations a second would have made the faster code the worse."
     )
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Exercise 04-knee: from how many multiplications on does the loop take longer?
-
-MULTIPLICATIONS_PER_S, BYTES_PER_S = 33.5e12, 4.8e12
-"""What the exercise states."""
-ELEMENT_BYTES = 2 * FLOAT_BYTES
-KNEE = MULTIPLICATIONS_PER_S / BYTES_PER_S * ELEMENT_BYTES
-NEAR = 0.03
-
-
-def grade_knee(intensity: Any, repeat: Any) -> Mark:
-    """The ridge point for multiplications, in FLOP/B, and the `repeat` at which the loop has that intensity."""
-    if mark := not_above_zero(intensity=intensity, repeat=repeat):
-        return mark
-    ridge = KNEE / ELEMENT_BYTES
-    if not math.isclose(intensity, ridge, rel_tol=NEAR):
-        known = {
-            ridge / 1e12: "bytes a second are in TB/s too: divide like by like.",
-            1 / ridge: "FLOP over bytes, not the other way round.",
-            2 * ridge: "a multiplication alone is one FLOP of its own instruction: the peak is half that of FMAs.",
-        }
-        hint = next((text for value, text in known.items() if math.isclose(intensity, value, rel_tol=NEAR)), RIDGE)
-        return Mark("wrong", f"`intensity` is {intensity:g}.", hint)
-    if not math.isclose(repeat, KNEE, rel_tol=NEAR):
-        once = math.isclose(repeat, KNEE / 2, rel_tol=NEAR)
-        hint = "An element is read, and it is written." if once else "One FLOP a step, for so many bytes an element."
-        return Mark("wrong", f"`repeat` is {repeat:g}.", hint)
-    return Mark("right", f"{KNEE:.0f} multiplications are free. In the figure, the line rises from there on.")
-
-
-RIDGE = "The ridge point is the peak over the bandwidth, in FLOP/B."
-KNEE_EXERCISE = Exercise("04-knee", grade_knee)

