@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import random
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -16,13 +17,14 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr_course.lessons.marks import Exercise, Wrong, is_number
+from brrr_course.lessons.marks import Exercise, Wrong, ask, is_number
 from brrr_course.nouns.places import share
 
 Names = Mapping[str, Any]
 Table = Mapping[str, Any]
 """An exercise, or one of its answers, as the file has it."""
 
+TRIALS = 5
 KINDS: Mapping[str, Callable[[Any], bool]] = {
     "above 0": lambda answer: is_number(answer) and 0 < answer < math.inf,
     "finite": lambda answer: is_number(answer) and math.isfinite(answer),
@@ -52,8 +54,14 @@ def calculated(lesson: str = "") -> dict[str, Exercise]:
     Not yet: `pair_us` is 10.6.
     Hint: What the pair around one call says, less one call.
     """
-    return {name: Exercise(name, tuple(table["answers"]), partial(_grade, table))
-            for name, table in tables().items() if name.startswith(f"{lesson}-" if lesson else "")}  # fmt: skip
+    names = [name for name in tables() if name.startswith(f"{lesson}-" if lesson else "")]
+    return {name: exercise_of(name, tables()[name]) for name in names}
+
+
+def exercise_of(name: str, table: Table) -> Exercise:
+    """What marks an exercise of the file, or one that has its form."""
+    functions = tuple(name for name, answer in table["answers"].items() if "arguments" in answer)
+    return Exercise(name, tuple(table["answers"]), partial(_grade, table), functions)
 
 
 @dataclass(frozen=True)
@@ -73,55 +81,83 @@ class Rule:
         return bool(self.low <= answer <= self.high) and (self.multiple_of == 1 or answer % self.multiple_of == 0)
 
 
-def rules(exercise: Table, answers: Names) -> dict[str, list[Rule]]:
-    """For each answer what is said of it: the first rule that takes it holds, the last one if none does.
+def cases(exercise: Table, answers: Names) -> list[dict[str, Any]]:
+    """The names that an exercise's formulas and texts may use, once for each measurement.
 
-    >>> [(rule.low, rule.right) for rule in rules(tables()["00-launches"], {})["microseconds"]]
-    [(1000, True), (1200, False), (200, False), (-inf, False)]
+    >>> cases(tables()["00-launches"], {})
+    [{'kernels': 100, 'launch_us': 10, 'kernel_us': 2}]
     """
     module, _, function = exercise.get("names", "").partition(":")
-    cases = [dict(each) for each in getattr(import_module(module), function)(answers)] if module else [{}]
-    for names in cases:
+    found = [dict(each) for each in getattr(import_module(module), function)(answers)] if module else [{}]
+    for names in found:
         for name, formula in exercise.get("given", {}).items():
             names[name] = value_of(formula, names)
-    return {name: [*_rules(name, table, cases)] for name, table in exercise["answers"].items()}
+    return found
 
 
-def _rules(name: str, table: Table, cases: list[dict[str, Any]]) -> Iterator[Rule]:
-    usual = {key: value for key, value in table.items() if key in ("text", "hint", "within")}
-    rows = [
-        *((True, names, table) for names in cases),
-        *((False, cases[0], row) for row in (*table.get("slips", []), {})),
-    ]
-    for right, names, row in rows:
-        told_of = {"text": f"`{name}` is {{{name}:g}}.", "within": 0, "multiple_of": 1, **usual, **row}
-        low, high = (row.get("is"),) * 2 if "words" in table else _bounds(told_of, names)
-        yield Rule(right, low, high, told_of["multiple_of"], told_of["text"], told_of["hint"], names)
+def rules(name: str, table: Table, names: Sequence[Names]) -> list[Rule]:
+    """What is said of one answer: the first rule that takes it holds, the last one if none does.
+
+    >>> launches = tables()["00-launches"]
+    >>> found = rules("microseconds", launches["answers"]["microseconds"], cases(launches, {}))
+    >>> [(rule.low, rule.right) for rule in found]
+    [(1000, True), (1200, False), (200, False), (-inf, False)]
+    """
+    rows = [(True, each, table) for each in names]
+    rows += [(False, names[0], row) for row in (*table.get("slips", []), {})]
+    return [Rule(right, *_bounds(table, row, each), *_said(name, table, row), each) for right, each, row in rows]
 
 
-def _bounds(row: Table, names: Names) -> tuple[float, float]:
-    """The first and the last number that a row of the file speaks of."""
-    if "is" in row:
-        middle, near = value_of(row["is"], names), row["within"]
-        return middle * (1 - near), middle / (1 - near)
-    return value_of(row.get("from", -math.inf), names), value_of(row.get("to", math.inf), names)
+def _bounds(table: Table, row: Table, names: Names) -> tuple[Any, Any, int]:
+    """The first and the last answer that a row of the file speaks of, and whose multiples."""
+    multiple_of = row.get("multiple_of", 1)
+    if "is" not in row:
+        return value_of(row.get("from", -math.inf), names), value_of(row.get("to", math.inf), names), multiple_of
+    if "words" in table:
+        return row["is"], row["is"], multiple_of
+    middle, near = value_of(row["is"], names), row.get("within", table.get("within", 0))
+    return middle * (1 - near), middle / (1 - near), multiple_of
+
+
+def _said(name: str, table: Table, row: Table) -> tuple[str, str]:
+    return row.get("text", table.get("text", f"`{name}` is {{{name}:g}}.")), row.get("hint", table["hint"])
+
+
+def _tried(name: str, table: Table, names: Names, function: Callable[..., Any]) -> Rule:
+    """What is said of an answer that is a function: it is tried on random numbers, where no two formulas agree."""
+    spans = table["arguments"].items()
+    tried = [{each: float(random.randint(*span)) for each, span in spans} for _ in range(TRIALS)]
+    returned = [ask(function, *given.values()) for given in tried]
+
+    def expected(row: Table) -> list[float]:
+        return [value_of(row["is"], {**names, **given}) for given in tried]
+
+    def fits(row: Table) -> bool:
+        pairs = zip(returned, expected(row), strict=True)
+        return all(is_number(one) and math.isclose(one, other) for one, other in pairs)
+
+    row: Table = next((row for row in (table, *table["slips"]) if fits(row)), {})
+    seen = {"arguments": (*tried[0].values(),), "returned": returned[0], "expected": expected(table)[0]}
+    return Rule(row is table, None, None, 1, *_said(name, table, row), {**names, **seen})
 
 
 def _grade(exercise: Table, **answers: Any) -> str:
     for name, table in exercise["answers"].items():
-        fits = (
-            answers[name] in table["words"] if "words" in table else KINDS[table.get("kind", "above 0")](answers[name])
-        )
-        if not fits:
+        answer, kind = answers[name], KINDS[table.get("kind", "above 0")]
+        if "arguments" not in table and not (answer in table["words"] if "words" in table else kind(answer)):
             text = table.get("junk", f"`{name}` is {{{name}!r}}.")
             raise Wrong(told(text, answers), table.get("junk_hint", "Write a number above 0."))
-    names: Names = {}
-    for name, found in rules(exercise, answers).items():
-        rule = next((each for each in found[:-1] if each.takes(answers[name])), found[-1])
-        names = {**rule.names, **answers}
+    names, seen = cases(exercise, answers), answers
+    for name, table in exercise["answers"].items():
+        if "arguments" in table:
+            rule = _tried(name, table, names[0], answers[name])
+        else:
+            found = rules(name, table, names)
+            rule = next((each for each in found[:-1] if each.takes(answers[name])), found[-1])
+        seen = {**rule.names, **answers}
         if not rule.right:
-            raise Wrong(told(rule.text, names), told(rule.hint, names))
-    return told(exercise["right"], names)
+            raise Wrong(told(rule.text, seen), rule.hint)
+    return told(exercise["right"], seen)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from brrr_course.view.display import message_html
 
 Status = Literal["right", "wrong", "not answered"]
-_COLOUR = {"right": "right", "wrong": "wrong", "not answered": "open"}
+_TITLES = {"right": "Right", "wrong": "Not yet", "not answered": "Not answered yet"}
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,14 @@ class Mark:
         """Whether the answer is right."""
         return self.status == "right"
 
-    @property
-    def _title(self) -> str:
-        return {"right": "Right", "wrong": "Not yet", "not answered": "Not answered yet"}[self.status]
-
     def _lines(self) -> list[str]:
         return [self.text[:1].upper() + self.text[1:], *([f"Hint: {self.hint}"] if self.hint else [])]
 
     def __repr__(self) -> str:
-        return f"{self._title}: " + "\n".join(self._lines())
+        return f"{_TITLES[self.status]}: " + "\n".join(self._lines())
 
     def _repr_html_(self) -> str:
-        return message_html(_COLOUR[self.status], self._title, self._lines())
+        return message_html(self.status.replace("not answered", "open"), _TITLES[self.status], self._lines())
 
 
 class Wrong(Exception):

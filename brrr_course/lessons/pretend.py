@@ -325,7 +325,6 @@ def busy_gpu() -> Busy:
     """The GPU, kept busy by a kernel that watches the GPU's own clock."""
     import torch
 
-    from brrr.gpu.device import this_device
     from brrr.timing.gate import spin
 
     stamps = torch.zeros(3, dtype=torch.int64, device="cuda")
@@ -337,5 +336,11 @@ def busy_gpu() -> Busy:
 
     spin(0.0, stamps)  # loads the kernel, which is not the student's first call
     torch.cuda.synchronize()
-    name = f"LIVE · {this_device('cuda').name}"
-    return Busy(name, lambda duration_s: spin(duration_s, stamps), event, torch.cuda.synchronize)
+    return Busy(live("cuda"), lambda duration_s: spin(duration_s, stamps), event, torch.cuda.synchronize)
+
+
+def live(device: str) -> str:
+    """A live device as marks tell it."""
+    from brrr.gpu.device import this_device
+
+    return f"LIVE · {this_device(device).name}"

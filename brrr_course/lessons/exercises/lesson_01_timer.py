@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from brrr.core.units import percent, seconds
 from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
@@ -47,25 +47,20 @@ def _mistake(work: Watched, said: float) -> tuple[str, str] | None:
     spans = [span for span in work.spans if span.calls]
     if not spans:
         return "your timer reads no two events with a call between them.", "start = event(); ...; start.elapsed(end)"
-    span = next((each for each in spans if _is(said, each.seconds / each.calls)), spans[-1])
+    span = next((each for each in spans if math.isclose(said, each.seconds / each.calls)), spans[-1])
     if span.first:
         return "the first call, which sets everything up, lies between the events.", "Make one call before the first."
     if span.calls < FEWEST:
         many = "one call lies" if span.calls == 1 else f"{span.calls} calls lie"
         return f"{many} between the events.", f"An event costs time itself: {FEWEST} calls or more share it."
-    if _is(said, span.seconds / span.calls):
+    if math.isclose(said, span.seconds / span.calls):
         return None
-    if _is(said, span.seconds):
+    if math.isclose(said, span.seconds):
         return f"your timer returns the time of {span.calls} calls.", "Divide by their number."
     return "your timer returns another number.", "The seconds between both events, over the calls between them."
 
 
-def _is(said: float, value: float) -> bool:
-    return math.isclose(said, value, rel_tol=1e-9)
-
-
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """What lies between two events: the device's seconds, how many calls, and whether the first is one of them."""
 
     seconds: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,27 +29,17 @@ LENGTHS = (1000, 3, 250, 4096, 17, 1, 600, 33)
 TRIP_SINES, TOLERANCE = 4, 1e-6
 
 
-def as_given(parts: Sequence[Any], gpu: Gpu) -> list[Any]:
-    """The function as the lesson gives it: every sine of every part is sent there and back."""
-    results = []
-    for part in parts:
-        for _ in range(TRIP_SINES):
-            part = gpu.fetch(gpu.sin(gpu.send(part)))
-        results.append(part)
-    return results
-
-
 @exercise("02-trips")
 def trips(process: Any) -> str:
     """Right is one transfer there with all parts, four sines, and one back."""
     draw = np.random.default_rng()
     parts = [draw.standard_normal(length, dtype="float32") for length in LENGTHS]
-    gpu, given = Gpu(), Gpu()
+    gpu = Gpu()
     _look_at_results(parts, ask(process, [part.copy() for part in parts], gpu))
     _look_at_trips(gpu)
-    as_given(parts, given)
-    text = f"{len(gpu.trips)} transfers with {units.nbytes(sum(gpu.trips))} in place of {len(given.trips)} transfers"
-    return f"{text} with {units.nbytes(sum(given.trips))}. {_worth(given.trips, gpu.trips)}".strip()
+    given = [part.nbytes for part in parts for _ in range(2 * TRIP_SINES)]  # as the lesson gives the function
+    text = f"{len(gpu.trips)} transfers with {units.nbytes(sum(gpu.trips))} in place of {len(given)} transfers"
+    return f"{text} with {units.nbytes(sum(given))}. {_worth(given, gpu.trips)}".strip()
 
 
 def _look_at_results(parts: Sequence[Any], results: Any) -> None:
@@ -130,53 +119,29 @@ LARGE = 2**20
 """Elements: below, fixed costs spoil the sum."""
 
 
-@dataclass(frozen=True)
-class Rates:
-    """At one size: seconds of a sine on the CPU and on the GPU, and of the transfers there and back.
-
-    >>> Rates(2**24, cpu_s=3e-3, gpu_s=1e-3, way_s=30e-3).sines
-    15.0
-    """
-
-    elements: int
-    cpu_s: float
-    gpu_s: float
-    way_s: float
-
-    @property
-    def sines(self) -> float:
-        """From so many sines on, `way_s + k gpu_s` is less than `k cpu_s`; infinite where the GPU is no faster."""
-        gain = self.cpu_s - self.gpu_s
-        return self.way_s / gain if gain > 0 else math.inf
-
-
-def sines_that_pay(_: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def sines_that_pay(_: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What is right in 02-sines, at each large size that the lesson's source or the recording has, largest first.
 
     NotRecordedError where neither shows a crossing.
     """
-    found = [(badge, rates) for badge, evidence in _measured("nested_sine") for rates in rates_of(evidence)]
-    told = [(badge, rates) for badge, rates in found if math.isfinite(rates.sines)]
+    told = [case for where, evidence in _measured("nested_sine") for case in _crossings(where, evidence)]
     if not told:
-        raise NotRecordedError(
-            "check('02-sines'): no source here holds the CPU's time and the GPU's with transfers and without; "
-            "see `brrr doctor`"
-        )
-    for where, rates in told:
-        of_four = math.ceil(rates.sines / SINES) if rates.sines > SINES else math.nan
-        yield {"where": where, "elements": rates.elements, "way_s": rates.way_s, "gain_s": rates.cpu_s - rates.gpu_s,
-               "wanted": math.ceil(rates.sines), "of_four": of_four}  # fmt: skip
+        lacking = "no source here holds the CPU's time and the GPU's with transfers and without"
+        raise NotRecordedError(f"check('02-sines'): {lacking}; see `brrr doctor`")
+    return told
 
 
-def rates_of(evidence: Evidence) -> list[Rates]:
-    """The rates at each large size at which the three lines were measured, the largest first; none where one lacks."""
+def _crossings(where: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """Where k sines on the GPU and the transfers take as long as k on the CPU; nothing where the GPU is no faster."""
     try:
         lines = [curve(evidence, line, "elements") for line in ("cpu", "with transfers", "without transfers")]
     except BrrrError:
-        return []
-    found = []
-    for size in sorted(set.intersection(*map(set, lines)), reverse=True):
-        cpu_s, sent_s, there_s = (line[size].median for line in lines)
-        if size >= LARGE:
-            found.append(Rates(size, cpu_s / SINES, there_s / SINES, max(0.0, sent_s - there_s)))
-    return found
+        return
+    for elements in sorted(set.intersection(*map(set, lines)), reverse=True):
+        cpu_s, sent_s, there_s = (line[elements].median for line in lines)
+        way_s, gain_s = max(0.0, sent_s - there_s), (cpu_s - there_s) / SINES
+        if elements >= LARGE and gain_s > 0:
+            sines = way_s / gain_s
+            of_four = math.ceil(sines / SINES) if sines > SINES else math.nan
+            yield {"where": where, "elements": elements, "way_s": way_s, "gain_s": gain_s, "wanted": math.ceil(sines),
+                   "of_four": of_four}  # fmt: skip

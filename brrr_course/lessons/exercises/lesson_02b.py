@@ -6,7 +6,7 @@ ran when: first whether each result is right, then how long it all took beside t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -81,55 +81,36 @@ def pipeline(pipeline: Any) -> str:
 
 
 def _results(trial: Trial, machine: Machine) -> None:
-    _all_there(trial, machine)
-    _same_buffer(trial, machine)
-    _not_too_early(machine)
-    _not_overwritten(machine)
-    if machine.now < machine.end - CLOSE:
-        raise Wrong("your pipeline returns before the last chunk is fetched.", "Wait once, at the end, for `download`.")
-
-
-def _by_lane(machine: Machine, lane: str) -> list[Ran]:
-    return [ran for ran in machine.ran if ran.lane == lane]
-
-
-def _all_there(trial: Trial, machine: Machine) -> None:
     for lane in LANES:
-        if sorted(ran.chunk for ran in _by_lane(machine, lane)) != list(range(trial.chunks)):
+        if sorted(ran.chunk for ran in machine.ran if ran.lane == lane) != list(range(trial.chunks)):
             hint = "Submit every chunk from 0 to chunks - 1 to each lane."
             raise Wrong(f"of {trial.chunks} chunks, not every one passes `{lane}` exactly once.", hint)
-
-
-def _same_buffer(trial: Trial, machine: Machine) -> None:
-    buffers: dict[int, set[Any]] = {}
-    for ran in machine.ran:
-        buffers.setdefault(ran.chunk, set()).add(ran.buffer)
-    for chunk, used in buffers.items():
+    by_lane = {lane: {ran.chunk: ran for ran in machine.ran if ran.lane == lane} for lane in LANES}
+    for chunk in dict.fromkeys(ran.chunk for ran in machine.ran):
+        used = {by_lane[lane][chunk].buffer for lane in LANES}
         if len(used) > 1:
             raise Wrong(f"chunk {chunk} changes its buffer on the way.", "A chunk stays in the buffer it was sent to.")
         if not used <= set(range(trial.buffers)):
             hint = "`i % buffers` goes round and round."
             raise Wrong(f"chunk {chunk} goes to buffer {used.pop()}, and there are {trial.buffers}.", hint)
+    _order(by_lane)
+    if machine.now < machine.end - CLOSE:
+        raise Wrong("your pipeline returns before the last chunk is fetched.", "Wait once, at the end, for `download`.")
 
 
-def _not_too_early(machine: Machine) -> None:
+def _order(by_lane: Mapping[str, Mapping[int, Ran]]) -> None:
+    """Whether each chunk waits for the lane before, and for the chunk that had its buffer before."""
     for (before, after), what in zip(pairwise(LANES), ("has arrived", "is computed"), strict=True):
-        ends = {ran.chunk: ran.end for ran in _by_lane(machine, before)}
-        early = [ran.chunk for ran in _by_lane(machine, after) if ran.start < ends[ran.chunk] - CLOSE]
+        early = [each for each, ran in by_lane[after].items() if ran.start < by_lane[before][each].end - CLOSE]
         if early:
             hint = f"Let `{after}` wait for an event of `{before}`: `{after}.wait({before}.record())`."
             raise Wrong(f"`{after}` starts with chunk {early[0]} before it {what}.", hint)
-
-
-def _not_overwritten(machine: Machine) -> None:
-    """A buffer is filled again while the chunk before is still being worked on or fetched."""
-    fetched = {ran.chunk: ran.end for ran in _by_lane(machine, "download")}
     last: dict[int, int] = {}
-    for ran in _by_lane(machine, "upload"):
-        if ran.buffer in last and ran.start < fetched[last[ran.buffer]] - CLOSE:
+    for chunk, ran in by_lane["upload"].items():
+        if ran.buffer in last and ran.start < by_lane["download"][last[ran.buffer]].end - CLOSE:
             hint = "Keep the event behind each buffer's last download, and let `upload` wait for it."
-            raise Wrong(f"chunk {ran.chunk} overwrites chunk {last[ran.buffer]}, which is not fetched yet.", hint)
-        last[ran.buffer] = ran.chunk
+            raise Wrong(f"chunk {chunk} overwrites chunk {last[ran.buffer]}, which is not fetched yet.", hint)
+        last[ran.buffer] = chunk
 
 
 # ---- is it fast? ----
@@ -152,7 +133,7 @@ def _pace(trial: Trial, machine: Machine) -> None:
 
 def _time(trial: Trial, machine: Machine) -> str:
     one_by_one = trial.chunks * sum(trial.durations)
-    gains: Sequence[str] = [ratio(one_by_one / m.now) for m in (machine, trial.run(best))]
+    gains = [ratio(one_by_one / m.now) for m in (machine, trial.run(best))]
     lanes = ", ".join(f"{name} {each:g}" for name, each in zip(LANES, trial.durations, strict=True))
     return (
         f"{trial.chunks} chunks (time units each: {lanes}) run {gains[0]} as fast as one by one; {gains[1]} can be had"

@@ -12,6 +12,7 @@ import torch
 from brrr.core import units
 from brrr.gpu import tensors_on
 from brrr_course.lessons.marks import StudentError, Wrong, ask, exercise
+from brrr_course.lessons.pretend import live
 from brrr_course.lessons.tensors import close, tensor
 from brrr_course.sources import source
 
@@ -50,7 +51,7 @@ def few_launches(quiet: Any) -> str:
         raise
     except Wrong as wrong:
         raise Wrong(f"with new numbers in the same tensor, {wrong.text}", "Compute the result at each call.") from None
-    found = f"it is {units.ratio(ratio)} as fast as the loop ({_badge(device)})."
+    found = f"it is {units.ratio(ratio)} as fast as the loop ({live(device)})."
     if ratio >= WANTED:
         return f"{found} The work is the same, the overhead is not: a few launches for all rows."
     hint = "Each row still gets launches of its own. mean and std take all rows at once, with dim=1 and keepdim=True."
@@ -92,9 +93,3 @@ def _look_at(quiet: Any, x: torch.Tensor) -> None:
     if bool(torch.isnan(found).any()):
         raise Wrong("your result holds NaN.", "Is something divided by zero, or left unfilled?")
     raise Wrong("your result differs from the loop's.", "For each row: (row - row.mean()) / row.std().")
-
-
-def _badge(device: str) -> str:
-    from brrr.gpu.device import this_device
-
-    return f"LIVE · {this_device(device).name}"

@@ -45,21 +45,14 @@ def _mistake(device: Recorder, said: float) -> tuple[str, str] | None:
     timed = device.timed
     if X in timed and not right:
         return "the random data is made inside what is timed.", "Make it once, before the clock starts."
-    if any(_adds(formula, X) for formula in timed):
+    if any(formula[0] == "+" and X in formula[1] for formula in timed):
         return "what is timed adds `x` once more.", "The layer is `x * weight + bias`."
     if any(formula[0] == "relu" for formula in timed) and not right:
         return "a ReLU is still timed.", "It costs the same with any layer, and hides how two layers differ."
     if LAYER not in timed:
         return "the layer itself is not computed.", "Keep `x * weight + bias`: it is what should be timed."
-    return None if right else _wrong_number(device)
-
-
-def _adds(formula: Formula, what: str) -> bool:
-    """Whether a formula is a sum with `what` as one of its terms."""
-    return formula[0] == "+" and what in formula[1]
-
-
-def _wrong_number(device: Recorder) -> tuple[str, str]:
+    if right:
+        return None
     if not device.readings[-1][0]:
         return "the clock stops while the work is still running.", "Keep the `synchronize()` behind the calls."
     if not device.readings[0][0]:

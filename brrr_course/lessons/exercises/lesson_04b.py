@@ -20,26 +20,12 @@ FEWEST = MATRIX_NUMBERS // SECTOR_FLOATS
 Place = Callable[[int, int], int]
 
 
-def as_given(thread: int, step: int) -> int:
-    """Each thread has a stretch of its own.
-
-    >>> as_given(1, 0), sectors(as_given)
-    (16, 512)
-    """
-    return thread * STEPS + step
-
-
-def coalesced(thread: int, step: int) -> int:
-    """All threads together read a stretch in each step.
-
-    >>> coalesced(1, 0), sectors(coalesced)
-    (1, 64)
-    """
-    return step * THREADS + thread
-
-
 def sectors(place: Place) -> int:
-    """How many sectors the warp asks for in all: in each step those that hold what its threads read."""
+    """How many sectors the warp asks for in all: in each step those that hold what its threads read.
+
+    >>> sectors(lambda thread, step: thread * 16 + step), sectors(lambda thread, step: step * 32 + thread)
+    (512, 64)
+    """
     steps = [{place(thread, step) // SECTOR_FLOATS for thread in range(THREADS)} for step in range(STEPS)]
     return sum(map(len, steps))
 
@@ -53,10 +39,8 @@ def coalesce(place: Any) -> str:
     said = f"the warp asks for {found} sectors; {FEWEST} hold all {MATRIX_NUMBERS} numbers"
     if found == FEWEST:
         return f"{said}. In each step, neighbours read neighbours: the reads are coalesced."
-    hint = (
-        "Write down what threads 0, 1 and 2 read in step 0. They should be neighbours: then 8 threads share a sector."
-    )
-    raise Wrong(f"{said}.", hint)
+    hint = "They should be neighbours: then 8 threads share a sector."
+    raise Wrong(f"{said}.", f"Write down what threads 0, 1 and 2 read in step 0. {hint}")
 
 
 def _look_at(answers: dict[tuple[int, int], Any]) -> None:

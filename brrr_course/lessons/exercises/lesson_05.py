@@ -1,7 +1,8 @@
-"""Exercise 05-fuse: three operators as one Triton kernel, right on every size, and as fast as its bytes allow."""
+"""Exercises 05-fuse and 05-passes: three operators as one Triton kernel; and three passes over memory as one."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from brrr.core import units
 from brrr.gpu import is_cpu
 from brrr_course.experiments.fusion.theory import bytes_ratio
 from brrr_course.lessons.marks import StudentError, Wrong, ask, exercise
+from brrr_course.lessons.pretend import Memory
 from brrr_course.lessons.tensors import Watching, first_like, tensor
 
 SIZES = (1, 7, 127, 1024, 1025, 4099)
@@ -29,6 +31,8 @@ INTERPRETER = (
     "Without a GPU, Triton runs kernels in its interpreter: set os.environ['TRITON_INTERPRET'] = '1' before Triton is "
     "imported, restart the notebook's kernel and run it from the top."
 )
+NO_INTERPRETER = ("active drivers", "Pointer argument", "TRITON_INTERPRET", "cuda")
+"""What a kernel that finds no GPU complains of."""
 Fused = Callable[[Any, float, Any], Any]
 
 
@@ -50,14 +54,10 @@ def fuse(fused: Any) -> str:
         for size in sizes:
             _look_at(fused, size, device)
     except StudentError as raised:
-        if is_cpu(device) and _no_interpreter(str(raised)):
+        if is_cpu(device) and any(sign in str(raised) for sign in NO_INTERPRETER):
             raise Wrong("your kernel needs a GPU as it is, and there is none here.", INTERPRETER) from None
         raise
     return _on_cpu(sizes) if is_cpu(device) else _timed(fused)
-
-
-def _no_interpreter(text: str) -> bool:
-    return any(sign in text for sign in ("active drivers", "Pointer argument", "TRITON_INTERPRET", "cuda"))
 
 
 def _on_cpu(sizes: tuple[int, ...]) -> str:
@@ -96,23 +96,17 @@ def _look_at_numbers(x: torch.Tensor, scale: float, r: torch.Tensor, y: torch.Te
         return
     first = int(wrong.nonzero()[0])
     what = f"of {x.numel()} elements {int(wrong.sum())} are wrong, the first at {first}: {float(y[first])!r} instead of"
-    raise Wrong(f"{what} {float(expected[first]):.6g}.", _why(x, scale, r, y, wrong))
-
-
-def _why(x: torch.Tensor, scale: float, r: torch.Tensor, y: torch.Tensor, wrong: torch.Tensor) -> str:
-    """A hint for a known mistake: no ReLU, no r, no scale, a part of the array that was not reached."""
+    what = f"{what} {float(expected[first]):.6g}."
     known = (
         (x * scale + r, "Negative numbers are left as they are: the ReLU is missing."),
         (torch.relu(x * scale), "r is missing."),
         (torch.relu(x + r), "The scale is missing."),
         (torch.relu((x + r) * scale), "Multiply first, then add."),
     )
-    if hint := first_like(y, known, "", TOLERANCE):
-        return hint
-    first = int(wrong.nonzero()[0])
+    other = "Look at the offsets and the mask: offsets < count is what a program may read and write."
     if first and bool(wrong[first:].float().mean() > 0.4):
-        return "From there on nothing is right: are there enough programs in the grid, each at its own block?"
-    return "Look at the offsets and the mask: offsets < count is what a program may read and write."
+        other = "From there on nothing is right: are there enough programs in the grid, each at its own block?"
+    raise Wrong(what, first_like(y, known, other, TOLERANCE))
 
 
 def _timed(fused: Fused) -> str:
@@ -122,8 +116,7 @@ def _timed(fused: Fused) -> str:
     x, r = torch.randn(TIMED, device="cuda"), torch.randn(TIMED, device="cuda")
     one, other = measure_together([lambda: eager(x, 1.5, r), lambda: ask(fused, x, 1.5, r)])
     slow, fast = one.busy_s or one.period_s, other.busy_s or other.period_s
-    assert slow is not None
-    assert fast is not None
+    assert slow is not None and fast is not None
     return judged(slow.median, fast.median, other.kernels)
 
 
@@ -145,3 +138,27 @@ def judged(eager_s: float, fused_s: float, kernels: int | None) -> str:
         return f"{text}."
     raise Wrong(f"{text}. It is right, but too slow.", "Try blocks of 1024 elements and more, a power of two; "
                 "neighbouring threads must read neighbouring elements.")  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Exercise 05-passes: a pretended memory counts what is read and written.
+
+NUMBERS, FEWEST = 50, 4
+"""Numbers in an array, and how often each place must be read or written: three inputs, one result."""
+
+
+@exercise("05-passes")
+def passes(gated: Any) -> str:
+    """Right is relu(x + b) * g in "y", with each input read once and the result written once."""
+    given = {name: [random.uniform(-1, 1) for _ in range(NUMBERS)] for name in "xbg"}
+    memory = Memory(given)
+    ask(gated, memory, NUMBERS)
+    expected = [max(x + b, 0.0) * g for x, b, g in zip(*given.values(), strict=True)]
+    found = memory.array("y")
+    if len(found) != NUMBERS or not all(map(math.isclose, found, expected)):
+        raise Wrong('"y" is not relu(x + b) * g.', "Keep the arithmetic as it was; change only its order.")
+    each = memory.accesses / NUMBERS
+    if each > FEWEST:
+        hint = "What the next operation needs can stay in a variable: a register."
+        raise Wrong(f"it is right, with {each:g} reads and writes for each number.", hint)
+    return f"{FEWEST} reads and writes for each number in place of 8: half the bytes, half the time."

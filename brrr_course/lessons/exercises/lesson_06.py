@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from brrr.core.errors import CaptureError
 from brrr_course.lessons.marks import StudentError, Wrong, ask, exercise
@@ -50,7 +51,8 @@ def _captured(network: Callable[..., Any], layers: Layers, inputs: Sequence[torc
     try:
         replay, orders = _capture(network, static, layers)
     except CaptureError as refused:
-        raise Wrong(f"the result is right, but {_reason(refused)}.", _hint(str(refused))) from None
+        reason = str(refused).removeprefix("capture: ").rstrip(".")
+        raise Wrong(f"the result is right, but {reason}.", _hint(str(refused))) from None
     for x in (second, first):
         static.copy_(x)
         try:
@@ -84,11 +86,6 @@ def _capture(network: Callable[..., Any], x: torch.Tensor, layers: Layers) -> tu
         return graphs.capture(asked, x).replay, "it is one order for the GPU now"
     graph = ToyGraph(asked, x)
     return graph.replay, f"it is captured in the toy graph, {len(graph.nodes)} operators in one order"
-
-
-def _reason(refused: CaptureError) -> str:
-    text = str(refused)
-    return text.removeprefix("capture: ").rstrip(".")
 
 
 def _hint(text: str) -> str:
@@ -156,12 +153,8 @@ def _refuse_waits(function: Any, args: Any) -> None:
         raise CaptureError(f"it cannot become a graph, for {why}")
 
 
-def _tensors(result: Any) -> Iterator[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, Sequence) and not isinstance(result, str):
-        for each in result:
-            yield from _tensors(each)
+def _tensors(result: Any) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
 
 
 class ToyGraph:

@@ -14,7 +14,6 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment
 from brrr_course.lessons.comparison import first_available, time_at
 from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
@@ -60,25 +59,6 @@ def crossover(sizes: Any, crossing: Any) -> str:
     return _applied(sorted(sizes), crossing)
 
 
-def model_crossing(classical: Times, strassen: Times) -> float:
-    """Where two lines of the form a n^3 + b n^2 through two points each cross; inf where they never do.
-
-    >>> model_crossing({1: 3.0, 2: 16.0}, {1: 3.875, 2: 19.0})  # n^3 + 2 n^2 and 7/8 n^3 + 3 n^2
-    8.0
-    """
-    (a, b), (c, d) = fitted(classical), fitted(strassen)
-    if d <= b:  # nothing to make up for
-        return 0.0 if c <= a else math.inf
-    return (d - b) / (a - c) if a > c else math.inf
-
-
-def fitted(times: Times) -> tuple[float, float]:
-    """a and b of T(n) = a n^3 + b n^2 through two points."""
-    (one, first), (two, second) = sorted(times.items())
-    a = (second / two**2 - first / one**2) / (two - one)
-    return a, first / one**2 - a * one
-
-
 def _look_at_sizes(sizes: Any) -> None:
     there = list(sizes) if isinstance(sizes, list | tuple) else []
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in there)
@@ -114,17 +94,15 @@ def _look_at_case(found: Any, right: float) -> None:
 
 def _applied(sizes: Sequence[int], crossing: Crossing) -> str:
     """The student's function on measurements, beside where the measured lines cross."""
-    found = None
-    for here in _sources():
+    here = source()
+    for origin in [here, source("recorded:h200")] if here.live else [here]:
         try:
-            found = here, *_points(here, sizes)
+            classical, strassen = _points(origin, sizes)
+            break
         except BrrrError as error:
             missing = str(error)
-            continue
-        break
-    if found is None:
+    else:
         raise Wrong(f"`sizes={tuple(sizes)}` were not measured ({missing}).", "Choose sizes of the slider.")
-    origin, classical, strassen = found
     size, where = ask(crossing, classical, strassen), measured(origin)
     said = "never pays" if math.isinf(size) else f"pays from {round(size)} on"
     badge = origin.badge(experiment("strassen"))
@@ -144,15 +122,8 @@ def _shown(times: Times) -> str:
     return ", ".join(f"{units.seconds(time)} at {size}" for size, time in times.items())
 
 
-def _sources() -> list[Source]:
-    """This lesson's source, then the recording."""
-    here = source()
-    return [here] if not here.live else [here, source("recorded:h200")]
-
-
-def _pair(origin: Source) -> tuple[str, str]:
-    first, second = first_available("strassen", *[list(pair) for pair in PAIRS], source=origin)
-    return first, second
+def _pair(origin: Source) -> Sequence[str]:
+    return first_available("strassen", *[list(pair) for pair in PAIRS], source=origin)
 
 
 def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
@@ -176,10 +147,6 @@ def measured(origin: Source) -> Measured:
     evidence = Evidence(experiment("strassen"), origin)
     classical, level = (evidence.curve(name, "size") for name in _pair(origin))
     sizes = sorted(int(size) for size in set(classical) & set(level))
-    losing = [size for size in sizes if _loses(level[size], classical[size])]
+    losing = [size for size in sizes if level[size].median >= classical[size].median]
     after = [size for size in sizes if not losing or size > losing[-1]]
     return Measured(losing[-1] if losing else None, after[0] if after else None)
-
-
-def _loses(level: Estimate, classical: Estimate) -> bool:
-    return level.median >= classical.median

@@ -38,6 +38,6 @@ def test_an_event_stands_for_what_was_issued_before_it() -> None:
 
 
 def test_sectors_by_hand() -> None:
-    assert lesson_04b.sectors(lesson_04b.coalesced) == lesson_04b.FEWEST == 512 * 4 // 32
-    assert lesson_04b.sectors(lesson_04b.as_given) == 32 * 16, "each thread its own sector, in each step"
-    assert lesson_04b.sectors(lambda thread, step: 4 + lesson_04b.coalesced(thread, step)) == 16 * 5, "crooked"
+    assert lesson_04b.sectors(lambda thread, step: step * 32 + thread) == lesson_04b.FEWEST == 512 * 4 // 32
+    assert lesson_04b.sectors(lambda thread, step: thread * 16 + step) == 32 * 16, "each its own sector, in each step"
+    assert lesson_04b.sectors(lambda thread, step: 4 + step * 32 + thread) == 16 * 5, "crooked"
