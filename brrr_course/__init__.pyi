@@ -3,7 +3,6 @@
 from brrr.drawing.roofline import ridge_by_generation as ridge_by_generation
 
 from .experiments.cos_cos.work import cos_cos as cos_cos
-from .lessons.checking import Mark as Mark
 from .lessons.checking import check as check
 from .lessons.claims_table import claims as claims
 from .lessons.codegen import against_copy as against_copy
@@ -13,10 +12,11 @@ from .lessons.comparing import compare as compare
 from .lessons.comparison import first_available as first_available
 from .lessons.comparison import reachable as reachable
 from .lessons.drawings import drawing as drawing
-from .lessons.exercises.lesson_07 import model_lines as model_lines
+from .lessons.gemm_data import model_lines as model_lines
 from .lessons.guessing import Guess as Guess
 from .lessons.guessing import forget as forget
 from .lessons.guessing import guess as guess
+from .lessons.marks import Mark as Mark
 from .lessons.rnn_data import step_times as step_times
 from .lessons.roofline_points import roofline_of as roofline_of
 from .lessons.sharing import share as share

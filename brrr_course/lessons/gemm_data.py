@@ -1,0 +1,33 @@
+"""Exercise 07-slow-line: which of four products of a language model is slow, and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from brrr.counting.cost import Matmul
+from brrr.roofline.shapes import product_time_s
+
+TOKENS, WIDTH, WORDS = 12287, 768, 50257
+
+
+def model_lines() -> dict[str, tuple[int, int, int]]:
+    """The products of a small language model, whose tokens are odd in number: (M, N, K) by name.
+
+    >>> model_lines()["head"]
+    (12287, 50257, 768)
+    """
+    columns = {"qkv": 3 * WIDTH, "out": WIDTH, "up": 4 * WIDTH, "head": WORDS}
+    return {name: (TOKENS, each, WIDTH) for name, each in columns.items()}
+
+
+def padded(answers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What exercise 07-slow-line says of a vocabulary of so many words: those to spare, and the predicted gain.
+
+    >>> padded({"line": "head", "words": 50264})[0]["spare"]
+    7
+    """
+    words = max(answers.get("words", WORDS), 1)  # what is below is wrong, and told without this
+    lines = (Matmul(TOKENS, each, WIDTH, dtype="bfloat16", transposed=(False, True)) for each in (WORDS, words))
+    before, after = (product_time_s(line, "h200") for line in lines)
+    return [{"spare": words - WORDS, "faster": before / after}]
