@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from functools import wraps
-from typing import TYPE_CHECKING
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu.datasheet import Hardware, find_hardware
 from brrr_course.nouns.claim import Verdict, band_verdict, weakest
 from brrr_course.nouns.source import Evidence
-
-if TYPE_CHECKING:
-    from brrr.tracing.timeline import Timeline
-
 
 Curve = dict[int, Estimate]
 
@@ -137,13 +132,22 @@ def all_within(values: Iterable[Estimate], low: float, high: float, text: str) -
     return Verdict(weakest(band_verdict(value, low, high, text).status for value in values), text)
 
 
-def traced(evidence: Evidence, variant: str, **point: Value) -> Timeline:
-    """The timeline of a variant at a point, if it was traced before: a claim traces nothing. Else NotRecordedError."""
-    full = evidence.experiment.point(**point)
-    if full not in evidence.source.traced(evidence.experiment, variant):
-        where = ", ".join(f"{name} {value}" for name, value in full.items())
-        raise NotRecordedError(f"there is no timeline of {variant} at {where}")
-    return evidence.source.timeline(evidence.experiment, variant, full)
+def traced(evidence: Evidence, variant: str, figure: str, **at: Value) -> float:
+    """A figure of a variant's `Timeline`, or of the CPU queue's, at its first point; of `streams` how many there are.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources import source
+    >>> traced(Evidence(experiment("nested_sine"), source("recorded:h200")), "gpu-transfers", "streams", elements=2**28)
+    1
+
+    NotRecordedError where it was not traced before: a claim traces nothing.
+    """
+    for name in (variant, f"queue-{variant}"):
+        for point in evidence.source.traced(evidence.experiment, name):
+            if at.items() <= point.items():
+                found = getattr(evidence.source.timeline(evidence.experiment, name, point), figure)
+                return len(found) if isinstance(found, tuple) else found or 0.0
+    raise NotRecordedError(f"there is no timeline of {variant} at {', '.join(f'{k} {v}' for k, v in at.items())}")
 
 
 # ---- eager and fused lines: where they were measured together, and the ratio there ----

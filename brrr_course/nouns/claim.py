@@ -84,7 +84,7 @@ class Claim:
         if one.value:
             return "; ".join(filter(None, (*self._told(), one.rivals)))
         of = ", ".join(filter(None, (one.field, one.cache)))
-        return "; ".join(filter(None, (one.compares, of, one.points, one.rivals, one.tolerance)))
+        return "; ".join(filter(None, (one.decides, one.compares, of, one.points, one.rivals, one.tolerance)))
 
     def _told(self) -> list[str]:
         """Each expression in words with its bounds, what names stand for, and where it looks."""
@@ -149,9 +149,9 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
     ]
     if not statuses:
         raise NotRecordedError("no point of it was measured")
-    claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds))
+    claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds if ends != (1, 1)))
     queue = "on the CPU queue: " if scope.queued else ""
-    return Verdict(weakest(statuses), f"{queue}{said}; {claimed} was claimed")
+    return Verdict(weakest(statuses), f"{queue}{said}{f'; {claimed} was claimed' if claimed else ''}")
 
 
 def ratio_verdict(over: Estimate, under: Estimate, at_least: float, what: str) -> Verdict:

@@ -20,7 +20,8 @@ SAID = {
 }  # fmt: skip
 SIGNS = {ast.Add: "plus", ast.Sub: "less", ast.Mult: "times", ast.Div: "over", ast.Mod: "modulo",
          ast.Pow: "to the power of",
-         ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "is not"}  # fmt: skip
+         ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "is not", ast.In: "in",
+         ast.NotIn: "not in"}  # fmt: skip
 
 
 def words(text: str) -> str:
