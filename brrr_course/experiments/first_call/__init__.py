@@ -42,9 +42,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(0.0, 0.0)
 
 
-# ---- the claims ----
-
-
 EXPERIMENT = Experiment(
     name="first_call",
     title="The first call",

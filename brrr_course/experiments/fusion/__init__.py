@@ -12,8 +12,6 @@ from brrr_course.experiments.fusion.theory import ITEMSIZE, KINDS, cost, predict
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
-# ---- what fusion gains by the bytes that it saves, and where it gains nothing ----
-
 __all__ = ["EXPERIMENT", "cost", "supports"]
 
 ELEMENTS = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)

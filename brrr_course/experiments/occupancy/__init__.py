@@ -29,8 +29,8 @@ BLOCKS = (
 )  # fmt: skip
 """Up to eight times what the 132 multiprocessors of an H100 or H200 hold at once, and one block more than one wave."""
 
-WAVE, SEVERAL, ENOUGH = 1056, 8448, 4224
-"""A full wave on an H200, eight of them, and the loads in flight (by a block's threads) that fill its memory."""
+WAVE, ENOUGH = 1056, 4224
+"""A full wave on an H200, and the loads in flight (by a block's threads) that fill its memory."""
 
 LATENCY_S = 370e-9
 """For the predicted lines: what a load takes on an H200, the time of one block over its loads in its recording."""

@@ -57,9 +57,6 @@ def three_lanes(hardware: Hardware | None, point: Point) -> float:
     return 3.0
 
 
-# ---- the claims ----
-
-
 TRACED = {"elements": 2**24, "sines": 40}
 """Four chunks, and about as much computing as sending: few enough kernels for a picture."""
 

@@ -26,7 +26,7 @@ ITEMSIZE = 4
 ACTIVATIONS = ("hardswish", "cos")
 DEPTHS = (2, 4, 8, 16)
 ELEMENTS = (2**16, 2**21, 2**26)
-LARGE, CPU_LARGE, CPU_MAX = 2**24, 2**20, 2**22
+CPU_MAX = 2**22
 
 Operators = tuple[OperatorCost, ...]
 

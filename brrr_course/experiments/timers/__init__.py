@@ -50,9 +50,6 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.timer != "do-bench"
 
 
-# ---- the claims: what the package's own timer must show ----
-
-
 EXPERIMENT = Experiment(
     name="timers",
     title="Timers",

@@ -12,9 +12,6 @@ from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
 
-# ---- what is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait ----
-
-
 SIZES = tuple(2**k for k in range(10, 31))
 ODD_SIZES = (1000, 1_000_003, 100_000_007)
 QUEUE_MAX = 2**28

@@ -16,7 +16,7 @@ OPERATORS = (*ACTIVATIONS, "exp", "cos")
 FUNCTIONS = ("copy", *OPERATORS)
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
-QUEUE_MAX, ALIKE = 2**24, 0.1
+QUEUE_MAX = 2**24
 FLOP = {"gelu": 5, "sigmoid": 4, "tanh": 1, "exp": 1, "cos": 1, "relu": 1}
 """FLOP of an element, as `brrr.cost` counts them."""
 

@@ -19,7 +19,6 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment, remat
 from brrr_course.experiments.checked import error_against
 from brrr_course.experiments.cos_cos.work import cos_cos
@@ -86,14 +85,6 @@ def test_a_chain_of_sines_is_what_the_counter_says(sines: int) -> None:
 def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
     x = torch.randn(1000)
     assert error_against(sines_work.chain(8), (x,))(sines_work.WAYS[way](8, x)()) <= 1e-6
-
-
-def test_a_matrix_product_takes_its_time_fused_or_not() -> None:
-    h200 = hardware("h200")
-    ratio = theory.predicted_ratio(h200, "linear", 2**26)
-    assert ratio is not None and 1 < ratio < 1.2 < theory.bytes_ratio("linear", 2**26)
-    assert theory.predicted_ratio(None, "linear", 2**26) is None
-    assert theory.predicted_ratio(None, "chain", 2**26) == pytest.approx(7 / 3)
 
 
 # ---- workloads ----

@@ -25,7 +25,7 @@ from brrr.core.measurement import Value
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.repeat import theory, work
+from brrr_course.experiments.repeat import work
 from brrr_course.experiments.repeat import work as checks
 from brrr_course.experiments.repeat.claims import knee
 from brrr_course.nouns.expression import Table
@@ -59,17 +59,6 @@ def at(repeat: int, elements: int = 1000, dtype: str = "float32") -> dict[str, V
 )
 def test_costs_by_hand(variant: str, dtype: str, expected: Cost) -> None:
     assert REPEAT.cost_at(variant, at(7, 1000, dtype)) == expected
-
-
-def test_the_datasheet_predicts_one_knee_for_both_operations() -> None:
-    """Half the peak and half the FLOP a step: as many instructions. The A100's is where the source saw it."""
-    h200 = hardware("h200")
-    expected = 66.9e12 / 4.8e12 * 8 / 2
-    assert theory.knee(h200, "mul", "float32") == pytest.approx(expected)
-    assert theory.knee(h200, "fma", "float32") == pytest.approx(expected)
-    assert theory.knee(h200, "fma", "bfloat16") == pytest.approx(expected / 2)
-    assert 32 < (theory.knee(hardware("a100"), "mul", "float32") or 0) < 64
-    assert theory.knee(None, "mul", "float32") is None
 
 
 def test_the_guides_are_the_limits_of_the_datasheet() -> None:
