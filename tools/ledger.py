@@ -279,7 +279,7 @@ class Recording:
 def value(row: dict[str, str], field: str) -> T:
     """A field of a row; a single sample is widened by a tenth either way."""
     if field == "flags":
-        return exact(row[field])
+        return exact(row[field] or "")
     middle = float(row[field])
     if f"{field}_low" not in row:
         return exact(middle)
