@@ -92,7 +92,7 @@ class Claim:
         pairs = zip(one.value, one.bounds(), strict=True)
         said = [words(text) + (f": {bounds_told(*ends, one.unit)}" if ends != (1, 1) else "") for text, ends in pairs]
         used = set().union(*map(names_in, one.value))
-        for name in reversed(one.let):  # a name stands behind those that its expression uses
+        for name in reversed(list(one.let)):  # a name stands behind those that its expression uses
             used |= names_in(one.let[name]) if name in used else set()
         said += [f"{name} is {words(text)}" for name, text in one.let.items() if name in used]
         where = ", ".join(f"{axis} {' or '.join(map(str, values))}" for axis, values in one.at.items())

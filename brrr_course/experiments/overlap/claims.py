@@ -32,7 +32,7 @@ def balanced(evidence: Evidence, axis: str) -> int:
     sines = min(off, key=lambda each: off[each], default=None)
     if sines is None or off[sines] > BALANCE:
         raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
-    return int({"elements": elements, "sines": sines}[axis])
+    return int((elements if axis == "elements" else sines) or 0)
 
 
 def _period(evidence: Evidence, variant: str) -> Table:
