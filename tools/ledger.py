@@ -32,6 +32,7 @@ HARDWARE = tomllib.loads((DATA / "hardware.toml").read_text(encoding="utf-8"))
 INF = math.inf
 QUEUE, CPU = {"busy_s": "kernel_s"}, {"busy_s": "period_s", "span_s": "period_s", "period_s": "none"}
 STAND_IN: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
+    "matmul": ("", {"gpu": "queue"}, {}),
     "transfers": ("queue-", {"h2d-": ""}, QUEUE), "nested_sine": ("queue-", {}, QUEUE),
     "overlap": ("queue-", {"source-": ""}, QUEUE), "pseudo_linear": ("queue-", {}, QUEUE),
     "pseudo_linear_flaws": ("queue-", {}, QUEUE), "adds": ("", {"cuda": "cpu"}, {}), "host_cost": ("cpu-", {}, {}),
@@ -167,7 +168,10 @@ class Recording:
     def all(self, line: str, **where: Any) -> dict[tuple[Any, ...], T]:
         """The line "variant.field", or its stand-in, by the points."""
         variant, field = self.stand_in(*line.rpartition(".")[::2])
-        return {point: value(row, field) for point, row in self.chosen(variant, **where).items() if row.get(field)}
+        there = {
+            point: row for point, row in self.chosen(variant, **where).items() if row.get(field) or field == "flags"
+        }
+        return {point: value(row, field) for point, row in there.items()}
 
     def has(self, variant: str, where: Mapping[str, Any]) -> bool:
         return bool(self.chosen(self.stand_in(variant)[0], **where))
@@ -274,6 +278,8 @@ class Recording:
 
 def value(row: dict[str, str], field: str) -> T:
     """A field of a row; a single sample is widened by a tenth either way."""
+    if field == "flags":
+        return exact(row[field] or "")
     middle = float(row[field])
     if f"{field}_low" not in row:
         return exact(middle)
@@ -284,13 +290,10 @@ def value(row: dict[str, str], field: str) -> T:
 
 
 Claim = Callable[[Recording], Verdict]
-WAYS, FUSED = ("cuda", "triton", "compile"), ("compile", "cuda", "script")
 BELOW, ABOVE, THERE = (128, 256, 512), (2048, 4096), (1024, 2048, 4096)
 At = dict[str, Any]
-HOT, COLD, RELU, GEMM = At(cache="hot"), At(cache="cold"), At(function="relu-64x1024"), At(function="gemm-8192")
 ONE, SIXTEEN = At(elements=1024, operators=1), At(elements=1024, operators=16)
-SMALL, LARGE, TRACE = At(elements=2**10), At(elements=2**28), f"gpu-transfers@elements={2**28}"
-F32, FIRST = At(dtype="float32"), At(elements=2**26, dtype="float32", repeat=1)
+SMALL, F32 = At(elements=2**10), At(dtype="float32")
 WIDE, WIDTH = At(batch=32768, direction="forward"), At(width=4096, batch=32768, direction="forward")
 NARROW, POSTED = At(width=256, batch=128, direction="forward"), At(batch=2048)
 DEEP, LEAST, LARGE_NET = At(layers=8), At(layers=8, batch=2, hidden=128), At(layers=8, batch=ABOVE, hidden=ABOVE)
@@ -298,12 +301,9 @@ EIGHT, FEW = At(layers=8, batch=(2, 4, 8, 16, 32, 64)), At(layers=8, batch=(2, 4
 REGION, SOURCE_GRID = At(layers=8, batch=(64, 128), hidden=THERE), At(batch=(2, 4, 8, 16, 32, 64, 128))
 MEGA, RIVALS = "megakernel megakernel-graph", "module graph max-autotune"
 RIVALS_ALL, WITHOUT = f"{RIVALS} compile", f"graph max-autotune pycuda-graph triton-graph {MEGA}"
-SINE = ("CUDA context", "memory", "copy", "first kernel")
 GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6|sgemm-strassen-4|tf32-s|fp16-s", "-(strassen|winograd)-[123]"
 TIMED, READY, ANY = f"sgemm{LEVELS}", f"sgemm{LEVELS}-prepared", f"{LEVELS}(-prepared)?"
 SPLIT = f"fp16x3({LEVELS})?"
-A100, A100_40, OLD, NEW = (HARDWARE[name] for name in ("a100", "a100-40gb", "gtx-1070", "h200"))
-TENSOR, PLAIN = A100["dense"]["tensor cores"]["bf16"], A100["dense"]["cuda cores"]["fp32"]
 
 
 # fmt: off
@@ -333,62 +333,6 @@ def from_on(sizes: Iterable[int], good: Callable[[int], bool]) -> int:
     """The smallest size from which on all are good, 0 for none."""
     listed = sorted(sizes)
     return next((n for i, n in enumerate(listed) if all(map(good, listed[i:]))), 0)
-
-def late_win(r: Recording, fast: str, slow: str) -> Verdict:
-    one, other = r.along(f"{fast}.latency_s"), r.along(f"{slow}.latency_s")
-    size = from_on(both := present(set(one) & set(other)), lambda size: one[size].high < other[size].low)
-    return fact(size > min(both), size)
-
-def unsynchronized(r: Recording) -> Verdict:
-    sizes = [p for p, row in r.rows.get("gpu", {}).items() if "single-call" not in row["flags"]]
-    lines = ([t.mid for p, t in r.all(f"gpu.{field}").items() if p in sizes] for field in ("host_s", "latency_s"))
-    spread = [max(present(times)) / min(times) for times in lines]
-    return fact(spread[0] <= 3 and spread[1] >= 10, spread)
-
-def kernels(told: dict[str, int]) -> Claim:
-    """Are these numbers of kernels the only ones counted, at sizes at which torch does not cut arrays up?"""
-    return lambda r: every(*(
-        fact(present({t.mid for (n,), t in r.all(f"{way}.kernels").items() if n <= 2**28}) == {count}, count)
-        for way, count in told.items()))
-
-def cpu_grows(r: Recording) -> Verdict:
-    times = r.along("cpu.latency_s")
-    return each((t / times[n // 2] for n, t in times.items() if n >= 256 and n // 2 in times), 4)
-
-def counted(found: Iterable[tuple[float, float]]) -> Verdict:
-    """Is each at most what it may be?"""
-    right = present([this <= most for this, most in found])
-    return fact(all(right), f"{sum(right)} of {len(right)}")
-
-def fallback(r: Recording) -> Verdict:
-    def room(t: float) -> float:
-        return max(0.1 * t, 0.3e-6) if t <= 5e-6 else t * (0.04 if t <= 20e-6 else 0.015)
-    ours = r.all("measure-no-profiler.kernel_s")
-    return counted((abs(ours[p].mid - t.mid), room(t.mid)) for p, t in r.all("measure.kernel_s").items()
-                   if p in ours and not p[0].startswith(("spin", "host-", "syncs")))
-
-def closest(r: Recording) -> Verdict:
-    kernels, truth, ours = (r.all(f"measure{line}") for line in (".kernels", ".kernel_s", "-no-profiler.kernel_s"))
-    return counted(
-        (abs(ours[p].mid - truth[p].mid) - abs(t.mid - truth[p].mid), max(0.01 * truth[p].mid, 0.1e-6))
-        for rival, cache in (("do-bench", "cold"), ("do-bench-cudagraph", "hot"), ("event-pair", "hot"))
-        for p, t in r.all(f"{rival}.span_s", cache=cache).items()
-        if p in ours and kernels[p].mid == 1 and not p[0].startswith(("spin", "host-")))
-
-def injected(r: Recording) -> Verdict:
-    wrong, found, rows = [], r.along("measure.period_s", cache="hot"), r.rows["measure"]
-    for name, t in r.along("truth.period_s", cache="hot").items():
-        if host := re.match(r"host-(\d+)us-device-(\d+)us", name):
-            flag = ("host-bound" in rows[name, "hot"]["flags"]) == (int(host[1]) > int(host[2]))
-            wrong.append((abs(found[name].mid / t.mid - 1), 0.05 if flag else -1))
-    return counted(wrong)
-
-def near_truth(r: Recording, prefix: str, field: str, share: float, least: float, zero: str = "") -> Verdict:
-    """A time against the truth, both less those of `zero`."""
-    true, found = (r.along(f"{who}.{field}", cache="hot") for who in ("truth", "measure"))
-    true0, found0 = (line[zero].mid if zero else 0 for line in (true, found))
-    return counted((abs(found[n].mid - found0 - t.mid + true0), max(share * (t.mid - true0), least))
-                   for n, t in true.items() if n.startswith(prefix) and n != zero)
 
 def published(file: str, **where: str) -> list[dict[str, str]]:
     """Rows of a table of other people's figures."""
@@ -473,44 +417,21 @@ def steps(r: Recording, line: str, toy: bool = False) -> dict[int, T]:
     """Busy time by steps; of 2^20 numbers on the CPU queue, if it may stand in."""
     return r.along(f"{line}.busy_s", elements=2**20 if toy and r.device == "cpu" else 2**26, **F32)
 
-def step_ratio(r: Recording, line: str, many: int, few: int = 1, toy: bool = False) -> T:
-    times = steps(r, line, toy)
-    return present(times.get(many)) / present(times.get(few))
-
-def knee(times: dict[int, T]) -> T:
+def knee(r: Recording, times: T) -> T:
     """Steps at which memory and arithmetic take as long: the time of one over what the last doubling adds to a step."""
-    first, last = min(times), max(times)
-    before = max(size for size in times if size <= last / 2)
-    return times[first] * (last - before) / (times[last] - times[before])
-
-def share_of_peak(r: Recording, kind: str, flop: int) -> T:
-    """The best of any fused way and number of steps."""
-    return max(n * flop * 2**26 / t for way in WAYS for n, t in steps(r, f"{way}-{kind}").items()) / r.fp32
-
-def two_of_three(r: Recording) -> Verdict:
-    found = (band(r("copy.busy_s", **FIRST) / r(f"{way}-mul.busy_s", **FIRST), 0.95) for way in WAYS)
-    return sorted(found, key=lambda verdict: ORDER.index(verdict[0]))[1]
-
-def alike(r: Recording, names: str, base: str, dtype: str) -> Verdict:
-    first, *times = r.top(*(f"{name}.busy_s" for name in (base, *names.split())), dtype=dtype)
-    return each((t / first for t in times), 0.9, 1.1)
+    curves: dict[Any, dict[int, T]] = {}
+    for key, t in times.points().items():
+        repeat, size = key if isinstance(key, tuple) else (key, 0)
+        curves.setdefault(size, {})[repeat] = t
+    found = curves[max(present([size for size, curve in curves.items() if len(curve) >= 4]))]
+    first, last = min(found), max(found)
+    before = max(size for size in found if size <= last / 2)
+    present(found[last].mid >= 1.5 * found[before].mid)
+    return found[first] * (last - before) / (found[last] - found[before])
 
 def half(r: Recording, names: str, low: float, high: float) -> Verdict:
     times = ([r(f"{name}.busy_s", dtype=dtype) for dtype in ("bfloat16", "float32")] for name in names.split())
     return each((short / wide for short, wide in times), low, high)
-
-def levels(r: Recording, variant: str = "sustained-copy") -> Any:
-    """Bytes over busy_s by working set, the largest set of a quarter of the L2, the largest from 20 times the L2 on."""
-    l2, moved = r.sheet["l2_bytes"], r.along(f"{variant}.bytes")
-    found = {size: moved[size] / t for size, t in r.along(f"{variant}.busy_s").items()}
-    return found, max(s for s in found if s <= l2 / 4), max(s for s in found if s >= 20 * l2)
-
-def cliff(r: Recording) -> Verdict:
-    (found, small, large), l2 = levels(r), r.sheet["l2_bytes"]
-    middle = math.sqrt(found[small].mid * found[large].mid)
-    after = min(size for size in found if size > small and found[size].mid < middle)
-    before = max(size for size in found if size < after)
-    return band(T(math.sqrt(before * after) / l2, before / l2, after / l2), 0.25, 1.5)
 
 def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, high: float = INF) -> Claim:
     """The time at one stride and offset over that at another, of the plain line."""
@@ -539,25 +460,6 @@ def limited(eager: float, graph: float, half: float, double: float) -> str:
 def busy(r: Recording, blocks: int, loads: int) -> T:
     return r(f"loads-{loads}.busy_s", blocks=blocks)
 
-def littles_law(r: Recording) -> Verdict:
-    """Bytes over time, over 1024 bytes a block and load by the latency of one block, below half the bandwidth."""
-    latency, found = busy(r, 1, 1) / 256, []
-    for loads in (1, 2, 4, 8):
-        for (blocks,) in r.all(f"loads-{loads}.busy_s"):
-            asked = 1024 * blocks * loads
-            if blocks <= 1056 and asked / latency.mid <= r.bandwidth / 2:
-                found.append(2**18 * blocks / busy(r, blocks, loads) * latency / asked)
-    return each(present(found), 0.8, 1.25)
-
-def sines(r: Recording, count: int, *ways: str) -> T:
-    return r.gain("eager.busy_s", [f"{way}.busy_s" for way in ways], sines=count)
-
-def fused(r: Recording, kind: str, base: str = "eager") -> T:
-    return r.gain(f"{kind}-{base}.busy_s", [f"{kind}-{way}.busy_s" for way in WAYS], **F32)
-
-def bytes_say(low: float = 0.8, high: float = 1.2, **told: float) -> Claim:
-    return lambda r: each((fused(r, kind) / by for kind, by in told.items()), low, high)
-
 def balanced(r: Recording) -> dict[str, Any]:
     """The largest array of all parts, and the number of sines at which computing is closest to sending."""
     parts = ("upload", "compute", "pipeline", "serial")
@@ -565,16 +467,11 @@ def balanced(r: Recording) -> dict[str, Any]:
     found = r.ratios("period_s", "compute", "upload", elements=elements)
     return {"elements": elements, "sines": min(found, key=lambda point: abs(math.log(found[point].mid)))[1]}
 
-def timeline(r: Recording) -> Verdict:
-    size, names = (2**20, "queue-streams queue-pipeline") if r.device == "cpu" else (2**24, "source-streams pipeline")
-    streams, pipeline = (r.trace(f"{name}@elements={size},sines=40")[0] for name in names.split())
-    return fact(streams < 0.05 and pipeline > 0.5, (streams, pipeline))
-
-def remat(slow: str, fast: str, activation: str, depth: int, low: float, high: float = INF) -> Claim:
-    """One line's time over another's, and the one that saves takes more memory."""
-    at = {"activation": activation, "depth": depth}
-    return lambda r: every(band(r.ratio("period_s", slow, fast, **at), low, high),
-                           fact(r.ratio("peak_bytes", slow, fast, **at).mid > 1))
+def traced(r: Recording, variant: str, figure: str, **at: int) -> float:
+    """A figure of the timeline of a variant, or of what stands in for it, at the first of its points."""
+    where = ",".join(f"{axis}={here}" for axis, here in at.items())
+    found = sorted((r.folder / "traces" / r.experiment).glob(f"{r.stand_in(variant)[0]}@{where}*.json"))
+    return r.trace(present(found)[0].stem)[("overlap_share", "transfer_share_of_period", "streams").index(figure)]
 
 # ---- the textbook network and Strassen's algorithm ----
 
@@ -686,9 +583,6 @@ def badly(r: Recording, scaled: bool, bound: float) -> Verdict:
         key = max(point for point in plain if point in other)
         found.append(plain[key] / other[key if scaled else (0, *key[1:])])
     return band(min(found), bound)
-
-def peak(sheet: dict[str, Any]) -> float:
-    return float(max(rate for unit in sheet["dense"].values() for rate in unit.values()))
 
 def flops(r: Recording, n: int, few: int, dtype: str = "float32") -> T:
     """FLOP/s with n columns over those with others."""
@@ -873,69 +767,6 @@ RNN_TABLE = {
 # ---- the claims ----
 
 CLAIMS: dict[str, Claim] = {
-    "matmul.gpu-wins-at-scale": lambda r: late_win(r, "gpu-transfers", "cpu"),
-    "matmul.first-call-bump": ratio("latency_s", "gpu-first", "gpu-transfers", 10, size=1),
-    "matmul.unsynchronized-flat": unsynchronized,
-    "matmul.transfers-half": saves("latency_s", "gpu-transfers", "gpu", 0.45, 0.55, size=32768),
-    "matmul.cpu-grows": cpu_grows,
-    "timers.spin-kernels": lambda r: near_truth(r, "spin-", "kernel_s", 0.01, 64e-9, "spin-0us"),
-    "timers.chain-span": lambda r: near_truth(r, "spins-", "span_s", 0.03, 0.5e-6),
-    "timers.fallback": fallback,
-    "timers.fallback-closest": closest,
-    "timers.injected-work": injected,
-    "timers.no-sync-lies": ratio("host_s/kernel_s", "no-sync", "measure", 0, 0.1, **GEMM, **HOT),
-    "timers.common-timers": lambda r: each(
-        (r.ratio("span_s/kernel_s", name, "measure", **RELU, **cache)
-         for name, cache in (("do-bench", COLD), ("event-pair", HOT))), 2),
-    "transfers.pinned-beats-pageable": lambda r: each(
-        (r.ratio("period_s", f"{way}-pageable", f"{way}-pinned") for way in ("h2d", "d2h")
-         if r.device != "cpu" or way == "h2d"), 1.2),
-    "transfers.latency-floor": lambda r: band(
-        r("h2d-pinned.latency_s", nbytes=2**14) / r("h2d-pinned.latency_s", nbytes=2**10), 0, 1.25),
-    "transfers.link-share": lambda r: each(
-        (r.rate("bytes/period_s", f"{way}-pinned") / r.sheet["host_link"]["bytes_per_s"] for way in ("h2d", "d2h")),
-        0.8, 1),
-    "transfers.both-directions": lambda r: band(
-        2 * max(r.ratio("period_s", f"{way}-pinned", "both-pinned") for way in ("h2d", "d2h")), 1.6),
-    "transfers.pageable-waits": lambda r: every(
-        band(r.rate("host_s/latency_s", "h2d-pageable"), 0.5), band(r.rate("host_s/latency_s", "h2d-pinned"), 0, 0.1)),
-    "transfers.link-is-the-narrow-place": ratio("period_s", "h2d-pinned", "device", 5),
-    "nested_sine.cpu-wins-at-scale": ratio("latency_s", "gpu-transfers", "cpu", 1),
-    "nested_sine.compute-is-tiny": ratio("latency_s", "gpu-transfers", "gpu", 10),
-    "nested_sine.gpu-needs-scale": lambda r: late_win(r, "gpu", "cpu"),
-    "nested_sine.transfers-dominate": saves("latency_s", "gpu-transfers", "gpu", 0.5),
-    "nested_sine.trace-agrees": lambda r: (lambda seen, timed: every(band(seen, 0.5), band(seen - timed, -0.1, 0.1)))(
-        r.trace(TRACE)[1], 1 - r.ratio("latency_s", "gpu", "gpu-transfers", **LARGE).mid),
-    "nested_sine.eight-gigabytes": lambda r: band(2**31 * 4 / 8.5e9, 0.98, 1.02),
-    "nested_sine.drawing-is-large": ratio("latency_s", "cpu-drawing", "gpu-transfers", 1),
-    "nested_sine.one-after-another": lambda r: fact(r.trace(TRACE)[2] == 1 and r.trace(TRACE)[0] <= 0.01),
-    "nested_sine.wait-is-needed": lambda r: (lambda wrong: ("undecided" if wrong else "fails", wrong))(
-        [p for p in present(r.all("gpu-transfers-sync.error")) if p not in r.all("gpu-transfers.error")]),
-    "nested_sine.wait-changes-no-time": ratio("latency_s", "gpu-transfers-sync", "gpu-transfers", 0.9, 1.1),
-    "nested_sine.wait-after": ratio("latency_s", "gpu-transfers-then-sync", "gpu-transfers", 0.9, 1.1),
-    "nested_sine.new-memory-costs": ratio("latency_s", "gpu-transfers", "gpu-transfers-kept", 2, elements=2**24),
-    "nested_sine.pinning-alone": ratio("latency_s", "gpu-transfers-kept", "gpu-pinned", 1.5, 4, elements=2**24),
-    "nested_sine.one-kernel": kernels({"gpu": 4, "gpu-scripted": 1}),
-    "nested_sine.scripted-first-call": kernels({"gpu-scripted-first": 4, "gpu-scripted": 1}),
-    "nested_sine.fusing-saves-half-small": saves("latency_s", "gpu", "gpu-scripted", 0.4, 0.5, **SMALL),
-    "nested_sine.fusing-saves-half-large": saves("kernel_s", "gpu", "gpu-scripted", 0.4, 0.5, **LARGE),
-    "nested_sine.memory-bound": lambda r: band(32 * 2**28 / r("gpu.kernel_s", **LARGE) / r.bandwidth, 0.6),
-    "nested_sine.free-gpu-loses": lambda r: (lambda sent, there, cpu: band((sent - there) / cpu, 1))(
-        *r.top("gpu-transfers.latency_s", "gpu.latency_s", "cpu.latency_s")),
-    "nested_sine.pinned-turns-it": ratio("latency_s", "cpu", "gpu-pinned", 1),
-    "overlap.streams-little-benefit": ratio("period_s", "source-serial", "source-streams", 1 / 1.2, 1.2, sines=4),
-    "overlap.streams-help-transfers": ratio("period_s", "source-serial", "source-streams", 1.1, sines=1),
-    "overlap.pipeline-speedup": lambda r: band(r.ratio("period_s", "serial", "pipeline", **balanced(r)), 2.2),
-    "overlap.pipeline-limit": ratio("period_s", "both", "pipeline", 0.9, sines=1),
-    "overlap.pinning": ratio("period_s", "serial-pageable", "serial", 1.2, sines=1),
-    "overlap.timeline": timeline,
-    "first_call.context-is-most": lambda r: (lambda context, *rest: band(over(rest, sum) / context, 0, 1))(
-        *(r("cuda-first.latency_s", part=part) for part in SINE)),
-    "first_call.once-per-process": ratio("latency_s", "cuda-first", "cuda-again", 100, part=SINE[0]),
-    "first_call.first-sine-long": ratio("latency_s", "cuda-first", "cuda-again", 10, part=SINE[3]),
-    "first_call.compiled-at-first-use": saves("latency_s", "cuda-first", "cuda-no-compiler", 0.25, part=SINE[3]),
-    "first_call.loaded-at-first-use": ratio("latency_s", "cuda-first", "cuda-eager", 3, part=SINE[3]),
-    "first_call.new-stream": ratio("latency_s", "cuda-first", "cuda-again", 1, part="a new stream's first kernel"),
     "pseudo_linear.grows-with-width": grows,
     "pseudo_linear.narrow-no-gain": ratio(
         "period_s", "linear-eager", "pseudo-eager", 1 / 1.2, 1, width=128, batch=128, direction="forward"),
@@ -994,44 +825,6 @@ CLAIMS: dict[str, Claim] = {
     "scaling.overhead-then-work": lambda r: every(
         band(doubling(r, "chain")[0], 0.9, 1.1), band(doubling(r, "chain")[-1], 1.6, 2.4)),
     "scaling.skinny-exception": lambda r: every(band(doubling(r, "gemm")[0], 0, 1.1), band(idle(r, "gemm")[0], 0, 0.2)),
-    "repeat.flat-at-first": lambda r: band(step_ratio(r, "compile-mul", 32, toy=True), 0.9, 1.1),
-    "repeat.knee-32-to-64": lambda r: band(knee(steps(r, "compile-mul", toy=True)), 32, 64),
-    "repeat.knee-as-predicted": lambda r: each(
-        (knee(steps(r, f"{way}-{kind}")) / (r.fp32 / 2 * 8 / r.bandwidth) for way in WAYS for kind in ("mul", "fma")),
-        0.75, 1.25),
-    "repeat.starts-at-0.2-tflops": lambda r: band(2**26 / r("compile-mul.busy_s", **FIRST) / 0.2e12, *within(1)),
-    "repeat.grows-linearly": lambda r: band(16 / step_ratio(r, "compile-mul", 16), *within(16)),
-    "repeat.half-the-peak": lambda r: band(share_of_peak(r, "mul", 1), 0.45, 0.55),
-    "repeat.fma-reaches-the-peak": lambda r: band(share_of_peak(r, "fma", 2), 0.9, 1.02),
-    "repeat.compute-bound-beyond-64": lambda r: band(step_ratio(r, "compile-mul", 512, 128) / 4, 0.9, 1.1),
-    "repeat.bandwidth-drops": lambda r: every(
-        band(8 * 2**26 / r("compile-mul.busy_s", **FIRST) / r.bandwidth, 0.8),
-        band(1 / step_ratio(r, "compile-mul", 512), 0, 0.5)),
-    "repeat.about-a-hundred": lambda r: band(2 * knee(steps(r, "cuda-fma")), 80, 120),
-    "repeat.as-fast-as-a-copy": two_of_three,
-    "repeat.eager-pays-each-time": lambda r: band(step_ratio(r, "eager-mul", 16, toy=True), 12, 20),
-    "repeat.a100-312": lambda r: band(TENSOR / 1e12, *within(312)),
-    "repeat.a100-19.5": lambda r: band(PLAIN / 1e12, *within(19.5)),
-    "repeat.fifteen-times": lambda r: band(TENSOR / PLAIN, *within(15)),
-    "repeat.grows-faster": lambda r: band(
-        peak(NEW) / peak(OLD) / (NEW["memory_bytes_per_s"] / OLD["memory_bytes_per_s"]), 2),
-    "repeat.more-arithmetic-same-time": ratio("busy_s", "cuda-fma", "cuda-mul", 0.9, 1.1, **FIRST),
-    "repeat.two-hundred-billion": lambda r: band(A100_40["memory_bytes_per_s"] / 8 / 200e9, *within(1)),
-    "repeat.formulas": lambda r: (lambda t: band(t * t, 0.8, 1.2))(r("compile-mul.busy_s", **FIRST)),
-    "unary.activations-alike": lambda r: alike(r, "gelu sigmoid tanh", "relu", "float32"),
-    "unary.alike-with-half-the-bytes": lambda r: alike(r, "gelu sigmoid tanh", "relu", "bfloat16"),
-    "unary.as-a-copy": lambda r: alike(r, "relu gelu sigmoid tanh exp cos", "copy", "float32"),
-    "unary.near-the-bandwidth": lambda r: band(min(r.rate("bytes/busy_s", name, **F32)
-        for name in ("relu", "gelu", "sigmoid", "tanh", "exp", "cos")) / r.bandwidth, 0.8),
-    "unary.half-the-bytes": lambda r: half(r, "copy relu exp", 0.45, 0.55),
-    "unary.half-the-bytes-gelu": lambda r: half(r, "gelu sigmoid tanh", 0.45, 0.55),
-    "unary.arithmetic-shows": lambda r: half(r, "cos gelu", 0.6, 1.1),
-    "working_set.l2-is-faster": lambda r: (lambda rate, small, large: band(rate[small] / rate[large], 1.5))(*levels(r)),
-    "working_set.cliff-at-the-l2": cliff,
-    "working_set.memory-near-the-datasheet": lambda r: (lambda rate, _, large: band(rate[large] / r.bandwidth, 0.8))(
-        *levels(r)),
-    "working_set.operators-need-size": lambda r: (lambda rate, *_: band(rate[min(rate)] / rate[max(rate)], 0, 0.5))(
-        *levels(r, "once-copy")),
     "strides.sector-is-paid": stride("read", (8, 0), (1, 0), 1 / 1.25, 1 / 0.75),
     "strides.time-is-flat": stride("read", (4, 0), (1, 0), 0.9, 1.1),
     "strides.two-sectors-at-once": stride("read", (16, 0), (8, 0), 0.9, 1.1),
@@ -1044,34 +837,6 @@ CLAIMS: dict[str, Claim] = {
     "strides.crooked-write": stride("write", (1, 1), (1, 0), 1.15),
     "strides.a-sector-later": stride("write", (1, 8), (1, 0), 0, 1.1),
     "strides.whole-warps": stride("write-whole", (1, 1), (1, 0), 0, 1.1),
-    "occupancy.under-filled": lambda r: band(busy(r, 132, 1) / busy(r, 1, 1), 0, 1.15),
-    "occupancy.more-warps": lambda r: band(8 * busy(r, 132, 1) / busy(r, 1056, 1), 6),
-    "occupancy.more-loads": lambda r: band(busy(r, 8448, 1) / busy(r, 8448, 8), 2),
-    "occupancy.full-is-not-enough": lambda r: band(8448 * 2**18 / busy(r, 8448, 1) / r.bandwidth, 0, 0.5),
-    "occupancy.littles-law": littles_law,
-    "occupancy.one-block-more": lambda r: band(busy(r, 1057, 1) / busy(r, 1056, 1), 1.5, 2.2),
-    "cos_cos.twice-as-fast": ratio("busy_s", "eager", "compile", 1.8, 2.2, **F32),
-    "cos_cos.as-one-cosine": ratio("busy_s", "compile", "one", 0.9, 1.1, **F32),
-    "cos_cos.every-way": lambda r: each((r.ratio("busy_s", "eager", way, **F32) for way in WAYS), 1.8),
-    "sines.half-by-script": saves("busy_s", "eager", "script", 0.4, 0.5, sines=4),
-    "sines.longer-gains-more": lambda r: each(
-        (sines(r, 2 * n, *FUSED) / sines(r, n, *FUSED) for n in (1, 2, 4)), 1.1),
-    "sines.until-arithmetic": lambda r: band(sines(r, 32, "compile", "cuda"), 0, 16),
-    "fusion.as-the-bytes-say": bytes_say(bias=2, pseudo=2, chain=7 / 3),
-    "fusion.onto-a-reduction": bytes_say(1, INF, norm=1, softmax=1),
-    "fusion.onto-a-reduction-bytes": bytes_say(norm=6, softmax=4),
-    "fusion.kept-gains-less": lambda r: band(fused(r, "kept") / (4 / 3), 0.9, 1.1),
-    "fusion.arithmetic-gains-nothing": lambda r: band(fused(r, "linear"), 0, 1.15),
-    "fusion.tiny-is-overhead": lambda r: (lambda status, t: (ORDER[2 - ORDER.index(status)], t))(
-        *band(r.ratio("period_s", "chain-eager", "chain-compile", **SMALL, **F32) / (7 / 3), 0.75, 1.25)),
-    "fusion.library-is-fused": lambda r: each((fused(r, kind, "library") for kind in ("norm", "softmax")), 0.85, 1.15),
-    "remat.lowers-both": remat("compile-saved", "compile", "hardswish", 8, 1),
-    "remat.lowers-time": ratio("period_s", "compile-saved", "compile", 1, activation="cos", depth=8),
-    "remat.as-the-bytes-say": lambda r: each(
-        (r.ratio("period_s", "compile-saved", "compile", activation="hardswish", depth=n) / ((2 * n + 3) / 5)
-         for n in (4, 8, 16)), 0.8),
-    "remat.dear-arithmetic": remat("compile-saved", "compile", "cos", 16, 0, 1),
-    "remat.checkpoint-costs-time": remat("eager", "checkpoint", "hardswish", 16, 0, 1 / 1.1),
     "mlp.faster-in-all-cases": grid(min, (1,), "module", "pycuda"),
     "mlp.best-case": grid(best, as_told(1.8), "module", "pycuda"),
     "mlp.below-the-divide": grid(mean, as_told(1.73), "module", "pycuda", **DEEP, hidden=BELOW),
@@ -1269,7 +1034,9 @@ CLAIMS: dict[str, Claim] = {
         *({p: float(row["error"]) for p, row in r.rows.get(name, {}).items()} for name in ("default", "library"))),
 }
 FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
-    "repeat": {"knee": lambda r, times: knee(times.points())},
+    "nested_sine": {"traced": traced},
+    "overlap": {"traced": traced, "balanced": lambda r, axis: balanced(r)[axis]},
+    "repeat": {"knee": knee},
     "rnn": {"step": step, "rivals": rivals},
     "rnn_ladder": {"grids": grids},
 }

@@ -215,16 +215,22 @@ ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 COMPARED: dict[type[ast.cmpop], Callable[[T, T], Any]] = {
     ast.Gt: lambda a, b: a.low > b.high, ast.GtE: lambda a, b: a.low >= b.high, ast.Lt: lambda a, b: a.high < b.low,
     ast.LtE: lambda a, b: a.high <= b.low, ast.Eq: lambda a, b: a.mid == b.mid, ast.NotEq: lambda a, b: a.mid != b.mid,
+    ast.In: lambda a, b: among(a.mid, b.mid), ast.NotIn: lambda a, b: np.logical_not(among(a.mid, b.mid)),
 }  # fmt: skip
 FIELDS = {**{name: f"{name}_s" for name in ("host", "kernel", "busy", "span", "period", "latency")},
-          **{name: name for name in ("flop", "bytes", "kernels", "error", "peak_bytes")},
+          **{name: name for name in ("flop", "bytes", "kernels", "error", "peak_bytes", "flags")},
           "sm_clock": "sm_clock_hz", "power": "power_w"}  # fmt: skip
+
+
+def among(name: str, flags: Any) -> Any:
+    """Whether a flag is one of some, which stand in a text with a semicolon between them."""
+    return flags.map(lambda text: name in text.split(";")) if isinstance(flags, pd.Series) else name in flags.split(";")
 
 
 def compared(sign: ast.cmpop, one: Any, other: Any) -> T:
     a, b = together(one, other)
     if type(sign) not in COMPARED:
-        raise Unreadable("one of > < >= <= == !=")
+        raise Unreadable("one of > < >= <= == != in not in")
     if isinstance(sign, ast.Eq | ast.NotEq) and not all(np.all(t.low == t.high) for t in (a, b)):
         raise Unreadable("names or exact numbers beside == and !=")
     return exact(COMPARED[type(sign)](a, b))

@@ -19,7 +19,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Estimate
 from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, flat
 from brrr_course.nouns.ledger import Entry, ledger_path, read_ledger
-from brrr_course.nouns.telling import bounds_told, filled, told, words
+from brrr_course.nouns.telling import bounds_told, filled, names_in, told, words
 
 Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
 
@@ -84,14 +84,17 @@ class Claim:
         if one.value:
             return "; ".join(filter(None, (*self._told(), one.rivals)))
         of = ", ".join(filter(None, (one.field, one.cache)))
-        return "; ".join(filter(None, (one.compares, of, one.points, one.rivals, one.tolerance)))
+        return "; ".join(filter(None, (one.decides, one.compares, of, one.points, one.rivals, one.tolerance)))
 
     def _told(self) -> list[str]:
         """Each expression in words with its bounds, what names stand for, and where it looks."""
         one = self.entry
         pairs = zip(one.value, one.bounds(), strict=True)
-        said = [f"{words(text)}: {bounds_told(low, high, one.unit)}" for text, (low, high) in pairs]
-        said += [f"{name} is {words(text)}" for name, text in one.let.items()]
+        said = [words(text) + (f": {bounds_told(*ends, one.unit)}" if ends != (1, 1) else "") for text, ends in pairs]
+        used = set().union(*map(names_in, one.value))
+        for name in reversed(list(one.let)):  # a name stands behind those that its expression uses
+            used |= names_in(one.let[name]) if name in used else set()
+        said += [f"{name} is {words(text)}" for name, text in one.let.items() if name in used]
         where = ", ".join(f"{axis} {' or '.join(map(str, values))}" for axis, values in one.at.items())
         return [*said, f"at {where}" if where else ""]
 
@@ -149,9 +152,9 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
     ]
     if not statuses:
         raise NotRecordedError("no point of it was measured")
-    claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds))
+    claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds if ends != (1, 1)))
     queue = "on the CPU queue: " if scope.queued else ""
-    return Verdict(weakest(statuses), f"{queue}{said}; {claimed} was claimed")
+    return Verdict(weakest(statuses), f"{queue}{said}{f'; {claimed} was claimed' if claimed else ''}")
 
 
 def ratio_verdict(over: Estimate, under: Estimate, at_least: float, what: str) -> Verdict:

@@ -21,7 +21,7 @@ from brrr.core.measurement import Estimate, Value
 Key = tuple[Value, ...]
 COLUMNS = {
     **{name: f"{name}_s" for name in ("host", "kernel", "busy", "span", "period", "latency")},
-    **{name: name for name in ("flop", "bytes", "kernels", "error", "peak_bytes")},
+    **{name: name for name in ("flop", "bytes", "kernels", "error", "peak_bytes", "flags")},
     "sm_clock": "sm_clock_hz", "power": "power_w",
 }  # fmt: skip
 """From what an expression calls a measured value to its name in a recording."""
@@ -57,8 +57,8 @@ class Measured(Protocol):
     def table(self, variant: str, column: str, at: Mapping[str, Any]) -> Table:
         """A column of a variant by the axes that `at` does not give a single value for."""
 
-    def sheet(self, figure: str, device: str = "") -> float:
-        """A figure of a datasheet: that of the measured device, where none is named."""
+    def sheet(self, *names: str) -> float:
+        """A figure of a datasheet: that of the measured device, where no other is named before it."""
 
 
 @dataclass
@@ -146,6 +146,7 @@ OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Gt: lambda a, b: _low(a) > _high(b), ast.GtE: lambda a, b: _low(a) >= _high(b),
     ast.Lt: lambda a, b: _high(a) < _low(b), ast.LtE: lambda a, b: _high(a) <= _low(b),
     ast.Eq: lambda a, b: middle(a) == middle(b), ast.NotEq: lambda a, b: middle(a) != middle(b),
+    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
     ast.And: lambda a, b: bool(a) and bool(b), ast.Or: lambda a, b: bool(a) or bool(b),
 }  # fmt: skip
 
@@ -245,8 +246,8 @@ def pointwise(call: Callable[..., Any], *args: Any) -> Any:
         mine, theirs = ("nothing" if not each.axes else ", ".join(each.axes) for each in (first, unlike))
         raise ExpressionError(f"a table over {mine} meets one over {theirs}; expected the same open axes")
     keys = [key for key in first.values if all(key in each.values for each in others)]
-    at = {key: call(*(each.values[key] if isinstance(each, Table) else each for each in args)) for key in keys}
-    return Table(first.axes, at)
+    at = [[each.values[key] if isinstance(each, Table) else each for each in args] for key in keys]
+    return Table(first.axes, {key: pointwise(call, *given) for key, given in zip(keys, at, strict=True)})
 
 
 # ---- functions ----
@@ -375,7 +376,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exact": lambda value: pointwise(middle, value),
     "sqrt": lambda value: pointwise(functools.partial(_ends, math.sqrt), value),
     "log2": lambda value: pointwise(functools.partial(_ends, math.log2), value),
-    "abs": lambda value: pointwise(functools.partial(_ends, abs), value),
+    "abs": lambda value: _over(max)(value, pointwise(operator.sub, 0, value), 0),
     "least": lambda bound: lambda value: value >= bound,
     "most": lambda bound: lambda value: value <= bound,
 }  # fmt: skip

@@ -155,9 +155,8 @@ class Evidence:
         is_open = [isinstance(at.get(axis, []), list) or callable(at[axis]) for axis in axes]
         found: dict[Key, Any] = {}
         for each, its_column in self._stands_for(variant, column):
-            wanted = [key for key in self._points(each, at) if all(map(_fits, key, map(at.get, axes)))]
-            for key in wanted:
-                value = self._value(each, its_column, key)
+            for key, measured in self._points(each, at).items():
+                value = self._value(each, its_column, key, measured)
                 if value is not None:
                     found[tuple(value for value, free in zip(key, is_open, strict=True) if free)] = value
             if found:
@@ -165,15 +164,16 @@ class Evidence:
         queue = bool(found) and self.experiment.variant(each).device == "cpu-queue"
         return Table(tuple(axis for axis, free in zip(axes, is_open, strict=True) if free), found, queue)
 
-    def _points(self, variant: str, at: Mapping[str, Any]) -> Collection[Key]:
-        """The points of a variant at which to look."""
-        return self.source.known(self.experiment, variant)
+    def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:
+        """What is known of a variant where `at` says to look."""
+        wanted = [at.get(axis.name) for axis in self.experiment.axes]
+        known = self.source.known(self.experiment, variant).items()
+        return {key: measured for key, measured in known if all(map(fits, key, wanted))}
 
-    def _value(self, variant: str, column: str, key: Key) -> Any:
+    def _value(self, variant: str, column: str, key: Key, measured: Measurement) -> Any:
         if column in ("flop", "bytes"):
             cost = self.experiment.cost_at(variant, self.experiment.point(**self._named(key)))
             return cost and float(getattr(cost, column))
-        measured = self.source.known(self.experiment, variant)[key]
         if column not in FIELDS:
             return getattr(measured, column)
         found = measured.get(column)
@@ -192,10 +192,11 @@ class Evidence:
         twins = [twin for line in lines for twin in self.experiment.twins(line.name)[1:]]
         return [(twin.variant, twin.field if column in FIELDS else column) for twin in twins]
 
-    def sheet(self, figure: str, device: str = "") -> float:
-        """A figure of a datasheet, by default the measured device's: a peak by its type, or a field of `Hardware`."""
-        name = device or self.source.badge(self.experiment).device
-        found = hardware(device) if device else find_hardware(name)
+    def sheet(self, *names: str) -> float:
+        """A figure of the device's datasheet, or of the one named before it: a peak by its type, or a field of it."""
+        *device, figure = names
+        name = device[0] if device else self.source.badge(self.experiment).device
+        found = hardware(name) if device else find_hardware(name)
         if found is None:
             raise NotRecordedError(f"there is no datasheet of {name or 'this device'} here")
         if figure == "host_link_bytes_per_s" and found.host_link:
@@ -204,7 +205,7 @@ class Evidence:
         return float(found.peak(figure) if value is None else value)
 
 
-def _fits(value: Value, wanted: Any) -> bool:
+def fits(value: Value, wanted: Any) -> bool:
     """Whether an axis's value is the one meant, or one of those."""
     if wanted is None or callable(wanted):
         return wanted is None or bool(wanted(value))

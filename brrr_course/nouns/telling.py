@@ -17,10 +17,12 @@ SAID = {
     "first": "at the smallest size:", "doubled": "what a doubling makes of", "keys": "the size of",
     "count": "how many of", "share": "the share of", "from_on": "the size from which on", "exact": "the median of",
     "sqrt": "the root of", "abs": "the amount of", "log2": "the logarithm of", "least": "from", "most": "up to",
+    "sheet": "the datasheet's",
 }  # fmt: skip
 SIGNS = {ast.Add: "plus", ast.Sub: "less", ast.Mult: "times", ast.Div: "over", ast.Mod: "modulo",
          ast.Pow: "to the power of",
-         ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "is not"}  # fmt: skip
+         ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<=", ast.Eq: "=", ast.NotEq: "is not", ast.In: "in",
+         ast.NotIn: "not in"}  # fmt: skip
 
 
 def words(text: str) -> str:
@@ -40,8 +42,12 @@ def _words(node: ast.expr) -> str:
             return f"{_inner(left)} {SIGNS[type(op)]} {_inner(right)}"
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return f"{_words(left)} {SIGNS[type(op)]} {_words(right)}"
+        case ast.Call(func=ast.Name(id="where"), args=[table, flags]):
+            return f"{_inner(table)} where {_words(flags)}"
+        case ast.Call(func=ast.Name(id="enough"), args=[table, fewest]):
+            return f"{_inner(table)} at {_words(fewest)} points or more"
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            given = [f"{each.arg} {_words(each.value)}" for each in keywords]
+            given = [f"{(each.arg or '').rstrip('_')} {_words(each.value)}" for each in keywords]
             behind = f" ({', '.join(given)})" if given else ""
             said = SAID.get(name, f"{COLUMNS.get(name, name.replace('_', ' '))} of")
             return f"{said} {', '.join(map(_words, args))}{behind}" if args else f"{said[:-3]}{behind}"
@@ -58,7 +64,16 @@ def _words(node: ast.expr) -> str:
 
 
 def _inner(node: ast.expr) -> str:
-    return f"({_words(node)})" if isinstance(node, ast.BinOp) else _words(node)
+    return f"({_words(node)})" if isinstance(node, ast.BinOp | ast.Compare) else _words(node)
+
+
+def names_in(text: str) -> set[str]:
+    """The names that an expression uses, those of functions too.
+
+    >>> sorted(names_in("gain / max(told)"))
+    ['gain', 'max', 'told']
+    """
+    return {node.id for node in ast.walk(read(text)) if isinstance(node, ast.Name)}
 
 
 def told(value: Any, unit: str) -> str:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr_course.nouns.claim import Claim
 from brrr_course.nouns.experiment import Axis, Experiment
-from brrr_course.nouns.source import Evidence, Key, Source
+from brrr_course.nouns.source import Evidence, Key, Source, fits
 
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
@@ -94,7 +95,7 @@ class _Known(Mapping[Key, Measurement]):
 
 @dataclass(frozen=True)
 class _Watching(Evidence):
-    """Evidence that notes a curve as its points."""
+    """Evidence that notes a curve, or a table with one open axis, as its points."""
 
     source: Watched
 
@@ -110,6 +111,22 @@ class _Watching(Evidence):
             looks: list[Any] = [(self.experiment.name, variant, key) for key in product(*along)]
             self.source.reads.looks = dict.fromkeys(looks, False) | self.source.reads.looks
 
+    def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:
+        self.source.noted = False
+        try:
+            return super()._points(variant, at)
+        finally:
+            self.source.noted = True
+            axes, reads = self.experiment.axes, self.source.reads
+            free = [axis for axis in axes if axis.name not in at or callable(at[axis.name])]
+            along = product(*([each for each in axis.values if fits(each, at.get(axis.name))] for axis in axes))
+            if len(free) > 1:
+                reads.whole[self.experiment.name, variant] = None
+            else:
+                for key in along:
+                    place = (self.experiment.name, variant, key)
+                    reads.looks[place] = reads.looks.get(place, False) or not free
+
 
 def claimed_points(experiment: Experiment) -> list[Key]:
     """The points that the experiment's claims name, found on made-up times.
@@ -121,15 +138,16 @@ def claimed_points(experiment: Experiment) -> list[Key]:
     A claim about a whole curve names no point of it.
     """
     watched = Watched(MadeUp(experiment))
-    for judge in experiment.judges.values():
-        _judged(Evidence(experiment, watched), judge)
-    return list(dict.fromkeys(key for name, _, key in watched.reads.looks if name == experiment.name))
+    for claim in experiment.claims:
+        _judged(_Watching(experiment, watched), claim)
+    return list(dict.fromkeys(key for (name, _, key), named in watched.reads.looks.items()
+                              if named and name == experiment.name))  # fmt: skip
 
 
-def _judged(evidence: Evidence, judge: Any) -> str:
+def _judged(evidence: Evidence, claim: Claim) -> str:
     """The verdict's status; a claim that cannot be judged here only loses its priority."""
     with contextlib.suppress(Exception):
-        return str(judge(evidence).status)
+        return claim.verdict(evidence).status
     return "not judged"
 
 
@@ -150,17 +168,17 @@ def claimed(experiment: Experiment, reference: Source | None) -> dict[tuple[str,
     An interval is too wide where it leaves a claim undecided which is decided on the reference, a recording.
     """
     every: dict[tuple[str, Key], Look] = {}
-    for judge in experiment.judges.values():
+    for claim in experiment.claims:
         narrow, reads = False, None
         if reference is not None:
             watched = Watched(reference)
-            status = _judged(_Watching(experiment, watched), judge)
+            status = _judged(_Watching(experiment, watched), claim)
             if status not in ("not measured", "not judged"):
                 reads = watched.reads
-                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), judge)
+                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), claim)
         if reads is None:
             watched = Watched(MadeUp(experiment))
-            _judged(_Watching(experiment, watched), judge)
+            _judged(_Watching(experiment, watched), claim)
             reads = watched.reads
         for at, named in reads.of(experiment).items():
             every[at] = every.get(at, Look()) | Look(named, narrow)

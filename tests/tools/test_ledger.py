@@ -11,12 +11,12 @@ import pytest
 import tools.ledger as ledger
 from tools.notation import Missing, Unreadable
 
-HEAD = "elements,dtype,variant,busy_s,busy_s_low,busy_s_high,busy_s_n,kernels,cache,run"
+HEAD = "elements,dtype,variant,busy_s,busy_s_low,busy_s_high,busy_s_n,kernels,cache,run,flags"
 ROWS = """
 4,fp32,slow,2,1.8,2.2,9,3,hot,b
 4,fp32,slow,7,7,7,9,3,hot,a
 4,fp32,slow,9,9,9,9,3,cold,c
-8,fp32,slow,4,3.8,4.2,9,3,hot,b
+8,fp32,slow,4,3.8,4.2,9,3,hot,b,host-bound;nan
 16,fp32,slow,8,8,8,1,3,hot,b
 4,fp32,fast,1,1,1,9,1,hot,b
 8,fp32,fast,1,1,1,9,1,hot,b
@@ -54,6 +54,7 @@ def claim(value: str | list[str], **more: Any) -> dict[str, Any]:
         ("share(busy('slow', elements=most(8)) < 4)", 0.5, 0.5, 0.5),
         ("twice(max(min(busy('slow'), busy('fast'))))", 2, 2, 2),
         ("abs(half - 3)", 1, 0.9, 1.1),
+        ("last(keys(where(busy('slow'), 'nan' in flags('slow')))) + count('nan' not in flags('slow'))", 10, 10, 10),
     ],
 )
 def test_notation(recording: ledger.Recording, value: str, mid: float, low: float, high: float) -> None:

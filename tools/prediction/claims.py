@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
-from brrr_course.nouns.claim import Judge, Status, Verdict
+from brrr_course.nouns.claim import Status, Verdict
 from brrr_course.nouns.source import Evidence
 from tools.prediction.cases import Kind
 
 if TYPE_CHECKING:
     from tools.prediction.rows import PredictedRow
 
-SOURCE = "brrr's own targets"
 ENOUGH: dict[Kind, int] = {"stream": 160, "product": 500, "chain": 100}
 """So many rows of a class are needed for a verdict; chains count once for each way of running them."""
 BOUNDS_ENOUGH = 100
@@ -100,7 +99,8 @@ def enough(count: int, needed: int, right: bool, text: str) -> Verdict:
     return Verdict("holds" if right else "fails", text)
 
 
-def _bounds(evidence: Evidence) -> Verdict:
+def bounds(evidence: Evidence) -> Verdict:
+    """Whether what is predicted to limit a case is what the interventions show."""
     return bounds_right(rows(evidence, field="period_s"), BOUNDS_ENOUGH)
 
 
@@ -139,18 +139,14 @@ def _better_than(name: str, other: str) -> Callable[[Evidence], Verdict]:
     return judge
 
 
-ANCHORED: tuple[tuple[Kind, str, float, float], ...] = (
-    ("stream", "stream", 0.06, 0.18), ("product", "product", 0.12, 0.30), ("chain", "chain of operators", 0.08, 0.20),
-)  # fmt: skip
-JUDGES: dict[str, Judge] = {
-    "streams": _within("stream", "busy_s", 0.06, 0.18),
-    "streams-in-a-loop": _within("stream", "period_s", 0.06, 0.18),
-    "products": _within("product", "busy_s", 0.12, 0.30),
-    "products-in-a-loop": _within("product", "period_s", 0.12, 0.30),
-    "products-to-the-percent": _within("product", "busy_s", 0.045, 0.15),
-    "chains": _within("chain", "period_s", 0.08, 0.20),
-    **{f"{kind}s-at-the-hosts-speed": _anchored(kind, middle, high) for kind, named, middle, high in ANCHORED},
-    "bounds": _bounds,
-    "better-than-datasheet": _better_than("the datasheet's roofline", "datasheet_s"),
-    "better-than-torch": _better_than("torch's estimator", "torch_s"),
-}
+streams = _within("stream", "busy_s", 0.06, 0.18)
+streams_in_a_loop = _within("stream", "period_s", 0.06, 0.18)
+products = _within("product", "busy_s", 0.12, 0.30)
+products_in_a_loop = _within("product", "period_s", 0.12, 0.30)
+products_to_the_percent = _within("product", "busy_s", 0.045, 0.15)
+chains = _within("chain", "period_s", 0.08, 0.20)
+streams_at_the_hosts_speed = _anchored("stream", 0.06, 0.18)
+products_at_the_hosts_speed = _anchored("product", 0.12, 0.30)
+chains_at_the_hosts_speed = _anchored("chain", 0.08, 0.20)
+better_than_datasheet = _better_than("the datasheet's roofline", "datasheet_s")
+better_than_torch = _better_than("torch's estimator", "torch_s")

@@ -11,7 +11,6 @@ from functools import lru_cache
 from brrr.core.measurement import DeviceKind, Point
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from tools.prediction.cases import Case, case, cases, intervened, to_compile, twin
-from tools.prediction.claims import JUDGES
 
 CPU_BYTES, CPU_FLOP = 2**25, 4e9
 CPU_DTYPES = ("float32", "bfloat16", "float64")
@@ -97,6 +96,5 @@ EXPERIMENT = Experiment(
     ),
     package="tools.prediction",
     supports=supports,
-    judges=JUDGES,
     anchors=({"case": next(each.name for each in cases() if each.nbytes > 1e8)},),
 )

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from brrr.core import units
-from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.judging import best, counted, gains, minimum, together
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
-from brrr_course.nouns.source import Evidence
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
 COMPILED = {"float32": ELEMENTS, "bfloat16": (2**10, 2**20, 2**26)}
 CPU_MAX = 2**24
-WAYS = ("compile", "triton", "cuda")
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -47,11 +41,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(cosines * elements, once, eager_bytes=2 * once if variant.way == "eager" else once)
 
 
-def bytes_ratio() -> float:
-    """Two operators move four arrays, the fused kernel two."""
-    return 4 / 2
-
-
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """Two operators, one kernel made of both, or one cosine."""
     how = variant.way
@@ -68,42 +57,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 def moving_s(arrays: int, hardware: Hardware | None, point: Point) -> float | None:
     """So many arrays at the datasheet's bandwidth, in seconds."""
     return least_s(hardware, 0.0, arrays * ITEMSIZE[str(point["dtype"])] * float(point["elements"]))
-
-
-def _twice(evidence: Evidence) -> Verdict:
-    """Eager over what torch.compile fused: within a tenth of 2; on the CPU, over a block at a time."""
-    size, found = gains(evidence, "", ("compile",))
-    way, gain = best(found)
-    text = f"{gain:x} by {way} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
-    return band_verdict(gain, 0.9 * bytes_ratio(), 1.1 * bytes_ratio(), text)
-
-
-def _as_one(evidence: Evidence) -> Verdict:
-    """The fused kernel over one cosine: within a tenth."""
-    try:
-        size, times = together(evidence, ("compile", "one"))
-    except NotRecordedError:
-        size, times = together(evidence, ("cpu blocks", "cpu one"))
-    fused, one = times.values()
-    ratio = fused / one
-    return band_verdict(ratio, 0.9, 1.1, f"two fused cosines take {ratio:x} of one, at {counted(size)}")
-
-
-def _every_way(evidence: Evidence) -> Verdict:
-    """Compiler, Triton and a line of CUDA C++ each gain 90 % of the predicted ratio."""
-    size, found = gains(evidence, "", WAYS)
-    if set(found) != set(WAYS):
-        raise NotRecordedError(f"{', '.join(WAYS)} were not all measured on arrays that no cache holds")
-    text = ", ".join(f"{way} {gain:x}" for way, gain in found.items())
-    text = f"{text} at {counted(size)}, predicted {units.ratio(bytes_ratio())}"
-    return Verdict(not_below(minimum(found.values()), 0.9 * bytes_ratio()), text)
-
-
-JUDGES: dict[str, Judge] = {
-    "twice-as-fast": _twice,
-    "as-one-cosine": _as_one,
-    "every-way": _every_way,
-}
 
 
 EXPERIMENT = Experiment(
@@ -142,7 +95,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    judges=JUDGES,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(

@@ -6,113 +6,11 @@ operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piec
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Field, Point, Value
+from brrr.core.measurement import Field, Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.fusion.theory import (
-    ITEMSIZE,
-    KINDS,
-    bytes_ratio,
-    cost,
-    predicted,
-    predicted_ratio,
-)
-from brrr_course.experiments.judging import best, counted, datasheet, gains, together
+from brrr_course.experiments.fusion.theory import ITEMSIZE, KINDS, cost, predicted
 from brrr_course.experiments.predicted import BANDWIDTH
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite, weakest
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
-from brrr_course.nouns.source import Evidence
-
-# ---- what fusion gains by the bytes that it saves, and where it gains nothing ----
-
-FUSED_WAYS = ("compile", "triton", "cuda")
-POINTWISE, ALONG_ROWS = ("bias", "pseudo", "chain"), ("norm", "softmax")
-TINY = 2**10
-
-
-def _reaches(evidence: Evidence, kinds: tuple[str, ...], *, as_predicted: bool = True) -> Verdict:
-    """The best fused way of each kind gains what the bytes predict, within 20 %, or anything; the worst decides."""
-    parts, verdicts = [], []
-    for kind in kinds:
-        size, found = gains(evidence, kind, FUSED_WAYS)
-        way, gain = best(found)
-        expected = bytes_ratio(kind, size)
-        verdicts.append(band_verdict(gain / expected, 0.8, 1.2, kind).status if as_predicted else not_below(gain, 1.0))
-        parts.append(f"{KINDS[kind]} {gain:x} by {way}, predicted {units.ratio(expected)}")
-    return Verdict(weakest(verdicts), "; ".join(parts))
-
-
-def _pointwise(evidence: Evidence) -> Verdict:
-    return _reaches(evidence, POINTWISE)
-
-
-def _reductions(evidence: Evidence) -> Verdict:
-    return _reaches(evidence, ALONG_ROWS, as_predicted=False)
-
-
-def _reductions_by_bytes(evidence: Evidence) -> Verdict:
-    return _reaches(evidence, ALONG_ROWS)
-
-
-def _kept(evidence: Evidence) -> Verdict:
-    """The gain where the intermediate is needed: within a tenth of 4/3."""
-    size, found = gains(evidence, "kept", FUSED_WAYS)
-    way, gain = best(found)
-    expected = bytes_ratio("kept", size)
-    text = f"{gain:x} by {way}; predicted {units.ratio(expected)}, where an intermediate kept to itself gives 2x"
-    return band_verdict(gain, 0.9 * expected, 1.1 * expected, text)
-
-
-def _arithmetic(evidence: Evidence) -> Verdict:
-    """The best fused linear layer gains at most 1.15x."""
-    size, found = gains(evidence, "linear", FUSED_WAYS)
-    way, gain = best(found)
-    expected = predicted_ratio(datasheet(evidence), "linear", size)
-    at_most = units.ratio(expected) if expected else "unknown"
-    text = f"{gain:x} by {way}; the bytes alone allow {units.ratio(bytes_ratio('linear', size))}"
-    return band_verdict(gain, 0.0, 1.15, f"{text}, the roofline {at_most}")
-
-
-def _tiny(evidence: Evidence) -> Verdict:
-    """On a thousand elements the measured gain is more than a quarter off what the bytes predict."""
-    point: dict[str, Value] = {"elements": TINY, "dtype": "float32"}
-    expected = bytes_ratio("chain", TINY)
-    gain = evidence.get("chain eager period", **point) / evidence.get("chain compile period", **point)
-    text = f"{gain:x} by compile in a loop at {counted(TINY)}; predicted {units.ratio(expected)}"
-    return Verdict(opposite(band_verdict(gain / expected, 0.75, 1.25, text).status), text)
-
-
-def _library(evidence: Evidence) -> Verdict:
-    """torch's own layer norm and softmax over the best fused form: within 15 %."""
-    parts, worst = [], Estimate(1.0, 1.0, 1.0, 1)
-    for kind in ALONG_ROWS:
-        found = {}
-        for way in ("compile", "triton"):
-            try:
-                _, times = together(evidence, (f"{kind} library", f"{kind} {way}"))
-            except NotRecordedError:
-                continue
-            own, fused = times.values()
-            found[way] = own / fused
-        if not found:
-            raise NotRecordedError(f"{kind} library and its fused forms were not measured together on large arrays")
-        way, ratio = best(found)
-        parts.append(f"{KINDS[kind]} {ratio:x} of {way}")
-        worst = max(worst, ratio, key=lambda each: abs(each.median - 1))
-    return band_verdict(worst, 0.85, 1.15, f"torch's own operator takes {'; '.join(parts)}")
-
-
-JUDGES: dict[str, Judge] = {
-    "as-the-bytes-say": _pointwise,
-    "onto-a-reduction": _reductions,
-    "onto-a-reduction-bytes": _reductions_by_bytes,
-    "kept-gains-less": _kept,
-    "arithmetic-gains-nothing": _arithmetic,
-    "tiny-is-overhead": _tiny,
-    "library-is-fused": _library,
-}
-
 
 __all__ = ["EXPERIMENT", "cost", "supports"]
 
@@ -190,7 +88,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    judges=JUDGES,
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr.gpu.datasheet import Hardware
-from brrr.roofline.device_model import model_of
 from brrr_course.experiments.predicted import (
     alone,
     flop_of,
@@ -100,21 +98,6 @@ def bytes_ratio(kind: str, elements: int) -> float:
     """
     eager, fused = moved(kind, elements)
     return eager / fused
-
-
-def predicted_ratio(hardware: Hardware | None, kind: str, elements: int) -> float | None:
-    """The same from the roofline, in float32: a matrix product takes its time whether its neighbours are fused or not.
-
-    None where the work has a matrix product and there is no datasheet.
-    """
-    if kind != "linear":
-        return bytes_ratio(kind, elements)
-    if hardware is None:
-        return None
-    eager, fused = (float(ITEMSIZE["float32"] * each) for each in moved(kind, elements))
-    after = 2.0 * ITEMSIZE["float32"] * elements
-    model, work = model_of(hardware), flop(kind, elements)
-    return (model.roof_s(work, eager - after) + model.roof_s(0.0, after)) / model.roof_s(work, fused)
 
 
 # ---- what is predicted ----

@@ -9,7 +9,6 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
-from brrr_course.experiments.nested_sine.claims import JUDGES
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, stand_in
 
@@ -118,7 +117,6 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=({"elements": 2**16}, {"elements": 2**24}),
     cost=cost,
     predicts=predicted,

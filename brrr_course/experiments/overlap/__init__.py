@@ -7,15 +7,11 @@ chunked pipeline of brrr.running.pipeline, and each part alone, among them the l
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, ratio_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
-from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
 SINES = (1, 4, 8, 16, 32, 40, 64, 128)
@@ -36,10 +32,6 @@ SHAPED_MIN = 2**24
 
 ALONE = {"upload": 1, "download": 1}
 """What moves the array one way only; all else moves it there and back."""
-
-SOURCE_SINES = 4
-BALANCE = 1.4
-"""Computing and sending count as equally long within this factor."""
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -64,110 +56,6 @@ def three_lanes(hardware: Hardware | None, point: Point) -> float:
     """The most that three equal parts can gain by running at the same time."""
     return 3.0
 
-
-# ---- the claims ----
-
-
-def _here(evidence: Evidence, line: str) -> str:
-    """The line, or its twin of the CPU queue where the source has no GPU."""
-    here = evidence.experiment.available(line, evidence.source.variants(evidence.experiment))
-    return here.name if here else evidence.experiment.twins(line)[-1].name
-
-
-def _largest(evidence: Evidence, *lines: str, sines: int | None = None) -> int:
-    """The most elements at which all the lines were measured (with so many sines, if given)."""
-    found: list[set[int]] = []
-    for line in lines:
-        variant = evidence.experiment.line(line).variant
-        keys = [(int(key[0]), int(key[1])) for key in evidence.source.known(evidence.experiment, variant)]
-        there = [key for key in keys if evidence.experiment.has(variant, {"elements": key[0], "sines": key[1]})]
-        found.append({elements for elements, count in there if sines in (None, count)})
-    common = set.intersection(*found)
-    if not common:
-        raise NotRecordedError(f"no point has all of {', '.join(lines)}")
-    return max(common)
-
-
-def balanced(evidence: Evidence) -> tuple[int, int]:
-    """Elements and sines where computing takes as long as sending: the largest array, the closest number of sines.
-
-    NotRecordedError where no number of sines comes within a factor of 1.4.
-    """
-    upload, compute = _here(evidence, "upload"), _here(evidence, "compute")
-    elements = _largest(evidence, upload, compute, _here(evidence, "pipeline"), _here(evidence, "serial"))
-    sending = evidence.curve(upload, "sines", elements=elements)
-    working = evidence.curve(compute, "sines", elements=elements)
-    off = {int(s): working[s].median / sending[s].median for s in working if s in sending}
-    sines = min(off, key=lambda s: max(off[s], 1 / off[s]))
-    if not 1 / BALANCE <= off[sines] <= BALANCE:
-        raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
-    return elements, sines
-
-
-def _pipeline_gains(evidence: Evidence) -> Verdict:
-    elements, sines = balanced(evidence)
-    serial = evidence.get(_here(evidence, "serial"), elements=elements, sines=sines)
-    pipeline = evidence.get(_here(evidence, "pipeline"), elements=elements, sines=sines)
-    what = f"serial over pipeline at {elements} elements and {sines} sines"
-    return ratio_verdict(serial, pipeline, 2.2, what)
-
-
-def _pipeline_fills_the_link(evidence: Evidence) -> Verdict:
-    both, pipeline = _here(evidence, "both"), _here(evidence, "pipeline")
-    elements = _largest(evidence, both, pipeline, sines=1)
-    limit, found = (evidence.get(line, elements=elements, sines=1) for line in (both, pipeline))
-    what = f"both directions alone over the pipeline at {elements} elements and 1 sine"
-    return ratio_verdict(limit, found, 0.9, what)
-
-
-def _pinning_gains(evidence: Evidence) -> Verdict:
-    elements = _largest(evidence, "serial pageable", "serial", sines=1)
-    pageable, pinned = (evidence.get(line, elements=elements, sines=1) for line in ("serial pageable", "serial"))
-    return ratio_verdict(pageable, pinned, 1.2, f"pageable over pinned, one stream, {elements} elements and 1 sine")
-
-
-def _streams(evidence: Evidence, sines: int) -> tuple[Estimate, str]:
-    """The gain of the source's three streams over its one stream, on the largest array."""
-    names = ("source serial", "source streams") if _here(evidence, "serial") == "serial" else (
-        "queue serial", "queue streams")  # fmt: skip
-    elements = _largest(evidence, *names, sines=sines)
-    one, three = (evidence.get(name, elements=elements, sines=sines) for name in names)
-    gain = one / three
-    return gain, f"three streams are {units.ratio(gain.median)} as fast as one at {elements} elements, sines: {sines}"
-
-
-def _streams_gain_little(evidence: Evidence) -> Verdict:
-    gain, text = _streams(evidence, SOURCE_SINES)
-    return band_verdict(gain, 1 / 1.2, 1.2, text)
-
-
-def _streams_help_transfers(evidence: Evidence) -> Verdict:
-    gain, text = _streams(evidence, 1)
-    return band_verdict(gain, 1.1, float("inf"), text)
-
-
-def _timeline_shows_it(evidence: Evidence) -> Verdict:
-    """Share of the time in which more than one thing runs: the source's streams against the pipeline."""
-    shares: dict[str, float] = {}
-    for name in ("streams", "pipeline"):
-        variant = evidence.experiment.line(_here(evidence, name)).variant
-        traced = next((point for which, point in evidence.experiment.traces if which == variant), None)
-        found = evidence.source.timeline(evidence.experiment, variant, traced).overlap_share if traced else None
-        if found is None:
-            raise NotRecordedError(f"no timeline of {variant} tells what overlaps")
-        shares[name] = found
-    text = ", ".join(f"{name}: {units.percent(share, 2)} of the time" for name, share in shares.items())
-    return Verdict("holds" if shares["streams"] < 0.05 and shares["pipeline"] > 0.5 else "fails", text)
-
-
-JUDGES: dict[str, Judge] = {
-    "streams-little-benefit": _streams_gain_little,
-    "streams-help-transfers": _streams_help_transfers,
-    "pipeline-speedup": _pipeline_gains,
-    "pipeline-limit": _pipeline_fills_the_link,
-    "pinning": _pinning_gains,
-    "timeline": _timeline_shows_it,
-}
 
 TRACED = {"elements": 2**24, "sines": 40}
 """Four chunks, and about as much computing as sending: few enough kernels for a picture."""
@@ -230,7 +118,6 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=(
         {"elements": 2**26, "sines": 40},
         {"elements": 2**28, "sines": 40},

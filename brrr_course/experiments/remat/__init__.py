@@ -16,23 +16,17 @@ from __future__ import annotations
 from functools import partial
 from math import isqrt
 
-from brrr.core import units
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Point, Value
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.judging import counted, minimum
 from brrr_course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
-from brrr_course.nouns.claim import Judge, Verdict, not_below
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
-from brrr_course.nouns.source import Evidence
 
 ITEMSIZE = 4
 ACTIVATIONS = ("hardswish", "cos")
-LABELS = {"hardswish": "hardswishes", "cos": "cosines"}
 DEPTHS = (2, 4, 8, 16)
 ELEMENTS = (2**16, 2**21, 2**26)
-LARGE, CPU_LARGE, CPU_MAX = 2**24, 2**20, 2**22
+CPU_MAX = 2**22
 
 Operators = tuple[OperatorCost, ...]
 
@@ -116,101 +110,6 @@ def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:
     return least_s(hardware, 0.0, ITEMSIZE * float(point["elements"]) * moved_arrays(how, int(point["depth"])))
 
 
-def together(evidence: Evidence, activation: str, depth: int, *names: str) -> tuple[dict[str, Value], list[Estimate]]:
-    """The point of most elements at which all lines were measured, and their times; else those of the CPU."""
-    for prefix, smallest in (("", LARGE), ("cpu ", CPU_LARGE)):
-        for elements in sorted((each for each in ELEMENTS if each >= smallest), reverse=True):
-            point: dict[str, Value] = {"activation": activation, "depth": depth, "elements": elements}
-            try:
-                return point, [evidence.get(prefix + name, **point) for name in names]
-            except (NotRecordedError, ValueError):
-                continue
-    raise NotRecordedError(
-        f"{', '.join(names)} were not measured together on large arrays, {depth} {LABELS[activation]}"
-    )
-
-
-def memory(evidence: Evidence, line: str, point: Point) -> int:
-    """The peak of one call's memory in bytes, where `line` or the CPU's was measured; NotRecordedError without it."""
-    for name in (line, f"cpu {line}"):
-        if any(each.name == name for each in evidence.experiment.lines):
-            variant = evidence.experiment.line(name).variant
-            found = evidence.source.known(evidence.experiment, variant).get(tuple(point.values()))
-            if found is not None and found.peak_bytes:
-                return found.peak_bytes
-    raise NotRecordedError(f"the memory of {line} was not measured at {dict(point)}")
-
-
-def _peaks(evidence: Evidence, point: Point, *names: str) -> tuple[float, str]:
-    """How many times the memory of the second line the first one takes, and both in words."""
-    one, other = (memory(evidence, name, point) for name in names)
-    return one / other, f"{units.quantity(one, 'B')} of memory against {units.quantity(other, 'B')}"
-
-
-def _predicted(
-    depth: int, activation: str = "hardswish", ways: tuple[str, str] = ("compile-saved", "compile")
-) -> float:
-    one, other = (moved_arrays(each, depth, activation) for each in ways)
-    return one / other
-
-
-def _lowers_both(evidence: Evidence) -> Verdict:
-    """Fused with all saved over fused and computed again, 8 hardswishes: time and memory above 1."""
-    point, (saved, again) = together(evidence, "hardswish", 8, "compile saved", "compile")
-    ratio = saved / again
-    more, words = _peaks(evidence, point, "compile saved", "compile")
-    text = f"to save takes {ratio:x} the time, predicted {units.ratio(_predicted(8))} by bytes, and {words}"
-    status = not_below(ratio, 1.0)
-    return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
-
-
-def _lowers_time(evidence: Evidence) -> Verdict:
-    """Fused with all saved over fused and computed again, 8 cosines: above 1x."""
-    point, (saved, again) = together(evidence, "cos", 8, "compile saved", "compile")
-    text = f"to save takes {saved / again:x} the time, predicted {units.ratio(_predicted(8, 'cos'))} by bytes"
-    return Verdict(not_below(saved / again, 1.0), f"{text}, at {counted(int(point['elements']))}")
-
-
-def _as_the_bytes_say(evidence: Evidence) -> Verdict:
-    """The same at depths 4, 8 and 16: each at least 80 % of the predicted ratio."""
-    parts, shares = [], []
-    for depth in (4, 8, 16):
-        _, (saved, again) = together(evidence, "hardswish", depth, "compile saved", "compile")
-        expected, ratio = _predicted(depth), saved / again
-        shares.append(ratio / expected)
-        parts.append(f"{units.ratio(ratio.median)} at {depth} (predicted {units.ratio(expected)})")
-    return Verdict(not_below(minimum(shares), 0.8), "; ".join(parts))
-
-
-def _dear_arithmetic(evidence: Evidence) -> Verdict:
-    """Fused and computed again over all saved, 16 cosines: more than the time, less than the memory."""
-    point, (saved, again) = together(evidence, "cos", 16, "compile saved", "compile")
-    ratio = again / saved
-    more, words = _peaks(evidence, point, "compile saved", "compile")
-    text = f"to compute again takes {ratio:x} the time of saving; to save takes {words}"
-    status = not_below(ratio, 1.0)
-    return Verdict(status if more > 1 else "fails", f"{text}, at {counted(int(point['elements']))}")
-
-
-def _checkpoint_costs(evidence: Evidence) -> Verdict:
-    """torch.utils.checkpoint over eager, operator by operator, 16 hardswishes: at least 1.1x, with less memory."""
-    point, (checkpointed, eager) = together(evidence, "hardswish", 16, "checkpoint", "eager")
-    ratio = checkpointed / eager
-    more, words = _peaks(evidence, point, "eager", "checkpoint")
-    expected = units.ratio(_predicted(16, ways=("checkpoint", "eager")))
-    text = f"{ratio:x} the time, predicted {expected}; to save takes {words}, at {counted(int(point['elements']))}"
-    return Verdict(not_below(ratio, 1.1) if more > 1 else "fails", text)
-
-
-JUDGES: dict[str, Judge] = {
-    "lowers-both": _lowers_both,
-    "lowers-time": _lowers_time,
-    "as-the-bytes-say": _as_the_bytes_say,
-    "dear-arithmetic": _dear_arithmetic,
-    "checkpoint-costs-time": _checkpoint_costs,
-}
-
-
 EXPERIMENT = Experiment(
     name="remat",
     title="Saved, or computed again",
@@ -242,7 +141,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    judges=JUDGES,
     anchors=(
         {"activation": "hardswish", "depth": 8, "elements": 2**26},
         {"activation": "cos", "depth": 8, "elements": 2**26},

@@ -12,7 +12,6 @@ from dataclasses import replace
 from brrr.core.measurement import Field, Point
 from brrr.gpu import is_gpu
 from brrr_course.experiments.predicted import BANDWIDTH
-from brrr_course.experiments.repeat.claims import JUDGES
 from brrr_course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, predicted
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
 
@@ -109,7 +108,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    judges=JUDGES,
     anchors=(
         {"repeat": 1, "elements": 2**26, "dtype": "float32"},
         {"repeat": 512, "elements": 2**26, "dtype": "float32"},

@@ -1,4 +1,4 @@
-"""What FLOP and bytes say about one operation repeated on each element: cost, the knee, and the limits.
+"""What FLOP and bytes say about one operation repeated on each element: cost, and the limits.
 
 The operation is a multiplication (1 FLOP) or a multiplication and an addition in one instruction, an FMA (2 FLOP). A
 datasheet's peak counts FMAs; with multiplications alone each instruction does half of what it could, and so does the
@@ -44,21 +44,6 @@ def peak(hardware: Hardware | None, kind: str) -> float | None:
         return None
     full = hardware.peak("fp32", "cuda cores" if "cuda cores" in units else None)
     return full * flop_a_step(kind) / flop_a_step(FMA)
-
-
-def knee(hardware: Hardware | None, kind: str, dtype: str) -> float | None:
-    """The number of steps from which on the arithmetic takes longer than the memory, by the datasheet.
-
-    The ridge point in FLOP a byte, times the bytes of an element (read and written), over the FLOP of a step.
-
-    >>> from brrr.gpu.datasheet import hardware
-    >>> [round(knee(hardware("h200"), kind, "float32")) for kind in ("mul", "fma")]
-    [56, 56]
-    """
-    top = peak(hardware, kind)
-    if hardware is None or top is None:
-        return None
-    return top / hardware.memory_bytes_per_s * 2 * ITEMSIZE[dtype] / flop_a_step(kind)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:

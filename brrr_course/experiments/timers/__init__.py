@@ -6,13 +6,9 @@ and functions whose host and device work is put there on purpose.
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.core.measurement import Point
 from brrr.gpu import is_queue
-from brrr_course.nouns.claim import Judge, Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
-from brrr_course.nouns.source import Evidence
 
 SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INJECTED_US = ((100, 20), (200, 50), (50, 10), (20, 100), (50, 200), (10, 50))
@@ -53,148 +49,6 @@ def supports(variant: Variant, point: Point) -> bool:
         return function in (*OPERATORS, "chain-20") and function not in ("copy-1GB", "gemm-8192")
     return variant.timer != "do-bench"
 
-
-# ---- the claims: what the package's own timer must show ----
-
-
-def _measured(evidence: Evidence, variant: str, function: str, cache: str = "hot") -> Measurement | None:
-    return evidence.source.known(evidence.experiment, variant).get((function, cache))
-
-
-def _need(evidence: Evidence, variant: str, function: str, field: str, cache: str = "hot") -> Estimate:
-    found = _measured(evidence, variant, function, cache)
-    estimate = found.get(field) if found else None
-    if estimate is None:
-        raise NotRecordedError(f"{variant} {field} of {function} ({cache}) was not measured")
-    return estimate
-
-
-def _all_within(rows: list[tuple[str, float, float]], what: str) -> Verdict:
-    """Rows of (name, deviation, allowed): holds if all are within; the text names the worst and those that are not."""
-    if not rows:
-        raise NotRecordedError(f"nothing to judge {what} by was measured")
-    worst = max(rows, key=lambda row: row[1] / row[2])
-    outside = [row for row in rows if row[1] > row[2]]
-    text = f"{what}: {len(rows) - len(outside)} of {len(rows)} within; worst {_deviation(worst)}"
-    if outside:
-        text += "; outside: " + ", ".join(_deviation(row) for row in outside)
-    return Verdict("fails" if outside else "holds", text)
-
-
-def _deviation(row: tuple[str, float, float]) -> str:
-    return f"{row[0]} off by {units.seconds(row[1])} (allowed {units.seconds(row[2])})"
-
-
-def _spin_slope(evidence: Evidence) -> Verdict:
-    """`kernel_s(T) - kernel_s(0)` against the global timer's elapsed time: within max(1 %, 2 ticks)."""
-    zero = _need(evidence, "measure", "spin-0us", "kernel_s")
-    base = _need(evidence, "truth", "spin-0us", "kernel_s")
-    rows = []
-    for name in SPIN_NAMES[1:]:
-        truth = _need(evidence, "truth", name, "kernel_s").median - base.median
-        found = _need(evidence, "measure", name, "kernel_s").median - zero.median
-        rows.append((name, abs(found - truth), max(0.01 * truth, 2 * TICK_S)))
-    verdict = _all_within(rows, "kernel_s of spin kernels")
-    return Verdict(verdict.status, f"{verdict.measured}; intercept at T = 0: {units.seconds(zero.median)}")
-
-
-def _span_of_chains(evidence: Evidence) -> Verdict:
-    """Span of a 20-kernel chain against time stamps taken in the stream: within max(3 %, 0.5 µs)."""
-    rows = []
-    for name in SPIN_CHAIN_NAMES:
-        truth = _need(evidence, "truth", name, "span_s").median
-        found = _need(evidence, "measure", name, "span_s").median
-        rows.append((name, abs(found - truth), max(0.03 * truth, 0.5e-6)))
-    return _all_within(rows, "span_s of 20-kernel chains")
-
-
-def allowed_for_fallback(truth_s: float) -> float:
-    """max(10 %, 0.3 µs) up to 5 µs, 4 % to 20 µs, 1.5 % above; in seconds."""
-    if truth_s <= 5e-6:
-        return max(0.1 * truth_s, 0.3e-6)
-    return 0.04 * truth_s if truth_s <= 20e-6 else 0.015 * truth_s
-
-
-def _fallback_close(evidence: Evidence) -> Verdict:
-    rows = []
-    for cache in ("hot", "cold"):
-        for name in FUNCTIONS:
-            cupti = _measured(evidence, "measure", name, cache)
-            if name == "syncs" or cupti is None or cupti.kernel_s is None:
-                continue
-            found = _need(evidence, "measure-no-profiler", name, "kernel_s", cache).median
-            truth = cupti.kernel_s.median
-            rows.append((f"{name} {cache}", abs(found - truth), allowed_for_fallback(truth)))
-    return _all_within(rows, "kernel_s without a profiler against CUPTI")
-
-
-TICK_S = 32e-9
-"""The step of an H200's global timer, as `timer_tick_s` measures it; elsewhere it is coarser, and the bound strict."""
-
-RIVALS = (("do-bench", "cold"), ("do-bench-cudagraph", "hot"), ("event-pair", "hot"))
-
-
-def _fallback_closest(evidence: Evidence) -> Verdict:
-    """One-kernel functions, where span and kernel time are one: is a rival closer to CUPTI than the fall-back?"""
-    rows = []
-    for rival, cache in RIVALS:
-        for name in OPERATORS:
-            cupti = _measured(evidence, "measure", name, cache)
-            other = _measured(evidence, rival, name, cache)
-            if cupti is None or cupti.kernel_s is None or cupti.kernels != 1 or other is None or other.span_s is None:
-                continue
-            truth = cupti.kernel_s.median
-            ours = abs(_need(evidence, "measure-no-profiler", name, "kernel_s", cache).median - truth)
-            theirs = abs(other.span_s.median - truth)
-            rows.append((f"{name} {cache} beside {rival}", max(0.0, ours - theirs), max(0.01 * truth, 0.1e-6)))
-    return _all_within(rows, "farther from CUPTI than a rival by")
-
-
-def _injected(evidence: Evidence) -> Verdict:
-    """`period_s` within 5 % of the larger of host and device work, and the host-bound flag where the host is larger."""
-    rows = []
-    wrong_flags = []
-    for name, (host_us, device_us) in zip(INJECTED_NAMES, INJECTED_US, strict=True):
-        truth = _need(evidence, "truth", name, "period_s").median
-        found = _measured(evidence, "measure", name)
-        if found is None or found.period_s is None:
-            raise NotRecordedError(f"{name} was not measured")
-        rows.append((name, abs(found.period_s.median - truth), 0.05 * truth))
-        if ("host-bound" in found.flags) != (host_us > device_us):
-            wrong_flags.append(name)
-    verdict = _all_within(rows, "period_s of injected work")
-    flags = f"flag wrong on {', '.join(wrong_flags)}" if wrong_flags else "the host-bound flag is right on all"
-    return Verdict("fails" if wrong_flags else verdict.status, f"{verdict.measured}; {flags}")
-
-
-def _no_sync_lies(evidence: Evidence) -> Verdict:
-    """The largest product timed without synchronising, against its kernel time: at most a tenth of it."""
-    lie = _need(evidence, "no-sync", "gemm-8192", "host_s")
-    truth = _need(evidence, "measure", "gemm-8192", "kernel_s")
-    text = f"without synchronising {units.seconds(lie.median)}, the kernel takes {units.seconds(truth.median)}"
-    return Verdict("holds" if lie.high < 0.1 * truth.low else "fails", text)
-
-
-def _common_timers_off(evidence: Evidence) -> Verdict:
-    """do_bench (cold) and event pairs (hot) on a small relu, over its kernel time in the same cache state."""
-    parts, ratios = [], []
-    for timer, cache in (("do-bench", "cold"), ("event-pair", "hot")):
-        reading = _need(evidence, timer, "relu-64x1024", "span_s", cache)
-        truth = _need(evidence, "measure", "relu-64x1024", "kernel_s", cache)
-        ratios.append(reading.median / truth.median)
-        parts.append(f"{timer} reads {units.ratio(ratios[-1])} the kernel time ({cache})")
-    return Verdict("holds" if min(ratios) >= 2 else "fails", ", ".join(parts))
-
-
-JUDGES: dict[str, Judge] = {
-    "spin-kernels": _spin_slope,
-    "chain-span": _span_of_chains,
-    "fallback": _fallback_close,
-    "fallback-closest": _fallback_closest,
-    "injected-work": _injected,
-    "no-sync-lies": _no_sync_lies,
-    "common-timers": _common_timers_off,
-}
 
 EXPERIMENT = Experiment(
     name="timers",
@@ -254,6 +108,5 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
 )

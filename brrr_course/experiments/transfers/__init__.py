@@ -6,119 +6,11 @@ single copy, whose floor is what any copy costs, however small.
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.judging import at, curve, datasheet, largest, minimum, queue_named
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
-from brrr_course.nouns.source import Evidence
-
-# ---- what is claimed of copies: pinned against pageable, the floor, the link's share, both directions, the wait ----
-
-
-LARGE, SMALL, SIXTEEN = 2**24, 2**10, 2**14
-"""Bytes: from LARGE on a copy's start weighs little; SMALL and 16 times as much are judged for the floor."""
-
-PINNED_GAIN, BOTH_GAIN, DEVICE_GAIN, LINK_SHARE = 1.2, 1.6, 10.0, 0.8
-FLOOR, GROWN = 1.25, 2.0
-RETURNS_EARLY, WAITS = 0.1, 0.5
-
-
-@queue_named
-def _pinned_beats_pageable(evidence: Evidence) -> Verdict:
-    """Pageable over pinned at the largest size, the worse of the two directions where both were measured."""
-    found = []
-    for way in ("up", "down"):
-        try:
-            lines = {kind: curve(evidence, f"{way} {kind}", "nbytes") for kind in ("pageable", "pinned")}
-        except NotRecordedError:
-            continue
-        size = largest(lines, LARGE)
-        found.append((lines["pageable"][size] / lines["pinned"][size], way, size))
-    if not found:
-        raise NotRecordedError("neither direction was measured with both kinds of memory")
-    text = "; ".join(f"{way}: {ratio:x} at {units.nbytes(size)}" for ratio, way, size in found)
-    return Verdict(not_below(minimum(ratio for ratio, *_ in found), PINNED_GAIN), f"pageable takes longer, {text}")
-
-
-@queue_named
-def _floor(evidence: Evidence) -> Verdict:
-    """A copy of 16 KB against one of 1 KB, and the size at which a copy has become twice as long."""
-    small, more = at(evidence, "up pinned once", nbytes=SMALL), at(evidence, "up pinned once", nbytes=SIXTEEN)
-    ratio = more / small
-    times = curve(evidence, "up pinned once", "nbytes")
-    grown = min((size for size in times if times[size].median >= GROWN * small.median), default=None)
-    until = f"twice as long only from {units.nbytes(grown)} on" if grown else "at no size measured twice as long"
-    text = f"{units.seconds(small.median)} for 1 KB, 16 times the bytes take {ratio:x}; {until}"
-    return band_verdict(ratio, 0.0, FLOOR, text)
-
-
-def _link_share(evidence: Evidence) -> Verdict:
-    """Bytes a second to and from the GPU, pinned, over the datasheet's limit; over 100 % the account is wrong."""
-    link = datasheet(evidence).host_link
-    if link is None:
-        raise NotRecordedError("this device has no link in its datasheet")
-    shares = []
-    for way in ("up", "down"):
-        times = curve(evidence, f"{way} pinned", "nbytes")
-        size = largest({way: times}, LARGE)
-        shares.append(size / times[size] / link.bytes_per_s)
-    slower, faster = sorted(shares)
-    text = f"up {shares[0]:%}, down {shares[1]:%} of {units.rate(link.bytes_per_s, 'B/s')}"
-    if faster.low > 1:
-        return Verdict("fails", f"{text}: more than the link carries, so the account is wrong")
-    return Verdict(not_below(slower, LINK_SHARE), text)
-
-
-def _both_directions(evidence: Evidence) -> Verdict:
-    """Bytes a second both ways at once over one way alone, at the largest size: the slower way is the yardstick."""
-    lines = {name: curve(evidence, name, "nbytes") for name in ("up pinned", "down pinned", "both pinned")}
-    size = largest(lines, LARGE)
-    up, down, both = (lines[name][size] for name in ("up pinned", "down pinned", "both pinned"))
-    slower = up if up.median >= down.median else down
-    gain = 2 * (slower / both)
-    text = f"{gain:x} the bytes of one way, at {units.nbytes(size)} each way"
-    return Verdict(not_below(gain, BOTH_GAIN), text)
-
-
-@queue_named
-def _pageable_waits(evidence: Evidence) -> Verdict:
-    """How much of a large copy has passed when the call returns: most of it pageable, nearly nothing pinned."""
-    shares, size = {}, 0
-    for kind in ("pageable", "pinned"):
-        lines = {what: curve(evidence, f"up {kind} {what}", "nbytes") for what in ("issued", "once")}
-        size = largest(lines, LARGE)
-        shares[kind] = lines["issued"][size] / lines["once"][size]
-    text = "; ".join(f"{kind}: the call returns after {each:%} of the copy" for kind, each in shares.items())
-    waits, early = shares["pageable"], shares["pinned"]
-    if waits.low >= WAITS and early.high <= RETURNS_EARLY:
-        return Verdict("holds", f"{text}, at {units.nbytes(size)}")
-    wrong = waits.high < WAITS or early.low > RETURNS_EARLY
-    return Verdict("fails" if wrong else "undecided", f"{text}, at {units.nbytes(size)}")
-
-
-def _device_memory_is_faster(evidence: Evidence) -> Verdict:
-    """Bytes a second within the GPU's memory (read and written) over those to the GPU, pinned, at the largest size."""
-    lines = {name: curve(evidence, name, "nbytes") for name in ("up pinned", "device")}
-    size = largest(lines, LARGE)
-    gain = 2 * (lines["up pinned"][size] / lines["device"][size])
-    text = f"{gain:x} the bytes a second of the link, at {units.nbytes(size)}"
-    return Verdict(not_below(gain, DEVICE_GAIN), text)
-
-
-JUDGES: dict[str, Judge] = {
-    "pinned-beats-pageable": _pinned_beats_pageable,
-    "latency-floor": _floor,
-    "link-share": _link_share,
-    "both-directions": _both_directions,
-    "pageable-waits": _pageable_waits,
-    "link-is-the-narrow-place": _device_memory_is_faster,
-}
-
 
 SIZES = tuple(2**k for k in range(10, 31))
 ODD_SIZES = (1000, 1_000_003, 100_000_007)
@@ -203,7 +95,6 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
     cost=cost,
     rate=Rate("bytes", "B/s", "bandwidth"),

@@ -5,30 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment
-from brrr_course.experiments.first_call import (
-    CONTEXT,
-    CONVOLUTION,
-    COPY,
-    IMPORT,
-    KERNEL,
-    MATMUL,
-    MEMORY,
-    ON_CPU,
-    ON_CUDA,
-    ON_STREAM,
-    PARTS,
-)
-from brrr_course.nouns.claim import Verdict
-from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import Evidence
+from brrr_course.experiments.first_call import CONVOLUTION, COPY, IMPORT, KERNEL, MATMUL, MEMORY, ON_CPU, ON_CUDA, PARTS
 from brrr_course.sources import first_call as module
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
@@ -127,74 +111,3 @@ def test_a_process_that_fails_costs_only_its_own_variant(monkeypatch: pytest.Mon
 def test_a_process_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnavailableError, match=r"did not end within 0\.2 s"):
         module.last_line([sys.executable, "-c", "import time; time.sleep(60)"], "it", 0.2)
-
-
-# ---- the claims ----
-
-
-class MadeUp:
-    """A source with these seconds for a (line, part)."""
-
-    live, name = False, "made up"
-
-    def __init__(self, seconds: Mapping[tuple[str, str], float]) -> None:
-        self.seconds = seconds
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "synthetic", "2000-01-01", "")
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return tuple(variant.name for variant in experiment.variants)
-
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        line = next(line.name for line in experiment.lines if line.variant == variant)
-        times = {part: s for (name, part), s in self.seconds.items() if name == line}
-        return {(part,): Measurement(latency_s=Estimate(s, 0.95 * s, 1.05 * s, 5)) for part, s in times.items()}
-
-
-GPU = {
-    ("first", CONTEXT): 0.3,
-    ("again", CONTEXT): 5e-6,
-    ("first", MEMORY): 1e-3,
-    ("first", COPY): 1e-3,
-    ("first", KERNEL): 5e-3,
-    ("again", KERNEL): 2e-5,
-    ("no compiler", KERNEL): 5.1e-3,
-    ("eager", KERNEL): 1e-4,
-    ("eager", CONTEXT): 2.0,
-    ("first", ON_STREAM): 4e-5,
-    ("again", ON_STREAM): 2e-5,
-}
-
-
-def statuses(**changed: float) -> dict[str, str]:
-    seconds = {**GPU, **{tuple(key.split("__")): value for key, value in changed.items()}}
-    table: dict[str, Verdict] = {c.name: c.verdict(Evidence(FIRST, MadeUp(seconds))) for c in FIRST.claims}  # type: ignore[arg-type]
-    return {name: verdict.status for name, verdict in table.items()}
-
-
-def test_the_claims_on_a_machine_that_loads_and_does_not_compile() -> None:
-    assert statuses() == {
-        "context-is-most": "holds",
-        "once-per-process": "holds",
-        "first-sine-long": "holds",
-        "compiled-at-first-use": "fails",
-        "loaded-at-first-use": "holds",
-        "new-stream": "holds",
-    }
-
-
-@pytest.mark.parametrize(
-    ("changed", "claim", "status"),
-    [
-        ({f"first__{COPY}": 3.0}, "context-is-most", "fails"),
-        ({f"again__{CONTEXT}": 0.2}, "once-per-process", "fails"),
-        ({f"again__{KERNEL}": 4e-3}, "first-sine-long", "fails"),
-        ({f"no compiler__{KERNEL}": 1e-3}, "compiled-at-first-use", "holds"),
-        ({f"eager__{KERNEL}": 5e-3}, "loaded-at-first-use", "fails"),
-        ({f"again__{ON_STREAM}": 5e-5}, "new-stream", "fails"),
-        ({f"again__{ON_STREAM}": 4e-5}, "new-stream", "undecided"),
-    ],
-)
-def test_other_machines_get_other_verdicts(changed: dict[str, float], claim: str, status: str) -> None:
-    assert statuses(**changed)[claim] == status

@@ -1,30 +1,25 @@
-"""Cosines, fusion and rematerialisation: bytes held against `brrr.cost`, workloads, claims, and both exercises."""
+"""Cosines, fusion and rematerialisation: bytes held against `brrr.cost`, workloads, and both exercises."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from formulas import Made
 
 import brrr_course.lessons.exercises.lesson_05 as exercise_fuse
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate, Measurement, Point, Value
+from brrr.core.measurement import Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
-from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment, remat
 from brrr_course.experiments.checked import error_against
 from brrr_course.experiments.cos_cos.work import cos_cos
@@ -36,7 +31,6 @@ from brrr_course.lessons.calculations import cases, tables
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.marks import Wrong
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import Evidence
 from brrr_course.sources.timers import measure_point
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
@@ -93,14 +87,6 @@ def test_a_chain_of_sines_is_what_the_counter_says(sines: int) -> None:
 def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
     x = torch.randn(1000)
     assert error_against(sines_work.chain(8), (x,))(sines_work.WAYS[way](8, x)()) <= 1e-6
-
-
-def test_a_matrix_product_takes_its_time_fused_or_not() -> None:
-    h200 = hardware("h200")
-    ratio = theory.predicted_ratio(h200, "linear", 2**26)
-    assert ratio is not None and 1 < ratio < 1.2 < theory.bytes_ratio("linear", 2**26)
-    assert theory.predicted_ratio(None, "linear", 2**26) is None
-    assert theory.predicted_ratio(None, "chain", 2**26) == pytest.approx(7 / 3)
 
 
 # ---- workloads ----
@@ -194,135 +180,6 @@ def test_where_a_variant_exists() -> None:
     assert not FUSION.has("chain-compile", {"elements": 2**20, "dtype": "bfloat16"})
     assert not COS.has("compile", {"elements": 2**24, "dtype": "bfloat16"})
     assert not REMAT.has("cpu-eager", {"activation": "cos", "elements": 2**26, "depth": 8})
-
-
-# ---- claims on made-up machines ----
-
-BANDWIDTH, LAUNCH = 4e12, 3e-6
-
-
-@dataclass
-class Machine(Made):
-    """Times by formulas of both axes: the numeric one that claims look along, and the other."""
-
-    others: tuple[Any, ...] = ("float32",)
-
-    def known(self, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        if variant not in self.times:
-            return {}
-        formula: Any = self.times[variant]
-        found = {}
-        for size, other in itertools.product(self.sizes, self.others):
-            key = (*other, size) if isinstance(other, tuple) else (size, other)
-            found[key] = self._both(formula(size, other), peak(variant, size, other))
-        return found
-
-    def _both(self, middle: float, peak_bytes: int | None) -> Measurement:
-        each = Estimate(middle, 0.99 * middle, 1.01 * middle, 40)
-        return Measurement(busy_s=each, period_s=each, peak_bytes=peak_bytes)
-
-
-def peak(variant: str, size: int, other: Any) -> int | None:
-    """The memory of a chain forward and backward: y, dx and what is saved; another experiment tells none."""
-    if not isinstance(other, tuple) or len(other) != 2:
-        return None
-    return 4 * size * (2 + remat.saved_arrays(variant.removeprefix("cpu-"), other[1]))
-
-
-SIZES = (2**10, 2**20, 2**21, 2**22, 2**24, 2**26)
-
-
-def by_bytes(described: Experiment, variant: str, cpu: bool = False) -> Callable[[int, Any], float]:
-    """The bytes of a variant at the bandwidth, with a launch: what an ideal machine takes."""
-
-    def time(size: int, other: Any) -> float:
-        others = [axis.name for axis in described.axes if axis.name != "elements"]
-        values = dict(zip(others, other if isinstance(other, tuple) else (other,), strict=True))
-        found = described.cost_at(variant, {"elements": size, **values})
-        assert found is not None
-        if described is REMAT and variant == "compile" and other[0] == "cos":
-            return LAUNCH + 10 * found.eager_bytes / BANDWIDTH  # the arithmetic, not the bytes
-        if described is SINES:  # a sine takes an eighth of the time of its trip, TorchScript's almost half
-            share = 0.45 if variant == "script" else 0.125
-            return LAUNCH + max(found.eager_bytes, share * other[0] * found.bytes) / BANDWIDTH
-        product = found.flop / 60e12 if "linear" in variant else 0.0
-        return LAUNCH + max(found.eager_bytes / BANDWIDTH, product + 2 * 4 * size / BANDWIDTH * ("eager" in variant))
-
-    return time
-
-
-def ideal(described: Experiment, device: str = "cuda") -> dict[str, Any]:
-    return {v.name: by_bytes(described, v.name) for v in described.variants if v.device == device}
-
-
-def verdict(described: Experiment, claim: str, times: Mapping[str, Any]) -> str:
-    found = next(each for each in described.claims if each.name == claim)
-    chains = tuple(itertools.product(remat.ACTIVATIONS, remat.DEPTHS))
-    lengths = tuple((sines,) for sines in described.axes[0].values) if described is SINES else ()
-    machine: Any = Machine(times, SIZES, others=lengths or (chains if described is REMAT else ("float32", "bfloat16")))
-    return found.verdict(Evidence(described, machine)).status
-
-
-ALL = [(described, claim.name) for described in (COS, FUSION, REMAT, SINES) for claim in described.claims]
-NAMES = [f"{described.name}-{claim}" for described, claim in ALL]
-
-
-@pytest.mark.parametrize(("described", "claim"), ALL, ids=NAMES)
-def test_every_claim_on_a_machine_that_moves_bytes_and_on_none(described: Experiment, claim: str) -> None:
-    """Two claims ask for other machines: one whose kernel by TorchScript saves less, one whose cosines are cheap."""
-    others = {"half-by-script": slower(SINES, 1.2, "script"), "lowers-time": slower(REMAT, 0.05, "compile")}
-    assert verdict(described, claim, others.get(claim, ideal(described))) == "holds"
-    assert verdict(described, claim, {}) == "not measured"
-
-
-def slower(described: Experiment, factor: float, *variants: str) -> dict[str, Any]:
-    times = ideal(described)
-    for name in variants:
-        times[name] = lambda size, other, old=times[name]: factor * old(size, other)
-    return times
-
-
-FUSED_CHAIN = ("chain-compile", "chain-triton", "chain-cuda")
-FAILS: list[tuple[Experiment, str, dict[str, Any]]] = [
-    (COS, "twice-as-fast", slower(COS, 1.5, "compile")),
-    (COS, "as-one-cosine", slower(COS, 0.5, "one")),
-    (COS, "every-way", slower(COS, 1.4, "cuda")),
-    (FUSION, "as-the-bytes-say", slower(FUSION, 1.4, *FUSED_CHAIN)),
-    (FUSION, "onto-a-reduction", slower(FUSION, 9.0, "norm-compile", "norm-triton")),
-    (FUSION, "onto-a-reduction-bytes", slower(FUSION, 1.4, "norm-compile", "norm-triton")),
-    (FUSION, "kept-gains-less", slower(FUSION, 1.5, "kept-eager")),
-    (FUSION, "arithmetic-gains-nothing", slower(FUSION, 1.6, "linear-eager")),
-    (FUSION, "tiny-is-overhead", slower(FUSION, 7 / 3, "chain-eager")),
-    (FUSION, "library-is-fused", slower(FUSION, 1.5, "softmax-library")),
-    (REMAT, "lowers-both", slower(REMAT, 9.0, "compile")),
-    (REMAT, "dear-arithmetic", slower(REMAT, 0.1, "compile")),
-    (REMAT, "as-the-bytes-say", slower(REMAT, 2.0, "compile")),
-    (REMAT, "checkpoint-costs-time", slower(REMAT, 1.5, "eager")),
-    (REMAT, "lowers-time", ideal(REMAT)),
-    (SINES, "half-by-script", ideal(SINES)),
-    (SINES, "longer-gains-more", {**ideal(SINES), "eager": lambda size, other: 1e-3}),
-    (SINES, "until-arithmetic", slower(SINES, 0.1, "cuda")),
-]
-
-
-@pytest.mark.parametrize(("described", "claim", "times"), FAILS, ids=[f"{d.name}-{c}" for d, c, _ in FAILS])
-def test_every_claim_can_fail(described: Experiment, claim: str, times: dict[str, Any]) -> None:
-    assert verdict(described, claim, times) == "fails"
-
-
-def test_without_its_memory_nothing_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{__name__}.peak", lambda *_: None)
-    assert verdict(REMAT, "lowers-both", ideal(REMAT)) == "not measured"
-    assert verdict(REMAT, "as-the-bytes-say", ideal(REMAT)) == "holds"
-
-
-def test_a_cpu_alone_tells_what_it_can() -> None:
-    times = ideal(COS, "cpu")
-    assert verdict(COS, "twice-as-fast", times) == verdict(COS, "as-one-cosine", times) == "holds"
-    assert verdict(COS, "every-way", times) == "not measured"
-    assert verdict(FUSION, "as-the-bytes-say", ideal(FUSION, "cpu")) == "holds"
-    assert verdict(FUSION, "kept-gains-less", ideal(FUSION, "cpu")) == "not measured"
-    assert verdict(REMAT, "checkpoint-costs-time", ideal(REMAT, "cpu")) == "holds"
 
 
 # ---- exercises ----

@@ -119,52 +119,6 @@ def test_a_spoilt_operator_is_found() -> None:
     assert math.isnan(error(None))
 
 
-HEAVY = {"gelu": 80.0, "cos": 72.0}
-"""Instructions an element, at 60 of them for each ns: gelu needs more time for them than for the bytes of bfloat16."""
-
-
-def unary_seconds(slower: dict[str, float], heavy: dict[str, float] = HEAVY) -> Seconds:
-    """The larger of the memory's time and the arithmetic's, which do not depend on each other."""
-
-    def seconds(variant: str, point: Mapping[str, Value]) -> float:
-        cost = UNARY.cost_at(variant, point)
-        assert cost is not None
-        arithmetic = heavy.get(variant, 0.0) * float(point["elements"]) / 60e12
-        return (2e-6 + max(cost.bytes / MEMORY, arithmetic)) * slower.get(variant, 1.0)
-
-    return seconds
-
-
-def test_verdicts_where_the_memory_is_the_limit_of_float32(tmp_path: Path) -> None:
-    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({})))
-    assert (
-        failing(found) == {"alike-with-half-the-bytes", "half-the-bytes-gelu"}
-        and "gelu 1.4x" in found["alike-with-half-the-bytes"]
-    )
-    assert holding(found) == set(found) - failing(found)
-
-
-def test_verdicts_where_the_memory_is_the_only_limit(tmp_path: Path) -> None:
-    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({}, heavy={})))
-    assert failing(found) == {"arithmetic-shows"}
-
-
-def test_verdicts_where_an_operator_is_slow(tmp_path: Path) -> None:
-    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({"gelu": 1.6})))
-    slow = {"activations-alike", "alike-with-half-the-bytes", "as-a-copy", "near-the-bandwidth", "half-the-bytes-gelu"}
-    assert failing(found) == slow and "gelu 1.6x" in str(found)
-
-
-def test_a_slow_copy_speaks_against_the_copy_only(tmp_path: Path) -> None:
-    found = verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({"copy": 1.2})))
-    assert failing(found) == {"as-a-copy", "alike-with-half-the-bytes", "half-the-bytes-gelu"}
-
-
-def test_where_half_the_bytes_take_as_long(tmp_path: Path) -> None:
-    heavy = dict.fromkeys(("copy", "relu", "exp"), 100.0)
-    assert "half-the-bytes" in failing(verdicts(UNARY, recorded(tmp_path, UNARY, unary_seconds({}, heavy))))
-
-
 # ---- working sets ----
 
 
@@ -195,38 +149,6 @@ def test_the_guide_begins_where_no_cache_helps() -> None:
     assert h200.l2_bytes is not None
     assert sets.bandwidth(h200, {"nbytes": h200.l2_bytes}) is None
     assert sets.bandwidth(h200, {"nbytes": 2 * h200.l2_bytes}) == 4.8e12
-
-
-def set_seconds(cliff: float, l2: float = L2, memory: float = MEMORY, start: float = 2e-6) -> Seconds:
-    def seconds(variant: str, point: Mapping[str, Value]) -> float:
-        cost = SETS.cost_at(variant, point)
-        assert cost is not None
-        return start + cost.bytes / (l2 if int(point["nbytes"]) <= cliff else memory)
-
-    return seconds
-
-
-def test_verdicts_with_a_cliff_at_the_l2(tmp_path: Path) -> None:
-    found = verdicts(SETS, recorded(tmp_path, SETS, set_seconds(40e6)))
-    assert holding(found) == set(found)
-
-
-def test_the_sizes_are_dense_enough_to_decide_a_cliff_near_the_l2(tmp_path: Path) -> None:
-    """The L2 of the H200 has 63 MB; between 67 MB and 101 MB there was no size once, and no verdict."""
-    assert "cliff-at-the-l2" in holding(verdicts(SETS, recorded(tmp_path, SETS, set_seconds(70e6))))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (set_seconds(40e6, l2=MEMORY * 1.05, start=1e-12), {"l2-is-faster", "operators-need-size"}),
-        (set_seconds(500e6), {"cliff-at-the-l2"}),
-        (set_seconds(40e6, memory=2e12), {"memory-near-the-datasheet"}),
-    ],
-)
-def test_claims_on_working_sets_can_fail(tmp_path: Path, seconds: Seconds, expected: set[str]) -> None:
-    found = verdicts(SETS, recorded(tmp_path, SETS, seconds))
-    assert expected <= failing(found)
 
 
 # ---- strides ----
@@ -339,45 +261,6 @@ def test_offsets_are_numbers_where_they_are_read_back(tmp_path: Path) -> None:
 
 
 # ---- occupancy ----
-
-
-def waiting_seconds(
-    latency: float = 700e-9, start: float = 1e-12, overlap: float = 1.0, straggler: float = 1.0
-) -> Seconds:
-    """A GPU of 132 multiprocessors: full waves wait for the latency, or for the memory; a part of a wave waits too."""
-
-    def seconds(variant: str, point: Mapping[str, Value]) -> float:
-        blocks, loads = int(point["blocks"]), int(variant.removeprefix("loads-"))
-        waves, rest = divmod(blocks, 1056)
-        wait = 256 / loads**overlap * latency
-        last = wait * (straggler if waves else 1.0) if rest else 0.0
-        return start + max(waves * wait + last, 2**18 * blocks / MEMORY)
-
-    return seconds
-
-
-def test_occupancy_holds_where_only_latency_and_bandwidth_count(tmp_path: Path) -> None:
-    found = verdicts(OCCUPANCY, recorded(tmp_path, OCCUPANCY, waiting_seconds()))
-    assert holding(found) == set(found)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (waiting_seconds(latency=1e-9), {"under-filled", "more-warps", "more-loads", "full-is-not-enough"}),
-        (waiting_seconds(overlap=0.3), {"more-loads", "littles-law"}),
-        (waiting_seconds(straggler=0.1), {"one-block-more"}),
-        (waiting_seconds(start=300e-6), {"littles-law", "one-block-more"}),
-    ],
-)  # fmt: skip
-def test_claims_on_occupancy_can_fail(tmp_path: Path, seconds: Seconds, expected: set[str]) -> None:
-    assert expected <= failing(verdicts(OCCUPANCY, recorded(tmp_path, OCCUPANCY, seconds)))
-
-
-def test_a_wave_of_another_gpu_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(occupancy_module, "datasheet", lambda evidence: hardware("a100"))
-    found = verdicts(OCCUPANCY, recorded(tmp_path, OCCUPANCY, waiting_seconds()))
-    assert found["under-filled"].startswith("not measured") and "864 blocks" in found["under-filled"]
 
 
 def test_the_kernel_agrees_with_python_on_its_blocks() -> None:

@@ -1,10 +1,8 @@
-"""The nested sine: workloads against float64, where each exists, claims on made-up machines, and its exercise."""
+"""The nested sine: workloads against float64, where each exists, and its exercise."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -24,8 +22,6 @@ from brrr_course.experiments.nested_sine.work import (
 )
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises import lesson_02
-from brrr_course.nouns.claim import Verdict
-from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import DurationEstimator, steps
 from brrr_course.sources.timers import measure_point
 
@@ -34,127 +30,15 @@ SIZES = (1, 2**10, 2**16, 2**20, 2**24, 2**28, 2**31)
 HERE = ["cpu", "queue-gpu-transfers", "queue-gpu-transfers-sync", "queue-gpu"]
 
 
-@dataclass
-class Trace:
-    """What a claim reads of a timeline."""
-
-    transfer_share_of_period: float = 0.93
-    transfer_share: float = 0.98
-    overlap_share: float = 0.0
-    streams: tuple[str, ...] = ("stream 7",)
-
-
 def takes(floor_s: float, element_s: float, field: str = "latency_s") -> dict[str, Formula]:
     return {field: lambda size: floor_s + size * element_s}
 
 
-FUSED_BY_ALMOST_HALF = {
-    "latency_s": lambda size: 16.5e-6 + size * 4.4e-12,
-    "kernel_s": lambda size: 2.2e-6 + size * 4.4e-12,
-}
 AS_THE_SOURCE_SAW: dict[str, Any] = {
     "cpu": takes(4e-6, 1e-9),
     "gpu-transfers": takes(60e-6, 2e-9),
-    "gpu-transfers-sync": takes(60e-6, 2e-9),
-    "gpu-transfers-then-sync": takes(60e-6, 2e-9),
-    "gpu-transfers-kept": takes(60e-6, 0.7e-9),
-    "gpu-pinned": takes(50e-6, 0.3e-9),
-    "gpu": {"latency_s": lambda size: 30e-6 + size * 8e-12, "kernel_s": lambda size: 4e-6 + size * 8e-12},
-    "gpu-compiled": FUSED_BY_ALMOST_HALF,
-    "gpu-scripted": FUSED_BY_ALMOST_HALF,
-    "gpu-scripted-first": takes(300e-6, 8e-12),
-    "cpu-drawing": takes(4e-6, 5e-9),
+    "gpu": takes(30e-6, 8e-12),
 }
-KERNELS = {"gpu": 4, "gpu-compiled": 1, "gpu-scripted": 1, "gpu-scripted-first": 4}
-TRACES = {"gpu-transfers": Trace()}
-
-
-def verdict(name: str, times: Mapping[str, Any], **options: Any) -> Verdict:
-    claim = next(claim for claim in SINE.claims if claim.name == name)
-    given = {"kernels": KERNELS, "timelines": TRACES, **options}
-    return claim.verdict(Evidence(SINE, Made(times, SIZES, **given)))  # type: ignore[arg-type]
-
-
-def changed(**variants: Any) -> dict[str, Any]:
-    return {**AS_THE_SOURCE_SAW, **{name.replace("_", "-"): value for name, value in variants.items()}}
-
-
-@pytest.mark.parametrize("claim", [claim.name for claim in SINE.claims])
-def test_every_claim_on_a_machine_as_the_source_saw_it_and_on_none(claim: str) -> None:
-    expected = "fails" if claim == "wait-is-needed" else "holds"
-    assert verdict(claim, AS_THE_SOURCE_SAW).status == expected, verdict(claim, AS_THE_SOURCE_SAW)
-    nothing = verdict(claim, {}, timelines={}, kernels={})
-    assert nothing.status == ("holds" if claim == "eight-gigabytes" else "not measured")
-
-
-FAST_LINK = changed(gpu_transfers=takes(60e-6, 0.02e-9), gpu_transfers_sync=takes(60e-6, 0.02e-9))
-TIE = changed(gpu_transfers=takes(4e-6, 1e-9))
-SMALL_CPU_GPU = changed(gpu=takes(1e-6, 8e-12))
-SLOW_GPU = changed(gpu=takes(30e-6, 1.5e-9))
-OTHER = [
-    ("cpu-wins-at-scale", FAST_LINK, {}, "fails"),
-    ("cpu-wins-at-scale", TIE, {}, "undecided"),
-    ("cpu-wins-at-scale", AS_THE_SOURCE_SAW, {"missing": {"cpu": (2**20, 2**24, 2**28, 2**31)}}, "not measured"),
-    ("compute-is-tiny", SLOW_GPU, {}, "fails"),
-    ("gpu-needs-scale", SMALL_CPU_GPU, {}, "fails"),
-    ("gpu-needs-scale", SLOW_GPU, {}, "fails"),
-    ("transfers-dominate", SLOW_GPU, {}, "fails"),
-    ("transfers-dominate", changed(gpu=takes(0.0, 1e-9)), {}, "undecided"),
-    ("trace-agrees", AS_THE_SOURCE_SAW, {"timelines": {}}, "not measured"),
-    ("trace-agrees", AS_THE_SOURCE_SAW, {"timelines": {"gpu-transfers": Trace(0.6)}}, "fails"),
-    ("one-after-another", AS_THE_SOURCE_SAW, {"timelines": {"gpu-transfers": Trace(overlap_share=0.3)}}, "fails"),
-    ("one-after-another", AS_THE_SOURCE_SAW, {"timelines": {"gpu-transfers": Trace(streams=("7", "13"))}}, "fails"),
-    ("wait-is-needed", AS_THE_SOURCE_SAW, {"missing": {"gpu-transfers": (2**16,)}}, "undecided"),
-    ("wait-changes-no-time", changed(gpu_transfers_sync=takes(60e-6, 3e-9)), {}, "fails"),
-    ("wait-changes-no-time", changed(gpu_transfers_sync=takes(60e-6, 2.2e-9)), {}, "undecided"),
-    ("wait-after", changed(gpu_transfers_then_sync=takes(60e-6, 3e-9)), {}, "fails"),
-    ("wait-after", changed(gpu_transfers_then_sync=takes(60e-6, 2.2e-9)), {}, "undecided"),
-    ("drawing-is-large", changed(cpu_drawing=takes(4e-6, 1e-9)), {}, "fails"),
-    ("one-kernel", AS_THE_SOURCE_SAW, {"kernels": {**KERNELS, "gpu-scripted": 4}}, "fails"),
-    ("scripted-first-call", AS_THE_SOURCE_SAW, {"kernels": {**KERNELS, "gpu-scripted-first": 1}}, "fails"),
-    ("scripted-first-call", AS_THE_SOURCE_SAW, {"kernels": {**KERNELS, "gpu-scripted": 4}}, "fails"),
-    ("fusing-saves-half-small", changed(gpu_scripted=takes(29e-6, 4e-12)), {}, "fails"),
-    ("fusing-saves-half-small", changed(gpu_scripted=takes(13.5e-6, 3.6e-12)), {}, "fails"),
-    ("fusing-saves-half-small", changed(gpu_scripted=takes(15e-6, 4e-12)), {}, "undecided"),
-    ("fusing-saves-half-large", changed(gpu_scripted=takes(2e-6, 2e-12, "kernel_s")), {}, "fails"),
-    ("fusing-saves-half-large", changed(gpu_scripted=takes(1.8e-6, 3.6e-12, "kernel_s")), {}, "fails"),
-    ("fusing-saves-half-large", changed(gpu_scripted=takes(0.0, 4.8e-12, "kernel_s")), {}, "undecided"),
-    ("memory-bound", changed(gpu=takes(0.0, 80e-12, "kernel_s")), {}, "fails"),
-    ("memory-bound", AS_THE_SOURCE_SAW, {"device": "Some GPU"}, "not measured"),
-    ("free-gpu-loses", FAST_LINK, {}, "fails"),
-    ("free-gpu-loses", changed(cpu=takes(4e-6, 1.992e-9)), {}, "undecided"),
-    ("new-memory-costs", changed(gpu_transfers_kept=takes(60e-6, 1.9e-9)), {}, "fails"),
-    ("new-memory-costs", changed(gpu_transfers_kept=takes(60e-6, 1e-9)), {}, "undecided"),
-    ("pinning-alone", changed(gpu_transfers_kept=takes(60e-6, 0.35e-9)), {}, "fails"),
-    ("pinning-alone", changed(gpu_transfers_kept=takes(60e-6, 2e-9)), {}, "fails"),
-    ("pinned-turns-it", changed(gpu_pinned=takes(50e-6, 3e-9)), {}, "fails"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("claim", "times", "options", "status"), OTHER)
-def test_another_machine_gets_another_verdict(
-    claim: str, times: Mapping[str, Any], options: dict[str, Any], status: str
-) -> None:
-    assert verdict(claim, times, **options).status == status, verdict(claim, times, **options)
-
-
-def test_a_claim_about_who_wins_names_the_size() -> None:
-    assert "pinned wins from 2^20 on" in verdict("pinned-turns-it", AS_THE_SOURCE_SAW).measured
-    assert "wins at no size" in verdict("cpu-wins-at-scale", AS_THE_SOURCE_SAW).measured
-    assert "without transfers wins from 2^16 on" in verdict("gpu-needs-scale", AS_THE_SOURCE_SAW).measured
-
-
-def test_the_toy_accelerator_stands_in() -> None:
-    toy = {"cpu": takes(4e-6, 2e-9), "queue-gpu": takes(60e-6, 2e-9), "queue-gpu-transfers": takes(90e-6, 3e-9),
-           "queue-gpu-transfers-sync": takes(120e-6, 3e-9)}  # fmt: skip
-    assert verdict("cpu-wins-at-scale", toy, timelines={}).status == "holds"
-    assert verdict("transfers-dominate", toy, timelines={}).status == "fails"
-    assert verdict("wait-is-needed", toy, timelines={}).status == "fails"
-    assert verdict("memory-bound", toy, timelines={}).status == "not measured"
-    assert "on the CPU queue" in verdict("transfers-dominate", toy, timelines={}).measured
-    assert "CPU queue" not in verdict("transfers-dominate", AS_THE_SOURCE_SAW).measured
-
-
 # ---- the workloads ----
 
 

@@ -1,4 +1,4 @@
-"""The `overlap` experiment: what exists where, what is checked, and what its claims say of made-up machines."""
+"""The `overlap` experiment: what exists where, what is checked, and where its parts balance."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pytest
 import torch
 
 from brrr.core.errors import NotRecordedError, WrongResultError
-from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr_course.experiments import experiment
-from brrr_course.experiments.overlap import QUEUE_MAX, SHAPED_MIN, balanced
+from brrr_course.experiments.overlap import QUEUE_MAX, SHAPED_MIN
+from brrr_course.experiments.overlap.claims import balanced
 from brrr_course.experiments.overlap.toy import Toy, Travelling
-from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import prioritized
 
 OVERLAP = experiment("overlap")
@@ -107,102 +106,32 @@ def test_the_toy_timeline_shows_the_overlap_and_the_waits() -> None:
 
 
 class MadeUp:
-    """A source with a formula for a line's period, for the variants of one device."""
+    """A source in which computing takes so many times what it does on a made-up machine."""
 
-    live, name = False, "made up"
-
-    def __init__(self, kind: str = "cuda", **slower: float) -> None:
-        self.kind, self.slower = kind, slower
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "synthetic", "2000-01-01", "")
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return tuple(variant.name for variant in experiment.variants if variant.device == self.kind)
+    def __init__(self, slower: float) -> None:
+        self.slower = slower
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        if variant not in self.variants(experiment):
-            return {}
-        points = (point for point in experiment.points() if experiment.has(variant, point))
+        points = [point for point in experiment.points() if experiment.has(variant, point)]
         return {tuple(point.values()): self._measured(variant, point) for point in points}
 
     def _measured(self, variant: str, point: Point) -> Measurement:
-        seconds = self.period_s(variant.removeprefix("queue-"), float(point["elements"]), float(point["sines"]))
-        seconds *= self.slower.get(variant.replace("-", "_"), 1.0)
+        elements, sines = float(point["elements"]), float(point["sines"])
+        seconds = self.slower * sines * elements * SINE if variant == "compute" else 4 * elements / LINK
         return Measurement(period_s=Estimate(seconds, 0.999 * seconds, 1.001 * seconds, 9))
 
-    def period_s(self, variant: str, elements: float, sines: float) -> float:
-        way, work = 4 * elements / LINK, sines * elements * SINE
-        if variant in ("upload", "download"):
-            return way
-        if variant == "compute":
-            return work
-        if variant == "both":
-            return 1.08 * way
-        if variant == "pipeline":
-            return max(1.1 * way, work)
-        return (2 * way + work) * (3.0 if "pageable" in variant or "source" in variant else 1.0)
 
-    def timeline(self, experiment: Experiment, variant: str, point: Point) -> Any:
-        raise NotRecordedError("no timeline")
+@pytest.mark.parametrize(("slower", "sines"), [(1.0, 40), (4.0, 8)])
+def test_the_balance_is_found_from_the_measurements(slower: float, sines: int) -> None:
+    evidence: Any = Evidence(OVERLAP, MadeUp(slower))  # type: ignore[arg-type]
+    assert (balanced(evidence, "elements"), balanced(evidence, "sines")) == (2**28, sines)
 
 
-def verdicts(source: MadeUp) -> dict[str, Verdict]:
-    return {claim.name: claim.verdict(Evidence(OVERLAP, source)) for claim in OVERLAP.claims}  # type: ignore[arg-type]
+def test_where_nothing_balances_there_is_none() -> None:
+    with pytest.raises(NotRecordedError, match="no number of sines takes as long as sending"):
+        balanced(Evidence(OVERLAP, MadeUp(100.0)), "sines")  # type: ignore[arg-type]
 
 
-def test_the_claims_hold_on_a_machine_that_overlaps() -> None:
-    found = verdicts(MadeUp())
-    statuses = {name: verdict.status for name, verdict in found.items()}
-    assert statuses == {
-        "streams-little-benefit": "holds",
-        "streams-help-transfers": "fails",
-        "pipeline-speedup": "holds",
-        "pipeline-limit": "holds",
-        "pinning": "holds",
-        "timeline": "not measured",
-    }
-    assert "at 268435456 elements and 40 sines" in found["pipeline-speedup"].measured
-    assert "67108864 elements" in found["pinning"].measured
-
-
-@pytest.mark.parametrize(
-    ("slower", "claim", "status"),
-    [
-        ({"pipeline": 1.5}, "pipeline-speedup", "fails"),
-        ({"pipeline": 1.2}, "pipeline-limit", "fails"),
-        ({"serial_pageable": 0.3}, "pinning", "fails"),
-        ({"source_streams": 0.5}, "streams-little-benefit", "fails"),
-        ({"source_streams": 0.5}, "streams-help-transfers", "holds"),
-    ],
-)
-def test_other_machines_get_other_verdicts(slower: dict[str, float], claim: str, status: str) -> None:
-    assert verdicts(MadeUp(**slower))[claim].status == status
-
-
-def test_where_nothing_balances_the_speedup_is_not_measured() -> None:
-    found = verdicts(MadeUp(compute=100.0))["pipeline-speedup"]
-    assert found.status == "not measured"
-    assert "no number of sines takes as long as sending" in found.measured
-
-
-def test_the_toy_is_judged_by_its_own_lines() -> None:
-    found = verdicts(MadeUp("cpu-queue"))
-    assert found["pipeline-speedup"].status == "holds"
-    assert found["streams-little-benefit"].status == "holds"
-    assert found["pinning"].status == "not measured"
-
-
-def test_the_balance_is_found_from_the_measurements() -> None:
-    from brrr_course.nouns.source import Evidence
-
-    assert balanced(Evidence(OVERLAP, MadeUp())) == (2**28, 40)  # type: ignore[arg-type]
-    assert balanced(Evidence(OVERLAP, MadeUp(compute=2.0))) in ((2**28, 16), (2**28, 32))  # type: ignore[arg-type]
-
-
-def test_what_the_claims_need_is_recorded_first_and_exists() -> None:
-    points = claimed_points(OVERLAP)
-    assert (2**28, 1) in points
-    assert (2**26, 4) in points, "the source's own versions end there"
+def test_what_the_claims_need_is_recorded_first() -> None:
     first = [point for point, phase in prioritized(OVERLAP) if phase == "anchor"]
     assert {"elements": 2**28, "sines": 40} in first

@@ -1,8 +1,7 @@
-"""The experiment `repeat`: theory, kernels (interpreted, and the code they compile to), what is run, claims."""
+"""The experiment `repeat`: theory, kernels (interpreted, and the code they compile to), what is run, and the knee."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -11,7 +10,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,26 +19,21 @@ import numpy as np
 import pytest
 import torch
 
-from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError, WrongResultError
 from brrr.core.files import PACKAGE
-from brrr.core.measurement import Measurement, Value
+from brrr.core.measurement import Value
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.repeat import theory, work
+from brrr_course.experiments.repeat import work
 from brrr_course.experiments.repeat import work as checks
-from brrr_course.experiments.repeat.claims import measured_knee
-from brrr_course.lessons.claims_table import claims
-from brrr_course.nouns.source import Evidence
-from brrr_course.sources.plan import Step
-from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.recording import Machine
+from brrr_course.experiments.repeat.claims import knee
+from brrr_course.nouns.expression import Table
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
 REPEAT = experiment("repeat")
 HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
-H200 = Machine("h200", "NVIDIA H200", "cuda")
 HERE = Path(__file__).resolve().parents[2]
 NVCC = shutil.which("nvcc")
 
@@ -66,17 +59,6 @@ def at(repeat: int, elements: int = 1000, dtype: str = "float32") -> dict[str, V
 )
 def test_costs_by_hand(variant: str, dtype: str, expected: Cost) -> None:
     assert REPEAT.cost_at(variant, at(7, 1000, dtype)) == expected
-
-
-def test_the_datasheet_predicts_one_knee_for_both_operations() -> None:
-    """Half the peak and half the FLOP a step: as many instructions. The A100's is where the source saw it."""
-    h200 = hardware("h200")
-    expected = 66.9e12 / 4.8e12 * 8 / 2
-    assert theory.knee(h200, "mul", "float32") == pytest.approx(expected)
-    assert theory.knee(h200, "fma", "float32") == pytest.approx(expected)
-    assert theory.knee(h200, "fma", "bfloat16") == pytest.approx(expected / 2)
-    assert 32 < (theory.knee(hardware("a100"), "mul", "float32") or 0) < 64
-    assert theory.knee(None, "mul", "float32") is None
 
 
 def test_the_guides_are_the_limits_of_the_datasheet() -> None:
@@ -329,85 +311,16 @@ def test_launches_refuse_what_is_not_on_a_gpu() -> None:
     assert repeat_launch.kernel_name(x, 0.5) == "brrr_repeat_fma_float32"
 
 
-# ---- claims ----
+@pytest.mark.parametrize("flat", [3.0, 50.0])
+def test_the_knee_is_where_both_times_are_equal(flat: float) -> None:
+    """On the most elements that have enough numbers of steps."""
+    at = [(repeat, elements) for elements in (2**20, 2**24) for repeat in (1, 2, 32, 64, 128, 512)]
+    times = {(n, many): made_up.estimate(max(flat, float(n)) * many) for n, many in [*at, (1, 2**26)]}
+    found = knee(None, Table(("repeat", "elements"), times))
+    assert found.median == pytest.approx(flat) and found.low < found.median < found.high
 
 
-def source(
-    tmp_path: Path, *, bandwidth: float = 4.2e12, peak: float = 64e12, mul: float = 0.5, eager: float = 1.0
-) -> Recorded:
-    """A recording of a made-up GPU: a time is the larger of the bytes' and the arithmetic's."""
-
-    def seconds(variant: str, point: Mapping[str, Value]) -> float:
-        cost = REPEAT.cost_at(variant, point)
-        assert cost is not None
-        top = peak * (mul if variant.endswith("mul") else 1.0)
-        fused_s = max(cost.bytes / bandwidth, cost.flop / top)
-        return max(fused_s, eager * cost.eager_bytes / bandwidth) if "eager" in variant else fused_s
-
-    def measure(step: Step) -> dict[str, Timed]:
-        found = {}
-        for variant in step.variants:
-            time = made_up.estimate(seconds(variant, step.point))
-            cost = REPEAT.cost_at(variant, step.point)
-            assert cost is not None
-            m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
-            found[variant] = Timed(m, cost, made_up.ERROR)
-        return found
-
-    only = {"elements": [str(2**26)], "dtype": ["float32"]}
-    made_up.record(tmp_path, H200, only, names=("repeat",), measure=measure)
-    return Recorded("h200", str(tmp_path))
-
-
-def verdicts(found: Recorded) -> dict[str, str]:
-    return {claim.name: str(claim.verdict(Evidence(REPEAT, found))) for claim in REPEAT.claims}
-
-
-def test_verdicts_on_a_gpu_as_the_datasheet_has_it(tmp_path: Path) -> None:
-    found = verdicts(source(tmp_path))
-    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items()))
-    held = {name for name, verdict in found.items() if verdict.startswith("holds")}
-    silent = {claim.name for claim in REPEAT.claims if claim.entry.not_here}
-    assert held == set(found) - silent - {"starts-at-0.2-tflops", "about-a-hundred", "formulas"}
-    assert "0.525 TFLOP/s" in found["starts-at-0.2-tflops"] or "525 GFLOP/s" in found["starts-at-0.2-tflops"]
-
-
-@pytest.mark.parametrize(
-    ("machine", "failing"),
-    [
-        ({"peak": 128e12}, {"half-the-peak", "fma-reaches-the-peak", "knee-as-predicted"}),
-        ({"mul": 1.0}, {"half-the-peak", "knee-32-to-64"}),
-        ({"bandwidth": 2e12}, {"bandwidth-drops", "knee-as-predicted", "knee-32-to-64"}),
-        ({"peak": 40e12}, {"fma-reaches-the-peak", "half-the-peak"}),
-        ({"eager": 0.1}, {"eager-pays-each-time"}),
-    ],
-)
-def test_claims_can_fail(tmp_path: Path, machine: dict[str, float], failing: set[str]) -> None:
-    found = verdicts(source(tmp_path, **machine))
-    assert {name for name in failing if not found[name].startswith("fails")} == set(), found
-
-
-def test_the_knee_is_where_both_times_are_equal() -> None:
-    times = {repeat: made_up.estimate(max(50.0, float(repeat))) for repeat in (1, 2, 32, 64, 128, 512)}
-    knee = measured_knee(times)
-    assert knee.median == pytest.approx(50) and knee.low < knee.median < knee.high
-
-
-def test_without_measurements_nothing_is_claimed(tmp_path: Path) -> None:
-    made_up.record(tmp_path, H200, {"elements": [str(2**16)], "repeat": ["1"]}, names=("repeat",))
-    table = claims("repeat", Recorded("h200", str(tmp_path)))
-    computed = {
-        "a100-312",
-        "a100-19.5",
-        "fifteen-times",
-        "two-hundred-billion",
-        "grows-faster",
-    }
-    assert {claim.name for claim, verdict in table.rows if verdict.status != "not measured"} == computed
-
-
-def test_every_claim_names_a_line_that_exists() -> None:
-    """A claim whose line had another name would be `not measured` for ever."""
-    assert dataclasses.is_dataclass(REPEAT)
-    lines = {line.name for line in REPEAT.lines}
-    assert {f"{way} {kind}" for way in ("cuda", "triton", "compile") for kind in ("mul", "fma")} <= lines
+@pytest.mark.parametrize(("repeats", "missing"), [((1, 2, 512), "fewer than 4"), ((1, 2, 4, 8), "8 steps are too few")])
+def test_without_a_knee_nothing_is_claimed(repeats: tuple[int, ...], missing: str) -> None:
+    with pytest.raises(NotRecordedError, match=missing):
+        knee(None, Table(("repeat",), {(n,): made_up.estimate(max(50.0, float(n))) for n in repeats}))

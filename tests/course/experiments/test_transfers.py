@@ -1,8 +1,7 @@
-"""The copies: byte-exact workloads, their cost, their claims on made-up machines, and the exercise about trips."""
+"""The copies: byte-exact workloads, their cost, and the exercise about trips."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from brrr_course.experiments.transfers.work import random_bytes, spoilt, wrong_s
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_02 import cost_of
 from brrr_course.lessons.pretend import Gpu
-from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.timers import measure_point
@@ -48,62 +46,6 @@ GOOD = {
     "both-pinned": {"period_s": lambda size: size / 50e9},
     "device": {"period_s": lambda size: 2 * size / 4.2e12},
 }
-
-
-def verdict(name: str, times: Mapping[str, Any], **options: Any) -> Verdict:
-    claim = next(claim for claim in TRANSFERS.claims if claim.name == name)
-    return claim.verdict(Evidence(TRANSFERS, Made(times, SIZES, **options)))  # type: ignore[arg-type]
-
-
-def changed(**variants: Any) -> dict[str, Any]:
-    return {**GOOD, **{name.replace("_", "-"): value for name, value in variants.items()}}
-
-
-@pytest.mark.parametrize("claim", [claim.name for claim in TRANSFERS.claims])
-def test_every_claim_holds_on_a_good_link_and_lacks_figures_on_an_empty_source(claim: str) -> None:
-    assert verdict(claim, GOOD).status == "holds", verdict(claim, GOOD)
-    assert verdict(claim, {}).status == "not measured"
-
-
-WORSE = [
-    ("pinned-beats-pageable", changed(h2d_pageable=moving(54e9, 9e-6)), "fails"),
-    ("pinned-beats-pageable", changed(d2h_pageable=moving(55e9 / 1.2, 9e-6)), "undecided"),
-    ("latency-floor", changed(h2d_pinned=moving(1e9, 1e-6)), "fails"),
-    ("link-share", changed(d2h_pinned=moving(40e9, 8e-6)), "fails"),
-    ("link-share", changed(h2d_pinned=moving(0.8 * 63.02e9, 8e-6)), "undecided"),
-    ("both-directions", changed(both_pinned={"period_s": lambda size: 2 * size / 56e9}), "fails"),
-    ("both-directions", changed(both_pinned={"period_s": lambda size: 2 * size / 1.6 / 55e9}), "undecided"),
-    ("pageable-waits", changed(h2d_pinned=moving(55e9, 8e-6)), "fails"),
-    ("pageable-waits", changed(h2d_pageable=moving(12e9, 9e-6, issued_s=4e-6)), "fails"),
-    ("link-is-the-narrow-place", changed(device={"period_s": lambda size: 2 * size / 100e9}), "fails"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("claim", "times", "status"), WORSE)
-def test_another_machine_gets_another_verdict(claim: str, times: Mapping[str, Any], status: str) -> None:
-    assert verdict(claim, times).status == status, verdict(claim, times)
-
-
-def test_the_floor_names_the_size_that_has_grown() -> None:
-    times = changed(h2d_pinned=moving(2**19 / 8e-6, 8e-6))
-    assert "twice as long only from 1.05 MB on" in verdict("latency-floor", times).measured
-
-
-def test_more_than_the_link_carries_is_a_wrong_account() -> None:
-    found = verdict("link-share", changed(h2d_pinned=moving(70e9, 8e-6), d2h_pinned=moving(70e9, 8e-6)))
-    assert found.status == "fails"
-    assert "the account is wrong" in found.measured
-
-
-def test_without_a_datasheet_the_share_is_not_measured() -> None:
-    assert verdict("link-share", GOOD, device="Some GPU").status == "not measured"
-
-
-def test_the_toy_accelerator_stands_in() -> None:
-    toy = {"queue-pageable": moving(5e9, 90e-6), "queue-pinned": moving(20e9, 80e-6, issued_s=1e-6)}
-    for claim in ("pinned-beats-pageable", "latency-floor", "pageable-waits"):
-        assert verdict(claim, toy, device="a CPU").status == "holds"
-    assert verdict("both-directions", toy, device="a CPU").status == "not measured"
 
 
 # ---- the workloads ----

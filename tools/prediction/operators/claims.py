@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field
-from brrr_course.nouns.claim import Judge, Verdict
+from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.source import Evidence
 from tools.prediction.claims import NAMED, anchored, bounds_right, enough, within
 from tools.prediction.operators.cases import by_name, half_of
@@ -35,7 +35,7 @@ def reported(evidence: Evidence, field: Field, *, known: bool | None = True) -> 
     return found
 
 
-def _unknown(evidence: Evidence) -> Verdict:
+def unknown(evidence: Evidence) -> Verdict:
     """Few are unknown, and what is said of them is a lower bound."""
     every, missing = (reported(evidence, "span_s", known=known) for known in (None, False))
     loops = reported(evidence, "period_s", known=False)
@@ -46,9 +46,16 @@ def _unknown(evidence: Evidence) -> Verdict:
     return enough(len(every), ENOUGH, right, f"{text}: {named}" if named else text)
 
 
-JUDGES: dict[str, Judge] = {
-    "device": lambda evidence: within(reported(evidence, "span_s"), 0.06, 0.25, ENOUGH),
-    "loops": lambda evidence: anchored(reported(evidence, "period_s"), 0.10, 0.30, ENOUGH),
-    "bounds": lambda evidence: bounds_right(reported(evidence, "period_s"), BOUNDS_ENOUGH),
-    "unknown": _unknown,
-}
+def device(evidence: Evidence) -> Verdict:
+    """Whether the device's times are predicted well."""
+    return within(reported(evidence, "span_s"), 0.06, 0.25, ENOUGH)
+
+
+def loops(evidence: Evidence) -> Verdict:
+    """Whether times in a loop are, for a host as fast as a reference beside each case found it."""
+    return anchored(reported(evidence, "period_s"), 0.10, 0.30, ENOUGH)
+
+
+def bounds(evidence: Evidence) -> Verdict:
+    """Whether what is predicted to limit a case is what the interventions show."""
+    return bounds_right(reported(evidence, "period_s"), BOUNDS_ENOUGH)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from brrr.core.measurement import Point
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from tools.prediction.operators.cases import NOT_CAPTURED, OperatorCase, by_name, cases, drawn, half_of, twin
-from tools.prediction.operators.claims import JUDGES
 
 
 def run_case(variant: str, point: Point) -> OperatorCase | None:
@@ -44,7 +43,6 @@ def _experiment(
         ),
         package="tools.prediction.operators",
         supports=lambda variant, point: run_case(variant.name, point) is not None,
-        judges=JUDGES,
         anchors=({"case": anchor},),
     )
 
