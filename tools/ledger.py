@@ -288,7 +288,6 @@ WAYS, FUSED = ("cuda", "triton", "compile"), ("compile", "cuda", "script")
 BELOW, ABOVE, THERE = (128, 256, 512), (2048, 4096), (1024, 2048, 4096)
 At = dict[str, Any]
 HOT, COLD, RELU, GEMM = At(cache="hot"), At(cache="cold"), At(function="relu-64x1024"), At(function="gemm-8192")
-ONE, SIXTEEN = At(elements=1024, operators=1), At(elements=1024, operators=16)
 SMALL, LARGE, TRACE = At(elements=2**10), At(elements=2**28), f"gpu-transfers@elements={2**28}"
 F32, FIRST = At(dtype="float32"), At(elements=2**26, dtype="float32", repeat=1)
 WIDE, WIDTH = At(batch=32768, direction="forward"), At(width=4096, batch=32768, direction="forward")
@@ -456,19 +455,6 @@ def flaw(r: Recording, linear: str, pseudo: str, bound: float) -> Verdict:
                    for a, b in ((linear, pseudo), ("posted", "posted")))
     return band(now / posted, bound)
 
-def idle(r: Recording, kind: str) -> list[T]:
-    """The idle shares from the smallest size to the largest."""
-    busy, period = r.along(f"{kind}.busy_s"), r.along(f"{kind}.period_s")
-    shares = [1 - busy[size] / period[size] for size in busy if size in period]
-    return [T(*(max(0.0, end) for end in share.ends)) for share in present(shares)]
-
-def doubling(r: Recording, kind: str) -> list[T]:
-    return list(r.ratios("period_s", f"{kind}-double", kind).values())
-
-def doubling_tells(r: Recording) -> Verdict:
-    found = [(t.mid, share.mid) for t, share in zip(doubling(r, "chain"), idle(r, "chain"), strict=True)]
-    return fact(all((t > 1.1 or share >= 0.3) and (t < 1.8 or share < 0.2) for t, share in found), found)
-
 def steps(r: Recording, line: str, toy: bool = False) -> dict[int, T]:
     """Busy time by steps; of 2^20 numbers on the CPU queue, if it may stand in."""
     return r.along(f"{line}.busy_s", elements=2**20 if toy and r.device == "cpu" else 2**26, **F32)
@@ -511,12 +497,6 @@ def cliff(r: Recording) -> Verdict:
     after = min(size for size in found if size > small and found[size].mid < middle)
     before = max(size for size in found if size < after)
     return band(T(math.sqrt(before * after) / l2, before / l2, after / l2), 0.25, 1.5)
-
-def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, high: float = INF) -> Claim:
-    """The time at one stride and offset over that at another, of the plain line."""
-    def at(r: Recording, variant: str, stride: int, offset: int) -> T:
-        return r(f"{variant}.busy_s", stride=stride, offset=offset, numbers=2**28)
-    return lambda r: band(at(r, line, *one) / at(r, line.removesuffix("-whole"), *other), low, high)
 
 OPERATORS = ("products", "attention", "norms", "pointwise", "other")
 
@@ -722,11 +702,6 @@ def launches(r: Recording) -> dict[int, tuple[tuple[int, ...], int]]:
             sides = re.search(r"(\d+)x(\d+)", name)
             found[n] = tuple(map(int, sides.groups())) if sides else (), math.prod(map(int, grid.split("x")))
     return dict(present(found))
-
-def rounded(r: Recording, variant: str) -> T:
-    """The time with 50257 words over that with 50304."""
-    t = r.along(f"{variant}.span_s", tokens=12288)
-    return t[50257] / t[50304]
 
 def step(r: Recording, name: str, cell: str, dtype: str, batch: int, hidden: int = 1024, last: bool = False) -> T:
     """A recurrent layer's step: the longer sequence less the shorter one, over the steps between."""
@@ -967,33 +942,6 @@ CLAIMS: dict[str, Claim] = {
     "pseudo_linear_flaws.all-three": lambda r: flaw(r, "clean", "clean", 1.5),
     "pseudo_linear_flaws.still-not-the-width": lambda r: each(
         (r.ratio("period_s", "linear-clean", "pseudo-clean", width=w, **POSTED) / w for w in (160, 1024)), 0, 0.1),
-    "adds.torch-slower": ratio("period_s", "torch-cpu", "python", 10, elements=1),
-    "adds.hundredfold": ratio("period_s", "torch-cpu", "python", *within(114), elements=1),
-    "adds.gpu-millions": lambda r: band(
-        r("python.period_s", elements=1) / 100 * r.rate("flop/period_s", "peak-bf16", elements=1), *within(9.75e6)),
-    "adds.large-pays": lambda r: band(
-        r.rate("flop/period_s", "torch-cuda") / r.rate("flop/period_s", "torch-cuda", elements=1), 100),
-    "adds.all-but-the-addition": lambda r: band(
-        1 - r.rate("period_s/flop", "torch-cpu", elements=2**16) / r.rate("period_s/flop", "torch-cpu", elements=1),
-        0.5),
-    "host_cost.module-to-blame": saves("host_s", "module", "relu", 0.5, **ONE),
-    "host_cost.torchscript-closes": lambda r: gap(r, "host_s", "script", **SIXTEEN),
-    "host_cost.pycuda-wins": ratio("period_s", "module", "pycuda", 1.5, **SIXTEEN),
-    "host_cost.buffers-reused": ratio("host_s", "out", "pycuda", 0, 1.1, **SIXTEEN),
-    "host_cost.out-saves": ratio("host_s", "relu", "out", 1.05, **SIXTEEN),
-    "host_cost.more-than-a-launch": ratio("host_s", "relu", "pycuda", 1.1, **ONE),
-    "host_cost.graph-likes-a-chain": lambda r: band(
-        r.ratio("period_s", "module", "graph", **SIXTEEN) / r.ratio("period_s", "module", "graph", **ONE), 1.25),
-    "host_cost.hidden": ratio("period_s", "module-grad", "graph", 0.95, 1.05, elements=2**24, operators=1),
-    "run_ahead.paperweight": lambda r: band(idle(r, "eager")[0], 0.5),
-    "run_ahead.runs-ahead": lambda r: band(idle(r, "eager")[-1], 0, 0.1),
-    "run_ahead.overhead-flat": lambda r: (lambda times: band(max(times) / min(times), 0, 2))(
-        r.along("eager.host_s").values()),
-    "run_ahead.graph-removes": ratio("period_s", "eager", "graph", 2, **SMALL),
-    "scaling.doubling-tells": doubling_tells,
-    "scaling.overhead-then-work": lambda r: every(
-        band(doubling(r, "chain")[0], 0.9, 1.1), band(doubling(r, "chain")[-1], 1.6, 2.4)),
-    "scaling.skinny-exception": lambda r: every(band(doubling(r, "gemm")[0], 0, 1.1), band(idle(r, "gemm")[0], 0, 0.2)),
     "repeat.flat-at-first": lambda r: band(step_ratio(r, "compile-mul", 32, toy=True), 0.9, 1.1),
     "repeat.knee-32-to-64": lambda r: band(knee(steps(r, "compile-mul", toy=True)), 32, 64),
     "repeat.knee-as-predicted": lambda r: each(
@@ -1032,18 +980,6 @@ CLAIMS: dict[str, Claim] = {
         *levels(r)),
     "working_set.operators-need-size": lambda r: (lambda rate, *_: band(rate[min(rate)] / rate[max(rate)], 0, 0.5))(
         *levels(r, "once-copy")),
-    "strides.sector-is-paid": stride("read", (8, 0), (1, 0), 1 / 1.25, 1 / 0.75),
-    "strides.time-is-flat": stride("read", (4, 0), (1, 0), 0.9, 1.1),
-    "strides.two-sectors-at-once": stride("read", (16, 0), (8, 0), 0.9, 1.1),
-    "strides.no-worse-beyond": stride("read", (32, 0), (16, 0), 0, 1 / 2 / 0.75),
-    "strides.no-worse-beyond-8": stride("read", (32, 0), (8, 0), 0, 1 / 4 / 0.75),
-    "strides.read-before-write": stride("write", (8, 0), (1, 0), 1.7, 2.7),
-    "strides.crooked-start": lambda r: every(
-        *(stride(line, (1, 1), (1, 0), 0, 1.1)(r) for line in ("read", "write"))),
-    "strides.crooked-read": stride("read", (1, 1), (1, 0), 0, 1.1),
-    "strides.crooked-write": stride("write", (1, 1), (1, 0), 1.15),
-    "strides.a-sector-later": stride("write", (1, 8), (1, 0), 0, 1.1),
-    "strides.whole-warps": stride("write-whole", (1, 1), (1, 0), 0, 1.1),
     "occupancy.under-filled": lambda r: band(busy(r, 132, 1) / busy(r, 1, 1), 0, 1.15),
     "occupancy.more-warps": lambda r: band(8 * busy(r, 132, 1) / busy(r, 1056, 1), 6),
     "occupancy.more-loads": lambda r: band(busy(r, 8448, 1) / busy(r, 8448, 8), 2),
@@ -1140,13 +1076,6 @@ CLAIMS: dict[str, Claim] = {
     "gemm.padding-gains": ratio("span_s", "nn", "padded", 5, columns=1025, size=2048, dtype="bfloat16"),
     "gemm.padding-never-slower": grid(
         min, (0.98,), "nn", "padded", "span_s", size=2048, dtype=("bfloat16", "float16")),
-    "gemm_many.larger-is-better": lambda r: (lambda found: fact(
-        2 * sum(t.low > 1 for t in found.values()) > len(found), len(found)))(
-        r.ratios("span_s", "graph", "combined", count=(2, 4, 8, 16, 32))),
-    "gemm_many.streams-help": ratio("span_s", "graph", "streams", 1, count=4, size=512, **F32),
-    "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
-    "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
-    "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
     "rnn_ladder.combining-helps": captured("naive", "combined"),
     "rnn_ladder.streams-help": captured("combined", "streamed"),
     "rnn_ladder.fusing-helps": captured("streamed", "fused"),

@@ -84,7 +84,7 @@ class Claim:
         if one.value:
             return "; ".join(filter(None, (*self._told(), one.rivals)))
         of = ", ".join(filter(None, (one.field, one.cache)))
-        return "; ".join(filter(None, (one.compares, of, one.points, one.rivals, one.tolerance)))
+        return "; ".join(filter(None, (one.decides, one.compares, of, one.points, one.rivals, one.tolerance)))
 
     def _told(self) -> list[str]:
         """Each expression in words with its bounds, what names stand for, and where it looks."""

@@ -7,14 +7,16 @@ all there is of a line is judged on what there is, so that the ends and the midd
 from __future__ import annotations
 
 import contextlib
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr_course.nouns.claim import Claim
 from brrr_course.nouns.experiment import Axis, Experiment
+from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence, Key, Source
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ class _Known(Mapping[Key, Measurement]):
         self._watched, self._of, self._inner = watched, (experiment, variant), inner
 
     def __getitem__(self, key: Key) -> Measurement:
-        self._watched.reads.looks[(*self._of, key)] = True
+        if self._watched.noted:
+            self._watched.reads.looks[(*self._of, key)] = True
         return self._watched.seen(self._inner[key])
 
     def __iter__(self) -> Iterator[Key]:
@@ -110,6 +113,34 @@ class _Watching(Evidence):
             looks: list[Any] = [(self.experiment.name, variant, key) for key in product(*along)]
             self.source.reads.looks = dict.fromkeys(looks, False) | self.source.reads.looks
 
+    def table(self, variant: str, column: str, at: Mapping[str, Any], alone: bool = False) -> Table:
+        self.source.noted = False
+        try:
+            return super().table(variant, column, at, alone)
+        finally:
+            self.source.noted = True
+
+    def _points(self, variant: str, at: Mapping[str, Any]) -> Collection[Key]:
+        """What there is, and what is meant, which is noted: an open axis is a curve, several the variant as a whole."""
+        axes = self.experiment.axes
+        meant = [at[each.name] for each in axes if each.name in at and not callable(at[each.name])]
+        along = [_listed(at.get(each.name, list(each.values)), each) for each in axes]
+        looks: list[Any] = [(self.experiment.name, variant, key) for key in product(*along)]
+        reads, known = self.source.reads, self.source.known(self.experiment, variant)
+        if len(meant) < len(axes) - 1:
+            reads.whole[self.experiment.name, variant] = None
+        else:
+            noted = dict.fromkeys(looks, len(meant) == len(axes))
+            reads.looks = noted | {look: named or noted.get(look, False) for look, named in reads.looks.items()}
+        return dict.fromkeys([*known, *(key for *_, key in looks if key in known)])
+
+
+def _listed(meant: Any, axis: Axis) -> Sequence[Value]:
+    """The values of an axis that are meant."""
+    if callable(meant):
+        return [value for value in axis.values if meant(value)]
+    return meant if isinstance(meant, list) else [meant]
+
 
 def claimed_points(experiment: Experiment) -> list[Key]:
     """The points that the experiment's claims name, found on made-up times.
@@ -121,15 +152,16 @@ def claimed_points(experiment: Experiment) -> list[Key]:
     A claim about a whole curve names no point of it.
     """
     watched = Watched(MadeUp(experiment))
-    for judge in experiment.judges.values():
-        _judged(Evidence(experiment, watched), judge)
-    return list(dict.fromkeys(key for name, _, key in watched.reads.looks if name == experiment.name))
+    for claim in experiment.claims:
+        _judged(_Watching(experiment, watched), claim)
+    looks = watched.reads.looks.items()
+    return list(dict.fromkeys(key for (name, _, key), named in looks if named and name == experiment.name))
 
 
-def _judged(evidence: Evidence, judge: Any) -> str:
+def _judged(evidence: Evidence, claim: Claim) -> str:
     """The verdict's status; a claim that cannot be judged here only loses its priority."""
     with contextlib.suppress(Exception):
-        return str(judge(evidence).status)
+        return claim.verdict(evidence).status
     return "not judged"
 
 
@@ -150,17 +182,17 @@ def claimed(experiment: Experiment, reference: Source | None) -> dict[tuple[str,
     An interval is too wide where it leaves a claim undecided which is decided on the reference, a recording.
     """
     every: dict[tuple[str, Key], Look] = {}
-    for judge in experiment.judges.values():
+    for claim in experiment.claims:
         narrow, reads = False, None
         if reference is not None:
             watched = Watched(reference)
-            status = _judged(_Watching(experiment, watched), judge)
+            status = _judged(_Watching(experiment, watched), claim)
             if status not in ("not measured", "not judged"):
                 reads = watched.reads
-                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), judge)
+                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), claim)
         if reads is None:
             watched = Watched(MadeUp(experiment))
-            _judged(_Watching(experiment, watched), judge)
+            _judged(_Watching(experiment, watched), claim)
             reads = watched.reads
         for at, named in reads.of(experiment).items():
             every[at] = every.get(at, Look()) | Look(named, narrow)
