@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WIDE = 0.05
 """Half of an interval over its median where that must do."""
+FEW = 4
+"""A claim that lists so many points, or fewer, names each."""
 
 
 @dataclass
@@ -121,7 +123,7 @@ class _Watching(Evidence):
             self.source.noted = True
 
     def _points(self, variant: str, at: Mapping[str, Any]) -> Collection[Key]:
-        """What there is, and what is meant, which is noted: an open axis is a curve, several the variant as a whole."""
+        """What there is, and what is meant, which is noted: FEW points, or a curve, or the variant as a whole."""
         axes = self.experiment.axes
         meant = [at[each.name] for each in axes if each.name in at and not callable(at[each.name])]
         along = [_listed(at.get(each.name, list(each.values)), each) for each in axes]
@@ -130,7 +132,7 @@ class _Watching(Evidence):
         if len(meant) < len(axes) - 1:
             reads.whole[self.experiment.name, variant] = None
         else:
-            noted = dict.fromkeys(looks, len(meant) == len(axes))
+            noted = dict.fromkeys(looks, len(meant) == len(axes) and len(looks) <= FEW)
             reads.looks = noted | {look: named or noted.get(look, False) for look, named in reads.looks.items()}
         return dict.fromkeys([*known, *(key for *_, key in looks if key in known)])
 

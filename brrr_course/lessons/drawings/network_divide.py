@@ -16,8 +16,8 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
 from brrr_course.experiments import experiment
+from brrr_course.experiments.judging import from_on
 from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
-from brrr_course.experiments.mlp.claims import divide
 from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr_course.nouns.source import Evidence
 from brrr_course.view.speedup_tables import Part, measured_gains, measured_parts, on_grid, published_part
@@ -50,6 +50,20 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
 
 
 DRAWING = LessonDrawing("mlp-divide", drawing)
+
+
+def divide(gains: Mapping[int, float]) -> int | None:
+    """The smallest hidden size from which on every speed-up gains less than half of what the best one gains beyond 1.
+
+    >>> divide({128: 1.8, 256: 1.8, 512: 1.7, 1024: 1.3, 2048: 1.1})
+    1024
+    >>> divide({128: 1.2, 256: 1.0, 512: 1.2}) is None, divide({128: 1.01, 256: 1.0}) is None
+    (True, True)
+
+    None where no size is beyond it, and where nothing gains 5 %.
+    """
+    most = max(gains.values()) - 1
+    return from_on(gains, lambda hidden: gains[hidden] - 1 < most / 2) if most >= 0.05 else None
 
 
 def own_part(source: Source) -> Part:
