@@ -350,7 +350,11 @@ def doubled(table: Table) -> Table:
 
 
 def closed(slow: Any, here: Any, fast: Any) -> Estimate:
-    """The share of the gap from `slow` to `fast` that `here` closes; 0 where `fast` is not the faster one."""
+    """The share of the gap from `slow` to `fast` that `here` closes, with the extremes that their intervals allow.
+
+    >>> closed(10.0, 7.0, 4.0).median, closed(4.0, 7.0, 10.0).median
+    (0.5, 0.0)
+    """
     slow, here, fast = map(estimate, (slow, here, fast))
     if fast.high >= slow.low:
         return estimate(0)

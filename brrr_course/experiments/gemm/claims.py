@@ -10,7 +10,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, median
 from brrr_course.experiments.judging import datasheet
 from brrr_course.nouns.claim import Status, Verdict
-from brrr_course.nouns.expression import Table
+from brrr_course.nouns.expression import Key, Table
 from brrr_course.nouns.source import Evidence
 
 SIZE, FEW = 2048, 1100
@@ -59,7 +59,9 @@ def blocks(kernel: str) -> int:
 def tiles(evidence: Evidence, smallest: int, largest: int) -> Table:
     """By the number of columns, whether the first kernel's name tells a tile with both sides from one to another."""
     sides = {n: tile(kernel) or () for n, kernel in launched(evidence, "float32").items()}
-    found = {(n,): bool(each) and all(smallest <= side <= largest for side in each) for n, each in sides.items()}
+    found: dict[Key, bool] = {
+        (n,): bool(each) and all(smallest <= side <= largest for side in each) for n, each in sides.items()
+    }
     return Table(("columns",), found)
 
 
