@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from statistics import geometric_mean, mean
 from typing import Any
 
 import numpy as np
@@ -290,17 +289,13 @@ def value(row: dict[str, str], field: str) -> T:
 
 
 Claim = Callable[[Recording], Verdict]
-BELOW, ABOVE, THERE = (128, 256, 512), (2048, 4096), (1024, 2048, 4096)
 At = dict[str, Any]
-ONE, SIXTEEN = At(elements=1024, operators=1), At(elements=1024, operators=16)
 SMALL, F32 = At(elements=2**10), At(dtype="float32")
 WIDE, WIDTH = At(batch=32768, direction="forward"), At(width=4096, batch=32768, direction="forward")
-NARROW, POSTED = At(width=256, batch=128, direction="forward"), At(batch=2048)
-DEEP, LEAST, LARGE_NET = At(layers=8), At(layers=8, batch=2, hidden=128), At(layers=8, batch=ABOVE, hidden=ABOVE)
-EIGHT, FEW = At(layers=8, batch=(2, 4, 8, 16, 32, 64)), At(layers=8, batch=(2, 4, 8, 16), hidden=ABOVE)
-REGION, SOURCE_GRID = At(layers=8, batch=(64, 128), hidden=THERE), At(batch=(2, 4, 8, 16, 32, 64, 128))
-MEGA, RIVALS = "megakernel megakernel-graph", "module graph max-autotune"
-RIVALS_ALL, WITHOUT = f"{RIVALS} compile", f"graph max-autotune pycuda-graph triton-graph {MEGA}"
+At = dict[str, Any]
+SMALL, LARGE, TRACE = At(elements=2**10), At(elements=2**28), f"gpu-transfers@elements={2**28}"
+F32, FIRST = At(dtype="float32"), At(elements=2**26, dtype="float32", repeat=1)
+WIDE = At(batch=32768, direction="forward")
 GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6|sgemm-strassen-4|tf32-s|fp16-s", "-(strassen|winograd)-[123]"
 TIMED, READY, ANY = f"sgemm{LEVELS}", f"sgemm{LEVELS}-prepared", f"{LEVELS}(-prepared)?"
 SPLIT = f"fp16x3({LEVELS})?"
@@ -308,12 +303,6 @@ SPLIT = f"fp16x3({LEVELS})?"
 
 # fmt: off
 # ---- statistics ----
-
-def ratio(fields: str, slow: str, fast: str, low: float, high: float = INF, **at: Any) -> Claim:
-    return lambda r: band(r.ratio(fields, slow, fast, **at), low, high)
-
-def saves(fields: str, slow: str, fast: str, low: float, high: float = INF, **at: Any) -> Claim:
-    return lambda r: band(1 - r.ratio(fields, fast, slow, **at), low, high)
 
 def grid(how: Any, bounds: tuple[float, ...], slow: str, fast: str, field: str = "period_s", needed: int = 1,
          fewest: int = 1, **where: Any) -> Claim:
@@ -323,17 +312,6 @@ def grid(how: Any, bounds: tuple[float, ...], slow: str, fast: str, field: str =
         return band(over(present(len(found) >= fewest and found).values(), how), *bounds)
     return judged
 
-def gap(r: Recording, field: str, way: str, **at: Any) -> Verdict:
-    """The share of the gap from nn.Module to PyCUDA that a way closes, with its interval's extremes: at least half."""
-    s, w, f = (r(f"{name}.{field}", **at) for name in ("module", way, "pycuda"))
-    low, high = (s.low - w.high) / (s.low - f.low), (s.high - w.low) / (s.high - f.high)
-    return band(T((s.mid - w.mid) / (s.mid - f.mid), low, high) if f.high < s.low else 0, 0.5)
-
-def from_on(sizes: Iterable[int], good: Callable[[int], bool]) -> int:
-    """The smallest size from which on all are good, 0 for none."""
-    listed = sorted(sizes)
-    return next((n for i, n in enumerate(listed) if all(map(good, listed[i:]))), 0)
-
 def published(file: str, **where: str) -> list[dict[str, str]]:
     """Rows of a table of other people's figures."""
     with (DATA / "published" / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
@@ -342,76 +320,12 @@ def published(file: str, **where: str) -> list[dict[str, str]]:
 def table(name: str) -> dict[int, float]:
     return {int(row["width"]): float(row["speedup"]) for row in published("pseudo_linear", table=name)}
 
-def speedups(r: Recording, way: str = "eager", direction: str = "forward") -> dict[int, T]:
-    """Linear over the pseudo layer by width."""
-    found = r.ratios("period_s", f"linear-{way}", f"pseudo-{way}", batch=32768, direction=direction)
-    return {width: t for (width, *_), t in found.items()}
-
-def as_table(r: Recording, name: str, way: str) -> Verdict:
-    told, here = table(name), speedups(r, way)
-    return each((here[width] / told[width] for width in told if width in here), 0.8, 1.2)
-
-def differs(a: dict[int, float], b: dict[int, float]) -> Verdict:
-    return fact(all(abs(b[width] / a[width] - 1) > 0.1 for width in a if width in b))
-
-def the_width(r: Recording) -> Verdict:
-    found = [speedups(r, direction=way) for way in ("forward", "forward+backward")]
-    return band(min(t[max(t)] / max(t) for t in found), 0.8, 1.2)
-
-def grows(r: Recording) -> Verdict:
-    found = [t.mid for t in speedups(r).values()]
-    steady = all(b >= 0.9 * a for i, b in enumerate(found) for a in found[:i])
-    return fact(steady and found[-1] >= 4 * found[0], (found[0], found[-1]))
-
-def no_limit(r: Recording) -> Verdict:
-    found = speedups(r)
-    last = max(found)
-    half = max(width for width in found if width <= last / 2)
-    return band(found[last] / found[half], 1 + (last / half - 1) / 2)
-
-def all_over(r: Recording) -> Verdict:
-    found = speedups(r)
-    doublings = [found[2 * w] / found[w] for w in found if w >= 2048 and 2 * w in found]
-    return band(max(present(doublings[1:] and doublings)) / min(doublings), 1.2)
-
-def stop_paying(r: Recording) -> Verdict:
-    found = r.ratios("period_s", "pseudo-eager", "pseudo-graph", batch=2048, direction="forward")
-    pays, stops = [p[0] for p in found if found[p].low >= 1.05], [p[0] for p in found if found[p].high < 1.05]
-    if not pays or not stops:
-        return "fails" if pays or stops else "undecided", (pays, stops)
-    return "holds" if max(pays) < min(stops) else "undecided", (max(pays), min(stops))
-
-def roofline(r: Recording) -> Verdict:
-    def least(name: str, point: Any) -> float:
-        return max(r.all(f"{name}.flop")[point].mid / r.fp32, r.all(f"{name}.bytes")[point].mid / r.bandwidth)
-    found = r.ratios("period_s", "linear-eager", "pseudo-triton", **WIDE)
-    return each((t / (least("linear-eager", p) / least("pseudo-triton", p)) for p, t in found.items() if p[0] >= 4096),
-                0.75, 1.25)
-
 def clever(r: Recording) -> Verdict:
     """Holds with a rate above the peak, fails if the fused stand-in is near the bandwidth."""
     rate = max(r.rate("flop/busy_s", "linear-eager", width=w, **WIDE) for w in r.along("linear-eager.busy_s", **WIDE))
     present(all(row["error"] == "0.0" for row in present(r.rows.get("linear-integers")).values()))
     share = r.rate("bytes/busy_s", "pseudo-triton", **WIDE).mid / r.bandwidth
     return "holds" if rate.low > r.fp32 else "fails" if share >= 0.7 else "undecided", (rate / r.fp32, share)
-
-def flaw(r: Recording, linear: str, pseudo: str, bound: float) -> Verdict:
-    now, posted = (r.ratio("period_s", f"linear-{a}", f"pseudo-{b}", width=1024, batch=2048)
-                   for a, b in ((linear, pseudo), ("posted", "posted")))
-    return band(now / posted, bound)
-
-def idle(r: Recording, kind: str) -> list[T]:
-    """The idle shares from the smallest size to the largest."""
-    busy, period = r.along(f"{kind}.busy_s"), r.along(f"{kind}.period_s")
-    shares = [1 - busy[size] / period[size] for size in busy if size in period]
-    return [T(*(max(0.0, end) for end in share.ends)) for share in present(shares)]
-
-def doubling(r: Recording, kind: str) -> list[T]:
-    return list(r.ratios("period_s", f"{kind}-double", kind).values())
-
-def doubling_tells(r: Recording) -> Verdict:
-    found = [(t.mid, share.mid) for t, share in zip(doubling(r, "chain"), idle(r, "chain"), strict=True)]
-    return fact(all((t > 1.1 or share >= 0.3) and (t < 1.8 or share < 0.2) for t, share in found), found)
 
 def steps(r: Recording, line: str, toy: bool = False) -> dict[int, T]:
     """Busy time by steps; of 2^20 numbers on the CPU queue, if it may stand in."""
@@ -432,12 +346,6 @@ def knee(r: Recording, times: T) -> T:
 def half(r: Recording, names: str, low: float, high: float) -> Verdict:
     times = ([r(f"{name}.busy_s", dtype=dtype) for dtype in ("bfloat16", "float32")] for name in names.split())
     return each((short / wide for short, wide in times), low, high)
-
-def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, high: float = INF) -> Claim:
-    """The time at one stride and offset over that at another, of the plain line."""
-    def at(r: Recording, variant: str, stride: int, offset: int) -> T:
-        return r(f"{variant}.busy_s", stride=stride, offset=offset, numbers=2**28)
-    return lambda r: band(at(r, line, *one) / at(r, line.removesuffix("-whole"), *other), low, high)
 
 OPERATORS = ("products", "attention", "norms", "pointwise", "other")
 
@@ -473,45 +381,7 @@ def traced(r: Recording, variant: str, figure: str, **at: int) -> float:
     found = sorted((r.folder / "traces" / r.experiment).glob(f"{r.stand_in(variant)[0]}@{where}*.json"))
     return r.trace(present(found)[0].stem)[("overlap_share", "transfer_share_of_period", "streams").index(figure)]
 
-# ---- the textbook network and Strassen's algorithm ----
-
-def divides(r: Recording, slow: str = "module", fast: str = "pycuda") -> tuple[int, int]:
-    """The hidden size from which on every mean gains less than half of the best: here, and in the source's figures."""
-    here, theirs = r.ratios("period_s", slow, fast, layers=8), published("mlp_speedup_gtx1070", layers="8")
-    hidden = sorted({point[2] for point in here})
-    means = ({h: mean(t.mid for p, t in here.items() if p[2] == h) for h in hidden},
-             {h: mean(float(row[f"overhead_{h}"]) for row in theirs) for h in hidden})
-    one, other = (from_on(hidden, lambda h, g=g: g[h] - 1 < (max(g.values()) - 1) / 2) for g in means)
-    return one, other
-
-def layer(r: Recording, way: str) -> T:
-    """What seven more layers cost the host."""
-    return r(f"{way}.host_s", **LEAST) - r(f"{way}.host_s", **LEAST | {"layers": 1})
-
-def wins(r: Recording, field: str, slow: str, fast: str, **where: Any) -> dict[Any, bool]:
-    return {point: t.low > 1 for point, t in r.ratios(field, slow, fast, **where).items()}
-
-def only_there(r: Recording) -> Verdict:
-    found = wins(r, "span_s", "pycuda-fused", "strassen-one", layers=8)
-    return fact(all(won == (p[1] >= 64 and p[2] >= 1024) for p, won in found.items()))
-
-def mostly(r: Recording) -> Verdict:
-    found = wins(r, "span_s", "module", "strassen-one").values()
-    return fact(sum(found) > len(found) / 2, f"{sum(found)} of {len(found)}")
-
-def small_overhead(r: Recording) -> Verdict:
-    level, fusion = (wins(r, "period_s", "module", way, layers=8) for way in ("strassen-one", "pycuda-fused"))
-    gains = present([p for p, won in level.items() if won and (p[1] < 64 or p[2] < 1024)])
-    return fact(not any(fusion.get(p) for p in gains), gains)
-
-def cpu_gain(r: Recording) -> T:
-    ways = "cpu-functional cpu-inference cpu-script cpu-numpy cpu-compile"
-    return over(r.ratios("period_s", "cpu-module", ways, **LEAST).values(), max)
-
-def rewrite(r: Recording) -> Verdict:
-    pairs = (("module", "pycuda"), ("pycuda", "pycuda-fused"), ("pycuda-fused", "strassen-one"))
-    first, *rest = (over(r.ratios("period_s", *pair, layers=8).values(), mean) for pair in pairs)
-    return band(first / max(rest), 1)
+# ---- Strassen's algorithm ----
 
 def fastest(r: Recording, pattern: str, size: int, error: float = INF) -> str:
     """The fastest variant that matches, with no larger an error."""
@@ -584,29 +454,6 @@ def badly(r: Recording, scaled: bool, bound: float) -> Verdict:
         found.append(plain[key] / other[key if scaled else (0, *key[1:])])
     return band(min(found), bound)
 
-def flops(r: Recording, n: int, few: int, dtype: str = "float32") -> T:
-    """FLOP/s with n columns over those with others."""
-    t = r.along("nn.span_s", size=2048, dtype=dtype)
-    return t[few] / t[n] * (n / few)
-
-def multiples(r: Recording, dtype: str) -> Verdict:
-    """Is each multiple of 32 up to 1024 faster than the column before and behind?"""
-    found = [flops(r, n, near, dtype) for n in range(32, 1025, 32) for near in (n - 1, n + 1)]
-    return each(found, 1)[0], min(found)
-
-def not_monotonic(r: Recording) -> Verdict:
-    """The best FLOP/s with fewer columns over those with more, wherever that is largest."""
-    rates = {n: n / t for n, t in r.along("nn.span_s", size=2048, **F32).items()}
-    present(set(range(1, 1101)) <= set(rates))
-    return band(max(max(rates[few] for few in rates if few < n) / rates[n] for n in rates if n > 1), 1)
-
-def layouts(r: Recording) -> list[T]:
-    """The slower of NN and TN over the faster."""
-    where = {"columns": (32, 64, 96, 128, 256), "size": tuple(range(1024, 2561, 128)), **F32}
-    nn, tn = (r.all(f"{name}.span_s", **where) for name in ("nn", "tn"))
-    present(len(nn) == len(tn) == 65)
-    return [max(nn[p], tn[p]) / min(nn[p], tn[p]) for p in nn]
-
 def launches(r: Recording) -> dict[int, tuple[tuple[int, ...], int]]:
     """By the columns, of the first kernel: the tile in its name, if any, and how many blocks it had."""
     found = {}
@@ -616,11 +463,6 @@ def launches(r: Recording) -> dict[int, tuple[tuple[int, ...], int]]:
             sides = re.search(r"(\d+)x(\d+)", name)
             found[n] = tuple(map(int, sides.groups())) if sides else (), math.prod(map(int, grid.split("x")))
     return dict(present(found))
-
-def rounded(r: Recording, variant: str) -> T:
-    """The time with 50257 words over that with 50304."""
-    t = r.along(f"{variant}.span_s", tokens=12288)
-    return t[50257] / t[50304]
 
 def step(r: Recording, name: str, cell: str, dtype: str, batch: int, hidden: int = 1024, last: bool = False) -> T:
     """A recurrent layer's step: the longer sequence less the shorter one, over the steps between."""
@@ -767,151 +609,7 @@ RNN_TABLE = {
 # ---- the claims ----
 
 CLAIMS: dict[str, Claim] = {
-    "pseudo_linear.grows-with-width": grows,
-    "pseudo_linear.narrow-no-gain": ratio(
-        "period_s", "linear-eager", "pseudo-eager", 1 / 1.2, 1, width=128, batch=128, direction="forward"),
-    "pseudo_linear.the-width": the_width,
-    "pseudo_linear.no-limit": no_limit,
-    "pseudo_linear.graphs-help-narrow": ratio("period_s", "pseudo-eager", "pseudo-graph", 1.2, **NARROW),
-    "pseudo_linear.graphs-stop-paying": stop_paying,
-    "pseudo_linear.compiling-helps-pseudo-only": lambda r: every(
-        band(r.ratio("period_s", "pseudo-eager", "pseudo-compile", **WIDTH), 1, 1.2),
-        band(r.ratio("period_s", "linear-eager", "linear-compile", **WIDTH), 0, 1.05)),
-    "pseudo_linear.fused-halves-traffic": ratio("period_s", "pseudo-eager", "pseudo-triton", 1.8, **WIDE),
-    "pseudo_linear.as-the-roofline-says": roofline,
     "pseudo_linear.clever-multiplication": clever,
-    "pseudo_linear.four-times": lambda r: band(1024**2 / 256**2, *within(4)),
-    "pseudo_linear.differs-between-gpus": lambda r: differs(table("gpu_a_eager"), table("gpu_b_eager")),
-    "pseudo_linear.table-of-gpu-a": lambda r: as_table(r, "gpu_a_eager", "eager"),
-    "pseudo_linear.table-of-gpu-b": lambda r: as_table(r, "gpu_b_eager", "eager"),
-    "pseudo_linear.table-of-the-graph": lambda r: as_table(r, "gpu_b_cuda_graph", "graph"),
-    "pseudo_linear.all-over-the-place": all_over,
-    "pseudo_linear.many-rows-fill-the-gpu": lambda r: (lambda narrow, wide: band(narrow / wide, 0.9))(
-        *(r.rate("bytes/busy_s", "pseudo-eager", width=width, **WIDE) for width in (128, 8192))),
-    "pseudo_linear_flaws.posted-negligible": ratio(
-        "period_s", "linear-posted", "pseudo-posted", 1 / 1.2, 1.2, width=160, **POSTED),
-    "pseudo_linear_flaws.posted-wide": ratio(
-        "period_s", "linear-posted", "pseudo-posted", *within(3.03), width=1024, **POSTED),
-    "pseudo_linear_flaws.data-inside": lambda r: flaw(r, "data-out", "data-out", 1.05),
-    "pseudo_linear_flaws.stray-x": lambda r: flaw(r, "posted", "x-out", 1.05),
-    "pseudo_linear_flaws.relu-in-both": lambda r: flaw(r, "relu-out", "relu-out", 1.05),
-    "pseudo_linear_flaws.all-three": lambda r: flaw(r, "clean", "clean", 1.5),
-    "pseudo_linear_flaws.still-not-the-width": lambda r: each(
-        (r.ratio("period_s", "linear-clean", "pseudo-clean", width=w, **POSTED) / w for w in (160, 1024)), 0, 0.1),
-    "adds.torch-slower": ratio("period_s", "torch-cpu", "python", 10, elements=1),
-    "adds.hundredfold": ratio("period_s", "torch-cpu", "python", *within(114), elements=1),
-    "adds.gpu-millions": lambda r: band(
-        r("python.period_s", elements=1) / 100 * r.rate("flop/period_s", "peak-bf16", elements=1), *within(9.75e6)),
-    "adds.large-pays": lambda r: band(
-        r.rate("flop/period_s", "torch-cuda") / r.rate("flop/period_s", "torch-cuda", elements=1), 100),
-    "adds.all-but-the-addition": lambda r: band(
-        1 - r.rate("period_s/flop", "torch-cpu", elements=2**16) / r.rate("period_s/flop", "torch-cpu", elements=1),
-        0.5),
-    "host_cost.module-to-blame": saves("host_s", "module", "relu", 0.5, **ONE),
-    "host_cost.torchscript-closes": lambda r: gap(r, "host_s", "script", **SIXTEEN),
-    "host_cost.pycuda-wins": ratio("period_s", "module", "pycuda", 1.5, **SIXTEEN),
-    "host_cost.buffers-reused": ratio("host_s", "out", "pycuda", 0, 1.1, **SIXTEEN),
-    "host_cost.out-saves": ratio("host_s", "relu", "out", 1.05, **SIXTEEN),
-    "host_cost.more-than-a-launch": ratio("host_s", "relu", "pycuda", 1.1, **ONE),
-    "host_cost.graph-likes-a-chain": lambda r: band(
-        r.ratio("period_s", "module", "graph", **SIXTEEN) / r.ratio("period_s", "module", "graph", **ONE), 1.25),
-    "host_cost.hidden": ratio("period_s", "module-grad", "graph", 0.95, 1.05, elements=2**24, operators=1),
-    "run_ahead.paperweight": lambda r: band(idle(r, "eager")[0], 0.5),
-    "run_ahead.runs-ahead": lambda r: band(idle(r, "eager")[-1], 0, 0.1),
-    "run_ahead.overhead-flat": lambda r: (lambda times: band(max(times) / min(times), 0, 2))(
-        r.along("eager.host_s").values()),
-    "run_ahead.graph-removes": ratio("period_s", "eager", "graph", 2, **SMALL),
-    "scaling.doubling-tells": doubling_tells,
-    "scaling.overhead-then-work": lambda r: every(
-        band(doubling(r, "chain")[0], 0.9, 1.1), band(doubling(r, "chain")[-1], 1.6, 2.4)),
-    "scaling.skinny-exception": lambda r: every(band(doubling(r, "gemm")[0], 0, 1.1), band(idle(r, "gemm")[0], 0, 0.2)),
-    "strides.sector-is-paid": stride("read", (8, 0), (1, 0), 1 / 1.25, 1 / 0.75),
-    "strides.time-is-flat": stride("read", (4, 0), (1, 0), 0.9, 1.1),
-    "strides.two-sectors-at-once": stride("read", (16, 0), (8, 0), 0.9, 1.1),
-    "strides.no-worse-beyond": stride("read", (32, 0), (16, 0), 0, 1 / 2 / 0.75),
-    "strides.no-worse-beyond-8": stride("read", (32, 0), (8, 0), 0, 1 / 4 / 0.75),
-    "strides.read-before-write": stride("write", (8, 0), (1, 0), 1.7, 2.7),
-    "strides.crooked-start": lambda r: every(
-        *(stride(line, (1, 1), (1, 0), 0, 1.1)(r) for line in ("read", "write"))),
-    "strides.crooked-read": stride("read", (1, 1), (1, 0), 0, 1.1),
-    "strides.crooked-write": stride("write", (1, 1), (1, 0), 1.15),
-    "strides.a-sector-later": stride("write", (1, 8), (1, 0), 0, 1.1),
-    "strides.whole-warps": stride("write-whole", (1, 1), (1, 0), 0, 1.1),
-    "mlp.faster-in-all-cases": grid(min, (1,), "module", "pycuda"),
-    "mlp.best-case": grid(best, as_told(1.8), "module", "pycuda"),
-    "mlp.below-the-divide": grid(mean, as_told(1.73), "module", "pycuda", **DEEP, hidden=BELOW),
-    "mlp.above-the-divide": grid(mean, as_told(1.05), "module", "pycuda", **DEEP, hidden=ABOVE),
-    "mlp.divide": lambda r: fact(divides(r)[0] == 1024, divides(r)),
-    "mlp.divide-moved": lambda r: fact(divides(r)[0] > divides(r)[1], divides(r)),
-    "mlp.fusion-divide": lambda r: fact(divides(r, "pycuda", "pycuda-fused")[0] == 1024),
-    "mlp.fusion-at-best": lambda r: every(*(
-        grid(best, as_told(by), "pycuda", "pycuda-fused", layers=n)(r) for n, by in ((1, 1.14), (8, 1.24)))),
-    "mlp.fusion-below": grid(mean, as_told(1.22), "pycuda", "pycuda-fused", **DEEP, hidden=BELOW),
-    "mlp.fusion-above": grid(mean, as_told(1.01), "pycuda", "pycuda-fused", **DEEP, hidden=ABOVE),
-    "mlp.both-together": grid(mean, (2,), "module", "pycuda-fused", **DEEP, hidden=BELOW),
-    "mlp.module-to-blame": lambda r: gap(r, "host_s", "functional", **LEAST),
-    "mlp.script-closes": lambda r: gap(r, "period_s", "script", **LEAST),
-    "mlp.one-kernel-small": grid(min, (4,), "graph", MEGA, "span_s", **EIGHT, hidden=(128, 256)),
-    "mlp.one-kernel-middle": grid(min, (3,), "graph", MEGA, "span_s", **EIGHT, hidden=512),
-    "mlp.one-kernel-eager": grid(min, (8,), "module", MEGA, **EIGHT, hidden=(128, 256)),
-    "mlp.one-kernel-over-autotune": grid(min, (2,), "max-autotune", MEGA, "span_s", **EIGHT, hidden=(128, 256)),
-    "mlp.one-kernel-one-caller": grid(min, (2.5,), "graph", MEGA, "latency_s", **EIGHT, hidden=(128, 256)),
-    "mlp.best-never-slower": grid(min, (0.98,), RIVALS_ALL, "best", needed=2),
-    "mlp.best-half-again": grid(geometric_mean, (1.5,), RIVALS_ALL, "best", needed=3, fewest=40, **DEEP),
-    "mlp.best-twice": grid(geometric_mean, (2,), RIVALS_ALL, "best", needed=2, fewest=42, layers=(1, 2, 4)),
-    "mlp.best-for-one-caller": grid(geometric_mean, (1.5,), RIVALS, "best", "latency_s", 3, 40, **DEEP),
-    "mlp.host-cost-of-a-layer": lambda r: band(layer(r, "pycuda") / layer(r, "module"), -INF, 0.75),
-    "mlp.cpu-small-gains": lambda r: band(cpu_gain(r), 2),
-    "mlp.bigger-on-a-gpu": lambda r: band(r.ratio("period_s", "module", "pycuda", **LEAST) / cpu_gain(r), 1),
-    "mlp.rewrite-gains-most": rewrite,
-    "mlp.strassen-at-best": grid(best, as_told(1.53), "pycuda-fused", "strassen-one", "span_s", **REGION),
-    "mlp.strassen-average": grid(mean, as_told(1.3), "pycuda-fused", "strassen-one", "span_s", **REGION),
-    "mlp.strassen-only-there": only_there,
-    "mlp.strassen-few-rows": grid(max, (0, 1), WITHOUT, "strassen-one", "span_s", **FEW),
-    "mlp.strassen-few-rows-graph": grid(max, (0, 1), "graph", "strassen-one", "span_s", **FEW),
-    "mlp.strassen-kernels": lambda r: fact(
-        all(t.mid == 2 * p[0] + 1 for p, t in present(r.all("strassen-one.kernels")).items())),
-    "mlp.strassen-mostly-faster": mostly,
-    "mlp.strassen-small-is-overhead": small_overhead,
-    "mlp.strassen-network": grid(min, (1.12,), RIVALS, "strassen", "span_s", 2, **LARGE_NET),
-    "mlp.strassen-network-accurate": grid(min, (2.5,), RIVALS, "strassen-accurate", "span_s", 2, **LARGE_NET),
-    "mlp.strassen-never-slower": lambda r: every(*(
-        grid(min, (0.98,), RIVALS, way, needed=2, **SOURCE_GRID)(r) for way in ("strassen", "strassen-accurate"))),
-    "gemm.fourteen-times": lambda r: band(flops(r, 32, 1), *within(14)),
-    "gemm.at-least-32": lambda r: each((flops(r, 32, few) for few in (1, 2, 4, 8, 16)), 1),
-    "gemm.multiples-of-32": lambda r: multiples(r, "float32"),
-    "gemm.multiples-in-bf16": lambda r: multiples(r, "bfloat16"),
-    "gemm.not-monotonic": not_monotonic,
-    "gemm.asymmetry": lambda r: (lambda found: fact(
-        any(t.low >= 1.2 for t in found) and any(t.high <= 1.05 for t in found), max(found)))(layouts(r)),
-    "gemm.slightly": lambda r: (lambda found: (each(found, 0, 1.2)[0], max(found)))(layouts(r)),
-    "gemm.size-independent": lambda r: (lambda rates: band(max(rates) / min(rates), 0, 1.1))(
-        [n**2 / r("nn.span_s", columns=2048, size=n, **F32) for n in (2048, 4096, 8192)]),
-    "gemm.about-64": lambda r: (lambda rates: band(rates[64] / max(rates.values()), 0.8))(
-        {n: n / t for n, t in r.along("nn.span_s", size=2048, **F32).items()}),
-    "gemm.data-change-nothing": lambda r: each(
-        (r.ratio("span_s", "zeros", "nn", columns=4096, size=8192, dtype=dtype) for dtype in ("float32", "bfloat16")),
-        0.9, 1.1),
-    "gemm.tiles": lambda r: (lambda share: fact(share > 0.5, share))(
-        mean(bool(sides) and 32 <= min(sides) <= max(sides) <= 128 for sides, _ in launches(r).values())),
-    "gemm.several-blocks": lambda r: (lambda times, found: band(
-        found[max(found, key=lambda n: n / times[n].mid)][1] / int(r.sheet["sm_count"]), 2))(
-        r.along("nn.span_s", size=2048, **F32), launches(r)),
-    "gemm.one-more-column": lambda r: (lambda t: each((t[n + 1] / t[n] for n in (512, 1024)), 5))(
-        r.along("nn.span_s", size=2048, dtype="bfloat16")),
-    "gemm.two-columns": lambda r: (lambda t: band(t[2] / t[1], *within(8)))(r.along("nn.span_s", size=2048, **F32)),
-    "gemm.odd-rows": lambda r: (lambda t: (lambda found: (each(found, 0, 1.1)[0], max(found)))(
-        [t[n - 31] / t[n] for n in range(32, 1025, 32)]))(r.along("linear.span_s", size=2048, dtype="bfloat16")),
-    "gemm.padding-gains": ratio("span_s", "nn", "padded", 5, columns=1025, size=2048, dtype="bfloat16"),
-    "gemm.padding-never-slower": grid(
-        min, (0.98,), "nn", "padded", "span_s", size=2048, dtype=("bfloat16", "float16")),
-    "gemm_many.larger-is-better": lambda r: (lambda found: fact(
-        2 * sum(t.low > 1 for t in found.values()) > len(found), len(found)))(
-        r.ratios("span_s", "graph", "combined", count=(2, 4, 8, 16, 32))),
-    "gemm_many.streams-help": ratio("span_s", "graph", "streams", 1, count=4, size=512, **F32),
-    "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
-    "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
-    "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
     "rnn_ladder.combining-helps": captured("naive", "combined"),
     "rnn_ladder.streams-help": captured("combined", "streamed"),
     "rnn_ladder.fusing-helps": captured("streamed", "fused"),
@@ -1036,6 +734,12 @@ CLAIMS: dict[str, Claim] = {
 FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "nested_sine": {"traced": traced},
     "overlap": {"traced": traced, "balanced": lambda r, axis: balanced(r)[axis]},
+    "gemm": {
+        "tiles": lambda r, *ends: {n: bool(t) and ends[0] <= min(t) <= max(t) <= ends[1]
+                                   for n, (t, _) in launches(r).items()},
+        "grids": lambda r: {n: blocks for n, (_, blocks) in launches(r).items()},
+    },
+    "pseudo_linear": {"thread": lambda r, name: table(name)},
     "repeat": {"knee": knee},
     "rnn": {"step": step, "rivals": rivals},
     "rnn_ladder": {"grids": grids},

@@ -179,6 +179,14 @@ def from_on(flags: T, otherwise: Any = None) -> Any:
     return min(true.index[true == 1])
 
 
+def closed(slow: T, here: T, fast: T) -> T:
+    """How much of the way from slow to fast: more with a slower start, and with a quicker end of either."""
+    if not fast.high < slow.low:
+        return exact(0.0)
+    part = [(s - h) / (s - f) for s, h, f in zip(slow.ends, (here.mid, here.high, here.low), fast.ends, strict=True)]
+    return T(part[0], min(part[:2]), max(part[0], part[2]))
+
+
 def enough(t: T, fewest: Any) -> T:
     if len(t.mid) < int(exact(fewest).mid):
         raise Missing(f"{fewest} points")
@@ -204,6 +212,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": lambda value: T(*map(np.sqrt, exact(value).ends)),
     "log2": lambda value: T(*map(np.log2, exact(value).ends)),
     "abs": absolute, "best": best, "doubled": doubled, "where": where, "count": count, "from_on": from_on,
+    "closed": closed,
     "enough": enough, "range": lambda *ends: stacked({n: exact(n) for n in range(*(int(exact(e).mid) for e in ends))}),
 }  # fmt: skip
 

@@ -86,23 +86,6 @@ def maximum(values: Iterable[Estimate]) -> Estimate:
     return Estimate(*(max(each) for each in zip(*map(astuple, values), strict=True)))
 
 
-def closed(slow: Estimate, way: Estimate, fast: Estimate) -> Estimate:
-    """The share of the gap from `slow` to `fast` that `way` closes, with the extremes that their intervals allow.
-
-    >>> e = lambda t: Estimate(t, t, t, 9)
-    >>> closed(e(10.0), e(7.0), e(4.0))
-    Estimate(median=0.5, low=0.5, high=0.5, n=9)
-
-    Nothing is closed where `fast` is not the faster one.
-    """
-    if fast.high >= slow.low:
-        return Estimate(0.0, 0.0, 0.0, way.n)
-    middle = (slow.median - way.median) / (slow.median - fast.median)
-    low = (slow.low - way.high) / (slow.low - fast.low)
-    high = (slow.high - way.low) / (slow.high - fast.high)
-    return Estimate(middle, min(low, middle), max(middle, high), way.n)
-
-
 def all_within(values: Iterable[Estimate], low: float, high: float, text: str) -> Verdict:
     """*fails* if one value lies outside with its whole interval, *holds* if all lie inside.
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import BATCHES, LAYERS
-from brrr_course.experiments.mlp.claims import Key, times
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
 
+Key = tuple[int, int, int]
+"""Layers, batch, hidden."""
 Gains = Mapping[Key, float]
 Pairs = Mapping[str, tuple[str, str]]
 """Titles, each with its line and the line's base."""
@@ -126,8 +127,9 @@ def measured_gains(evidence: Evidence, pairs: Pairs) -> dict[str, Gains]:
     """For each title, the times of its second line over those of its first, wherever both were measured."""
     found: dict[str, Gains] = {}
     for title, (line, base) in pairs.items():
-        fast, slow = times(evidence, line), times(evidence, base)
-        gains = {key: slow[key].median / fast[key].median for key in fast if key in slow}
+        fast, slow = evidence.everywhere(line), evidence.everywhere(base)
+        there = {key: slow[key].median / fast[key].median for key in fast if key in slow}
+        gains = {(int(layers), int(batch), int(hidden)): gain for (layers, batch, hidden), gain in there.items()}
         if gains:
             found[title] = gains
     return found

@@ -54,8 +54,8 @@ class Measured(Protocol):
     def experiment(self) -> Any:
         """The experiment that variants and axes belong to."""
 
-    def table(self, variant: str, column: str, at: Mapping[str, Any]) -> Table:
-        """A column of a variant by the axes that `at` does not give a single value for."""
+    def table(self, variant: str, column: str, at: Mapping[str, Any], alone: bool = False) -> Table:
+        """A column of a variant, `alone` without what stands in for it, by the axes that `at` leaves open."""
 
     def sheet(self, *names: str) -> float:
         """A figure of a datasheet: that of the measured device, where no other is named before it."""
@@ -72,15 +72,17 @@ class Scope:
     let: Mapping[str, str] = field(default_factory=dict)
     """Expressions by name, each computed when it is first asked for."""
     stand_in: Mapping[str, str] = field(default_factory=dict)
-    """What to read where a variant was not measured: a variant and, after a blank, one of COLUMNS."""
+    """What to read where a variant was not measured: a variant and, after a blank, one of COLUMNS; "" for nothing."""
     queued: list[str] = field(default_factory=list)
     """Variants that were read from the CPU queue."""
+    known: dict[str, Any] = field(default_factory=dict)
+    """What was computed of `let`."""
 
     def column(self, name: str, variant: str, **at: Any) -> Any:
         """A table, or a single value where no axis is open."""
-        found = self._measured.table(variant, COLUMNS[name], {**self.at, **at})
-        if not found.values and variant in self.stand_in:
-            other, _, column = self.stand_in[variant].partition(" ")
+        found = self._measured.table(variant, COLUMNS[name], {**self.at, **at}, alone=variant in self.stand_in)
+        if not found.values and (stand_in := self.stand_in.get(variant)):
+            other, _, column = stand_in.partition(" ")
             found = self._measured.table(other, COLUMNS[column or name], {**self.at, **at})
         self.queued += [variant] if found.queue else []
         if found.axes:
@@ -98,15 +100,18 @@ class Scope:
 
     def has(self, variant: str, **at: Any) -> bool:
         """Whether any such point was measured."""
-        return any(self._measured.table(variant, column, {**self.at, **at}).values for column in COLUMNS.values())
+        where, alone = {**self.at, **at}, variant in self.stand_in
+        return any(self._measured.table(variant, column, where, alone).values for column in COLUMNS.values())
 
     def name(self, name: str) -> Any:
         """The value of a name."""
-        if name not in self.names:
-            if name not in self.let:
-                raise ExpressionError(f"{name} has no value; let.{name} gives it one")
-            self.names[name] = compute(self.let[name], replace(self, names={}))
-        return self.names[name]
+        if name in self.names:
+            return self.names[name]
+        if name not in self.let:
+            raise ExpressionError(f"{name} has no value; let.{name} gives it one")
+        if name not in self.known:
+            self.known[name] = compute(self.let[name], replace(self, names={}))
+        return self.known[name]
 
     def function(self, name: str) -> Callable[..., Any]:
         """What a name in an expression calls."""
@@ -346,6 +351,19 @@ def doubled(table: Table) -> Table:
     return Table(table.axes, {(n,): times[2 * n] / time for n, time in times.items() if 2 * n in times})
 
 
+def closed(slow: Any, here: Any, fast: Any) -> Estimate:
+    """The share of the gap from `slow` to `fast` that `here` closes, with the extremes that their intervals allow.
+
+    >>> closed(10.0, 7.0, 4.0).median, closed(4.0, 7.0, 10.0).median
+    (0.5, 0.0)
+    """
+    slow, here, fast = map(estimate, (slow, here, fast))
+    if fast.high >= slow.low:
+        return estimate(0)
+    share = _ends(lambda s, f, h: (s - h) / (s - f), slow, fast, Estimate(here.median, here.high, here.low, here.n))
+    return Estimate(share.median, min(share.low, share.median), max(share.high, share.median), share.n)
+
+
 def _enough(table: Any, fewest: int) -> Any:
     """The table, if it has so many points; else NotRecordedError."""
     if len(flat(table)) < fewest:
@@ -366,6 +384,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "first": lambda table: _ordered(table)[0][1],
     "last": last,
     "doubled": doubled,
+    "closed": closed,
     "keys": lambda table: Table(table.axes, {(key,): key for key, _ in _ordered(table)}),
     "where": lambda table, flags: Table(table.axes, {k: v for k, v in table.values.items() if flags.values.get(k)}),
     "count": lambda flags: sum(1 for each in flat(flags) if not isinstance(each, bool) or each),

@@ -144,17 +144,18 @@ class Evidence:
             return {value: curve[value] for value in self.experiment.axis(axis).values if value in curve}
         return dict(sorted(curve.items(), key=lambda item: float(item[0])))
 
-    def table(self, variant: str, column: str, at: Mapping[str, Any]) -> Table:
+    def table(self, variant: str, column: str, at: Mapping[str, Any], alone: bool = False) -> Table:
         """A column of a variant, or of what stands in for it, by the axes that `at` gives no single value for.
 
-        `at` gives an axis a value, a list of values, or a function that says which values are meant.
+        `at` gives an axis a value, a list of values, or a function that says which values are meant. Nothing stands in
+        for a variant that is read `alone`.
         """
         for name in at:
             self.experiment.axis(name)
         axes = [axis.name for axis in self.experiment.axes]
         is_open = [isinstance(at.get(axis, []), list) or callable(at[axis]) for axis in axes]
         found: dict[Key, Any] = {}
-        for each, its_column in self._stands_for(variant, column):
+        for each, its_column in [(variant, column)] if alone else self._stands_for(variant, column):
             for key, measured in self._points(each, at).items():
                 value = self._value(each, its_column, key, measured)
                 if value is not None:
@@ -188,7 +189,7 @@ class Evidence:
         if self.source.known(self.experiment, variant):
             return [(variant, column)]
         lines = [line for line in self.experiment.lines if line.variant == variant]
-        lines.sort(key=lambda line: line.field != column)
+        lines = [line for line in lines if line.field == column] or lines
         twins = [twin for line in lines for twin in self.experiment.twins(line.name)[1:]]
         return [(twin.variant, twin.field if column in FIELDS else column) for twin in twins]
 

@@ -18,6 +18,7 @@ SAID = {
     "count": "how many of", "share": "the share of", "from_on": "the size from which on", "exact": "the median of",
     "sqrt": "the root of", "abs": "the amount of", "log2": "the logarithm of", "least": "from", "most": "up to",
     "sheet": "the datasheet's",
+    "closed": "the share of the gap closed of",
 }  # fmt: skip
 SIGNS = {ast.Add: "plus", ast.Sub: "less", ast.Mult: "times", ast.Div: "over", ast.Mod: "modulo",
          ast.Pow: "to the power of",
@@ -104,11 +105,14 @@ FEW = 4
 
 
 def _told_table(table: Any, unit: str) -> str:
-    values = table.values if isinstance(table, Table) else {(str(at),): each for at, each in enumerate(table)}
+    axes = table.axes if isinstance(table, Table) and len(table.axes) > 1 else ("",)
+    keyed = table.values if isinstance(table, Table) else {(str(at),): each for at, each in enumerate(table)}
+    values = {" ".join(f"{axis} {at}".strip() for axis, at in zip(axes, key, strict=True)): each
+              for key, each in keyed.items()}  # fmt: skip
     if len(values) <= FEW:
-        return ", ".join(f"{told(each, unit)} at {' '.join(map(str, key))}" for key, each in values.items())
-    (low_at, low), (high_at, high) = (pick(values.items(), key=lambda item: middle(item[1])) for pick in (min, max))
-    ends = [f"{_number(middle(end), unit)} at {' '.join(map(str, at))}" for at, end in ((low_at, low), (high_at, high))]
+        return ", ".join(f"{told(each, unit)} at {key}" for key, each in values.items())
+    low, high = (pick(values.items(), key=lambda item: middle(item[1])) for pick in (min, max))
+    ends = [f"{_number(middle(end), unit)} at {key}" for key, end in (low, high)]
     return f"{ends[0]} to {ends[1]}, {len(values)} points"
 
 
@@ -120,6 +124,8 @@ def bounds_told(low: float, high: float, unit: str) -> str:
     """
     if low == high == 1:
         return "yes"
+    if low == high:
+        return _number(low, unit)
     if math.isinf(high):
         return f"at least {_number(low, unit)}"
     return f"at most {_number(high, unit)}" if low <= 0 else f"{_number(low, unit)} to {_number(high, unit)}"

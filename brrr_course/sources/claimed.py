@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 WIDE = 0.05
 """Half of an interval over its median where that must do."""
+FEW = 4
+"""A claim that lists so many points, or fewer, names each."""
 
 
 @dataclass
@@ -78,7 +80,8 @@ class _Known(Mapping[Key, Measurement]):
         self._watched, self._of, self._inner = watched, (experiment, variant), inner
 
     def __getitem__(self, key: Key) -> Measurement:
-        self._watched.reads.looks[(*self._of, key)] = True
+        if self._watched.noted:
+            self._watched.reads.looks[(*self._of, key)] = True
         return self._watched.seen(self._inner[key])
 
     def __iter__(self) -> Iterator[Key]:

@@ -55,6 +55,12 @@ def claim(value: str | list[str], **more: Any) -> dict[str, Any]:
         ("twice(max(min(busy('slow'), busy('fast'))))", 2, 2, 2),
         ("abs(half - 3)", 1, 0.9, 1.1),
         ("last(keys(where(busy('slow'), 'nan' in flags('slow')))) + count('nan' not in flags('slow'))", 10, 10, 10),
+        (
+            "closed(busy('slow', elements=8), busy('slow', elements=4), busy('fast', elements=4))",
+            2 / 3,
+            0.4 / 0.7,
+            2.4 / 3.2,
+        ),
     ],
 )
 def test_notation(recording: ledger.Recording, value: str, mid: float, low: float, high: float) -> None:

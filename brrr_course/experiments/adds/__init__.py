@@ -8,14 +8,11 @@ there.
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.measurement import Estimate, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_cpu, is_queue
 from brrr_course.experiments.predicted import alone, pointwise, product, run
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, ratio_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
-from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (1, 16, 256, 4096, 65536, 2**20, 2**23, 2**26)
 MOST_ADDITIONS = 100
@@ -75,78 +72,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return run((add,) * additions(elements), add.bytes, add.bytes)
 
 
-def _rate(evidence: Evidence, line: str, elements: int = 1) -> Estimate:
-    """Additions (of a product: FLOP) a second of a line."""
-    time = evidence.get(line, elements=elements)
-    found = evidence.experiment.cost_at(evidence.experiment.line(line).variant, {"elements": elements})
-    assert found is not None
-    return found.flop / time
-
-
-def _a_second(rate: Estimate) -> str:
-    return units.quantity(rate.median, "/s")
-
-
-def _torch_is_slower(evidence: Evidence) -> Verdict:
-    """One addition by torch on the CPU against one by Python: both have the same processor."""
-    return ratio_verdict(
-        evidence.get("torch cpu", elements=1), evidence.get("python", elements=1), 10.0, "torch over Python"
-    )
-
-
-def _all_but_the_addition(evidence: Evidence) -> Verdict:
-    """Of torch's time for one addition on the CPU, all but what an element takes in a large array: at least half."""
-    one, many = evidence.get("torch cpu", elements=1), evidence.get("torch cpu", elements=65536)
-    share = 1 - many / 65536 / one
-    return Verdict(not_below(share, 0.5), f"{share:%} of {units.seconds(one.median)}")
-
-
-def _hundredfold(evidence: Evidence) -> Verdict:
-    """The source's two figures, 32 million and 280 thousand, are 114 apart: within 20 %."""
-    python, torch = _rate(evidence, "python"), _rate(evidence, "torch cpu")
-    text = f"Python makes {_a_second(python)}, torch {_a_second(torch)}: {units.ratio(python.median / torch.median)}"
-    return band_verdict(python / torch, 0.8 * 114, 1.2 * 114, text)
-
-
-def _millions(evidence: Evidence) -> Verdict:
-    """FLOP of the GPU's matrix units, as measured, in the time of one Python addition of the run: 9.75 million."""
-    addition_s = evidence.get("python", elements=1) / additions(1)
-    text = f"one Python addition takes {units.seconds(addition_s.median)}; in that time "
-    matrix, single = (_rate(evidence, line) for line in ("peak bf16", "peak fp32"))
-    text += f"the GPU does {_flop(matrix, addition_s)} in a bf16 product, {_flop(single, addition_s)} in an fp32 one"
-    adding = _rate(evidence, "torch cuda", elements=ELEMENTS[-1])
-    text += f" and {_flop(adding, addition_s)} in an addition of {ELEMENTS[-1]} elements"
-    return band_verdict(matrix * addition_s, 0.8 * 9.75e6, 1.2 * 9.75e6, text)
-
-
-def _flop(rate: Estimate, seconds: Estimate) -> str:
-    return units.flop(rate.median * seconds.median, 2)
-
-
-def _large_pays(evidence: Evidence) -> Verdict:
-    """Additions a second of torch at the largest size over those at one element, on the GPU where there is one."""
-    device = _first(evidence, "torch cuda", "torch cpu")
-    sizes = [int(size) for size in evidence.curve(device, "elements")]
-    small, large = _rate(evidence, device, 1), _rate(evidence, device, max(sizes))
-    found = large / small
-    text = f"{device}: {_a_second(small)} at one element, {_a_second(large)} at {max(sizes)}: "
-    return Verdict(not_below(found, 100.0), f"{text}{units.ratio(found.median)}")
-
-
-def _first(evidence: Evidence, *lines: str) -> str:
-    """The first line that the source has a variant of."""
-    here = evidence.source.variants(evidence.experiment)
-    return next((line for line in lines if evidence.experiment.line(line).variant in here), lines[-1])
-
-
-JUDGES: dict[str, Judge] = {
-    "all-but-the-addition": _all_but_the_addition,
-    "torch-slower": _torch_is_slower,
-    "hundredfold": _hundredfold,
-    "gpu-millions": _millions,
-    "large-pays": _large_pays,
-}
-
 EXPERIMENT = Experiment(
     name="adds",
     title="Additions a second",
@@ -179,7 +104,6 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    judges=JUDGES,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
-from brrr_course.experiments.gemm.claims import JUDGES
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
@@ -132,7 +131,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     settle=settle_s,
-    judges=JUDGES,
     anchors=({"columns": 1024, "size": SWEPT, "dtype": "float32"},
              {"columns": 1024, "size": SWEPT, "dtype": "bfloat16"}),
     cost=cost,

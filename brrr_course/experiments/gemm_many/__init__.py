@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Point, Value
+from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
-from brrr_course.experiments.judging import maximum
 from brrr_course.experiments.predicted import alone
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
-from brrr_course.nouns.source import Evidence
 
 COLUMNS = 64
 COUNTS, SIZES, DTYPES = (1, 2, 4, 8, 16, 32), (256, 512, 1024, 2048), ("float32", "bfloat16")
@@ -46,45 +42,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return alone(OperatorCost("aten.mm", each.flop, made.bytes - written, written, each.dtype, (), "matmul", (each,)))
 
 
-def _ratios(evidence: Evidence, slow: str, fast: str) -> dict[tuple[Value, ...], Estimate]:
-    """How many times faster one way is, wherever both were measured and there are several products."""
-    one, other = evidence.everywhere(slow), evidence.everywhere(fast)
-    return {key: one[key] / other[key] for key in one.keys() & other.keys() if int(key[0]) > 1}
-
-
-def _larger_is_better(evidence: Evidence) -> Verdict:
-    """One product after the other, in a graph, over all of them as one: above 1 at most points."""
-    found = _ratios(evidence, "graph", "combined")
-    if not found:
-        raise NotRecordedError("several products, in a graph and as one, were measured together nowhere")
-    wins = sum(each.low > 1 for each in found.values())
-    most = maximum(found.values())
-    return Verdict(
-        "holds" if wins > len(found) / 2 else "fails",
-        f"one large product is faster at {wins} of {len(found)} points, up to {most:x}",
-    )
-
-
-def _four(evidence: Evidence, line: str) -> Estimate:
-    return evidence.get(line, count=4, size=512, dtype="float32")
-
-
-def _streams_help(evidence: Evidence) -> Verdict:
-    """Four products of size 512 one after the other in a graph over the same on streams."""
-    found = _four(evidence, "graph") / _four(evidence, "streams")
-    return Verdict(not_below(found, 1.0), f"on streams four products of size 512 are {found:x} as fast")
-
-
-def _batched(evidence: Evidence) -> Verdict:
-    """Batched over combined, at four products of size 512."""
-    found = _four(evidence, "batched") / _four(evidence, "combined")
-    return band_verdict(found, 0.9, 1.1, f"four batched products of size 512 take {found:x} of the large one's time")
-
-
-JUDGES: dict[str, Judge] = {
-    "larger-is-better": _larger_is_better, "streams-help": _streams_help, "batched-as-combined": _batched,
-}  # fmt: skip
-
 EXPERIMENT = Experiment(
     name="gemm_many",
     title="Many small products",
@@ -116,7 +73,6 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=({"count": 4, "size": 512, "dtype": "float32"},),
     cost=cost,
     predicts=predicted,

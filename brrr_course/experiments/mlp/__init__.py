@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
 from brrr.gpu import is_queue
-from brrr_course.experiments.mlp.claims import JUDGES
-from brrr_course.experiments.mlp.own_claims import JUDGES as OWN_JUDGES
-from brrr_course.experiments.mlp.own_claims import LARGE
 from brrr_course.experiments.mlp.theory import cost, floor_s, predicted, sizes
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
 
 LAYERS = (1, 2, 4, 8)
 BATCHES = (2, 4, 8, 16, 32, 64, 128)
 HIDDEN = (128, 256, 512, 1024, 2048, 4096)
+LARGE = ((2048, 2048), (2048, 4096), (4096, 2048), (4096, 4096))
+"""Batch and hidden of the points beyond the source's grid, of 8 layers."""
 
 WHOLE = ("module", "pycuda", "pycuda-fused", "graph", "pycuda-graph", "megakernel", "megakernel-graph", "best")
 """Ways on the whole grid: the source's own three first."""
@@ -173,7 +172,6 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    judges={**JUDGES, **OWN_JUDGES},
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
         Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.gpu import is_queue
 from brrr_course.experiments.predicted import BANDWIDTH
-from brrr_course.experiments.pseudo_linear.claims import JUDGES
 from brrr_course.experiments.pseudo_linear.theory import (
     BOTH,
     FORWARD,
@@ -101,7 +100,6 @@ EXPERIMENT = Experiment(
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
-    judges=JUDGES,
     anchors=(
         {"width": 1024, "batch": 2048, "direction": FORWARD},
         {"width": 256, "batch": 128, "direction": FORWARD},

@@ -7,15 +7,11 @@ timed; the stand-in adds its input once more; and a ReLU is timed with both laye
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.measurement import DeviceKind, Estimate, Point
+from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
-from brrr_course.experiments.judging import at, maximum
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, linear_cost, pseudo_cost
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
-from brrr_course.nouns.source import Evidence
 
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
 QUEUE_FLOP = 5e9
@@ -32,7 +28,6 @@ FLAWS: dict[str, tuple[str, frozenset[str]]] = {
 """Each stage of the benchmark, how it reads, and the flaws that it still has: first one after the other, then alone."""
 
 CUMULATIVE = ("posted", "data out", "data and x out", "clean")
-ALONE = {"data out": "making the data outside", "x out": "dropping the + x", "relu out": "dropping the ReLU"}
 
 
 def flaws_of(variant: Variant) -> frozenset[str]:
@@ -58,65 +53,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     layer = (linear_cost if variant.kind == "linear" else pseudo_cost)(width, batch)
     passes = 2 * (variant.kind == "pseudo") + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
     return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
-
-
-def _speedup(evidence: Evidence, stage: str, width: int) -> Estimate:
-    point = {"width": width, "batch": BATCH}
-    return at(evidence, f"linear {stage}", **point) / at(evidence, f"pseudo {stage}", **point)
-
-
-def _posted_is_negligible(evidence: Evidence) -> Verdict:
-    """The speed-up of the 160-wide layer as posted, with its whole interval: from 1/1.2x to 1.2x."""
-    ratio = _speedup(evidence, "posted", POSTED_WIDTH)
-    return band_verdict(ratio, 1 / 1.2, 1.2, f"as posted, width {POSTED_WIDTH}, batch {BATCH}: {ratio:x}")
-
-
-def _posted_wide(evidence: Evidence) -> Verdict:
-    """The speed-up of the 1024-wide layer as posted: 65.2 s over 21.5 s, within 20 %."""
-    ratio = _speedup(evidence, "posted", 1024)
-    return band_verdict(ratio, 0.8 * 65.2 / 21.5, 1.2 * 65.2 / 21.5, f"as posted, width 1024, batch {BATCH}: {ratio:x}")
-
-
-def _each_flaw_hides(evidence: Evidence, stage: str) -> Verdict:
-    """The speed-up without one flaw over that as posted, width 1024; the pseudo layer's own gain beside it."""
-    point = {"width": 1024, "batch": BATCH}
-    times = {name: at(evidence, name, **point) for name in _lines(stage)}
-    before = times["linear posted"] / times["pseudo posted"]
-    after = times[f"linear {stage}"] / times[f"pseudo {stage}"]
-    gain = times["pseudo posted"] / times[f"pseudo {stage}"]
-    text = f"{ALONE[stage]}: speed-up from {units.ratio(before.median)} to {units.ratio(after.median)} at width 1024"
-    text += f"; the stand-in alone gets {gain:x} as fast"
-    return Verdict(not_below(after / before, 1.05), text)
-
-
-def _lines(stage: str) -> list[str]:
-    return [f"{layer} {each}" for layer in ("linear", "pseudo") for each in ("posted", stage)]
-
-
-def _all_three(evidence: Evidence) -> Verdict:
-    """Without all three flaws the speed-up at width 1024 is at least 1.5x the posted one; the stages are listed."""
-    ratios = {stage: _speedup(evidence, stage, 1024) for stage in CUMULATIVE}
-    steps = ", ".join(f"{FLAWS[stage][0]} {units.ratio(ratio.median)}" for stage, ratio in ratios.items())
-    return Verdict(not_below(ratios["clean"] / ratios["posted"], 1.5), f"width 1024: {steps}")
-
-
-def _still_not_the_width(evidence: Evidence) -> Verdict:
-    """Clean, the speed-up is still below a tenth of the width, at the posted width and at 1024."""
-    ratios = {width: _speedup(evidence, "clean", width) for width in (POSTED_WIDTH, 1024)}
-    text = ", ".join(f"{ratio:x} at width {width}" for width, ratio in ratios.items())
-    share = maximum(ratio / width for width, ratio in ratios.items())
-    return Verdict(opposite(not_below(share, 0.1)), f"without the flaws: {text}")
-
-
-JUDGES: dict[str, Judge] = {
-    "posted-negligible": _posted_is_negligible,
-    "posted-wide": _posted_wide,
-    "data-inside": lambda evidence: _each_flaw_hides(evidence, "data out"),
-    "stray-x": lambda evidence: _each_flaw_hides(evidence, "x out"),
-    "relu-in-both": lambda evidence: _each_flaw_hides(evidence, "relu out"),
-    "all-three": _all_three,
-    "still-not-the-width": _still_not_the_width,
-}
 
 
 def _variants() -> tuple[Variant, ...]:
@@ -162,6 +98,5 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    judges=JUDGES,
     anchors=({"width": 1024, "batch": 2048},),
 )

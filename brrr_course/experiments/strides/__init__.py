@@ -6,15 +6,11 @@ at once. A sector of which only a part is written must be read first. What is sh
 
 from __future__ import annotations
 
-from math import inf
-
-from brrr.core.measurement import Estimate, Point, Value
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, weakest
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
-from brrr_course.nouns.source import Evidence
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
 OFFSETS = (0, 1, 3, 8)
@@ -25,8 +21,7 @@ ITEMSIZE, SECTOR, PIECE = 4, 32, 64
 CACHED_BYTES = 2**27
 """No GPU's L2 holds an array of more."""
 
-QUEUE_MAX, LARGE = 2**24, 2**28
-"""Claims look at an array of 1 GiB, which no cache holds."""
+QUEUE_MAX = 2**24
 
 WHOLE = "write-whole"
 
@@ -109,105 +104,6 @@ def by_sectors(hardware: Hardware | None, point: Point) -> float | None:
     return hardware.memory_bytes_per_s * ITEMSIZE * touched(point) / (SECTOR * sectors(point))
 
 
-def _time(evidence: Evidence, line: str, stride: int, offset: int = 0) -> Estimate:
-    """The time on the largest array; on a GPU only, for on a CPU a loop without vectors hides the memory."""
-    point: dict[str, Value] = {"stride": stride, "offset": offset, "numbers": LARGE}
-    return evidence.get(line, **point)
-
-
-def useful_share(evidence: Evidence, line: str, stride: int, base: int = 1) -> Estimate:
-    """Useful bytes a second with one stride over those with another."""
-    ratio = _time(evidence, line, base) / _time(evidence, line, stride)
-    counts = [touched({"numbers": LARGE, "stride": each, "offset": 0}) for each in (stride, base)]
-    return ratio * (counts[0] / counts[1])
-
-
-def _sector_is_paid(evidence: Evidence) -> Verdict:
-    """Useful bytes a second of a read with stride 8 over stride 1: an eighth, a quarter of it either way."""
-    found = useful_share(evidence, "read", 8)
-    return band_verdict(found, 0.75 / 8, 1.25 / 8, f"with stride 8 a read gets {found:x} of the useful bytes")
-
-
-def _time_is_flat(evidence: Evidence) -> Verdict:
-    """The time of a read with stride 4, which leaves out three numbers of four, over stride 1: 0.9x to 1.1x."""
-    ratio = _time(evidence, "read", 4) / _time(evidence, "read", 1)
-    return band_verdict(ratio, 0.9, 1.1, f"reading one number in four over all: {ratio:x} of the time")
-
-
-def _two_sectors_at_once(evidence: Evidence) -> Verdict:
-    """The time of a read with stride 16, which needs half as many sectors, over stride 8: 0.9x to 1.1x."""
-    ratio = _time(evidence, "read", 16) / _time(evidence, "read", 8)
-    return band_verdict(ratio, 0.9, 1.1, f"reading one number in sixteen over one in eight: {ratio:x} of the time")
-
-
-def _no_worse_beyond(base: int) -> Judge:
-    """Useful bytes a second of a read with stride 32 over another stride: at least 0.75x."""
-
-    def judge(evidence: Evidence) -> Verdict:
-        found = useful_share(evidence, "read", 32, base=base)
-        text = f"with stride 32 a read gets {found:x} of the useful bytes of stride {base}"
-        return Verdict(not_below(found, 0.75), text)
-
-    return judge
-
-
-def _crooked_start(evidence: Evidence) -> Verdict:
-    """A read and a write that begin with the second number over those that begin with the first: both at most 1.1x."""
-    both = [_later(evidence, line, 1, 0.0, 1.1) for line in ("read", "write")]
-    return Verdict(weakest(each.status for each in both), "; ".join(each.measured for each in both))
-
-
-def _crooked_read(evidence: Evidence) -> Verdict:
-    """A read that begins with the second number over one that begins with the first: at most 1.1x."""
-    return _later(evidence, "read", 1, 0.0, 1.1)
-
-
-def _crooked_write(evidence: Evidence) -> Verdict:
-    """A write that begins with the second number over one that begins with the first: at least 1.15x.
-
-    Each warp shares a sector with the next. What is filled in part must be read before it can be written back, and goes
-    back twice where it leaves the cache between the two.
-    """
-    return _later(evidence, "write", 1, 1.15, inf)
-
-
-def _a_sector_later(evidence: Evidence) -> Verdict:
-    """A write that begins with the second sector over one that begins with the first: at most 1.1x."""
-    return _later(evidence, "write", SECTOR // ITEMSIZE, 0.0, 1.1)
-
-
-def _whole_warps(evidence: Evidence) -> Verdict:
-    """A write that begins with the second number, but whose warps begin with a sector, over a straight one: 1.1x."""
-    return _later(evidence, "write whole", 1, 0.0, 1.1)
-
-
-def _later(evidence: Evidence, line: str, offset: int, low: float, high: float) -> Verdict:
-    """The time with an offset over that of the straight read or write, in a band."""
-    ratio = _time(evidence, line, 1, offset) / _time(evidence, "read" if line == "read" else "write", 1)
-    numbers = "one number" if offset == 1 else f"{offset} numbers"
-    return band_verdict(ratio, low, high, f"{line}, beginning {numbers} later: {ratio:x} of the time")
-
-
-def _read_before_write(evidence: Evidence) -> Verdict:
-    """The time of a write with stride 8 over stride 1: 1.7x to 2.7x, for all is read and all is written."""
-    ratio = _time(evidence, "write", 8) / _time(evidence, "write", 1)
-    return band_verdict(ratio, 1.7, 2.7, f"writing one number in eight over all: {ratio:x} of the time")
-
-
-JUDGES: dict[str, Judge] = {
-    "sector-is-paid": _sector_is_paid,
-    "time-is-flat": _time_is_flat,
-    "two-sectors-at-once": _two_sectors_at_once,
-    "no-worse-beyond": _no_worse_beyond(16),
-    "no-worse-beyond-8": _no_worse_beyond(8),
-    "crooked-start": _crooked_start,
-    "read-before-write": _read_before_write,
-    "crooked-read": _crooked_read,
-    "crooked-write": _crooked_write,
-    "a-sector-later": _a_sector_later,
-    "whole-warps": _whole_warps,
-}
-
 EXPERIMENT = Experiment(
     name="strides",
     title="Strides and crooked starts",
@@ -239,7 +135,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    judges=JUDGES,
     anchors=({"stride": 1, "offset": 0, "numbers": 2**26}, {"stride": 8, "offset": 0, "numbers": 2**26}),
     rate=Rate("bytes", "B/s", "useful bytes a second"),
     guides=(

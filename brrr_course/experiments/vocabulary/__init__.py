@@ -6,13 +6,11 @@ words up to 50304.
 
 from __future__ import annotations
 
-from brrr.core.measurement import Estimate, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul
 from brrr.roofline.products import operator_of
 from brrr_course.experiments.predicted import run
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
-from brrr_course.nouns.source import Evidence
 
 WIDTH, DTYPE = 768, "bfloat16"
 WORDS, PADDED = 50257, 50304
@@ -42,23 +40,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return run(made.operators, made.bytes, made.bytes, "eager")
 
 
-def _gain(evidence: Evidence, line: str) -> Estimate:
-    """The time with 50257 words over that with 50304."""
-    return evidence.get(line, vocabulary=WORDS, tokens=12288) / evidence.get(line, vocabulary=PADDED, tokens=12288)
-
-
-def _a_quarter(evidence: Evidence) -> Verdict:
-    found = _gain(evidence, "step")
-    return band_verdict(found, 1.2, 1.3, f"the last layer's training step is {found:x} as fast with {PADDED} words")
-
-
-def _faster(evidence: Evidence) -> Verdict:
-    found = _gain(evidence, "forward")
-    return Verdict(not_below(found, 1.0), f"the logits are {found:x} as fast with {PADDED} words")
-
-
-JUDGES: dict[str, Judge] = {"a-quarter": _a_quarter, "more-is-faster": _faster}
-
 EXPERIMENT = Experiment(
     name="vocabulary",
     title="A vocabulary's size",
@@ -76,7 +57,6 @@ EXPERIMENT = Experiment(
         Line("step", "step", "span_s", "logits and both gradients"),
     ),
     package=__name__,
-    judges=JUDGES,
     cost=cost,
     predicts=predicted,
     predict_by_default=False,

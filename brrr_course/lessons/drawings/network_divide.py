@@ -21,8 +21,8 @@ from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
+from brrr_course.experiments.judging import from_on
 from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
-from brrr_course.experiments.mlp.claims import divide
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.speedup_table import FUSED, PLAIN, Part, measured_gains, measured_parts, published_part
 from brrr_course.nouns.source import Evidence, Source
@@ -47,6 +47,20 @@ def drawing(source: Source) -> Made:
 
 
 DRAWING = LessonDrawing("mlp-divide", drawing)
+
+
+def divide(gains: Mapping[int, float]) -> int | None:
+    """The smallest hidden size from which on every speed-up gains less than half of what the best one gains beyond 1.
+
+    >>> divide({128: 1.8, 256: 1.8, 512: 1.7, 1024: 1.3, 2048: 1.1})
+    1024
+    >>> divide({128: 1.2, 256: 1.0, 512: 1.2}) is None, divide({128: 1.01, 256: 1.0}) is None
+    (True, True)
+
+    None where no size is beyond it, and where nothing gains 5 %.
+    """
+    most = max(gains.values()) - 1
+    return from_on(gains, lambda hidden: gains[hidden] - 1 < most / 2) if most >= 0.05 else None
 
 
 def own_part(source: Source) -> Part:

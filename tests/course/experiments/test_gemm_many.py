@@ -1,18 +1,16 @@
-"""Many small products and a vocabulary's size: costs by hand, workloads, every claim holding and failing."""
+"""Many small products and a vocabulary's size: costs by hand, workloads."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from formulas import Made
 
 from brrr.core.errors import BrrrError, DeviceMemoryError
-from brrr.core.measurement import Measurement, Point, Value
+from brrr.core.measurement import Point
 from brrr.counting.cost import Matmul
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm_many import CPU_MOST
@@ -21,7 +19,6 @@ from brrr_course.experiments.gemm_many.work import TOLERANCE, Gates
 from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
 from brrr_course.experiments.vocabulary import work as vocabulary_work
 from brrr_course.nouns.experiment import Experiment, Workload
-from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.timers import measure_point
 
@@ -151,92 +148,6 @@ def test_what_does_not_fit_is_refused() -> None:
         on_cpu(WORDY, "forward", {"vocabulary": WORDS, "tokens": 2**22}, vocabulary_work)
     with pytest.raises(DeviceMemoryError, match="32 products of size 1048576"):
         MANY.workload("cpu-loop", {"count": 32, "size": 2**20, "dtype": "float32"})
-
-
-# ---- claims on made-up machines ----
-
-
-@dataclass
-class Grid(Made):
-    """Times by formulas of a point's values, wherever the grid has the variant."""
-
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        formula: Any = self.times.get(variant)
-        points = [point for point in described.points() if formula and described.has(variant, point)]
-        return {tuple(point.values()): Measurement(span_s=self._estimate(formula(*point.values()))) for point in points}
-
-
-Formula = Callable[..., float]
-GOOD: dict[str, Formula] = {
-    "graph": lambda count, size, dtype: 1.0 * count,
-    "streams": lambda count, size, dtype: 0.6 * count,
-    "combined": lambda count, size, dtype: 0.4 * count,
-    "batched": lambda count, size, dtype: 0.4 * count,
-    "forward": lambda words, tokens: 1.25 if words == WORDS else 1.0,
-    "step": lambda words, tokens: 3.75 if words == WORDS else 3.0,
-}
-
-
-def verdict(claim: str, **changed: Formula | None) -> str:
-    experiment_name, _, name = claim.partition(".")
-    described = experiment(experiment_name)
-    names = {each.name for each in described.variants}
-    times: Any = {way: formula for way, formula in {**GOOD, **changed}.items() if formula and way in names}
-    source: Any = Grid(times, (), spread=0.002)
-    return next(each for each in described.claims if each.name == name).verdict(Evidence(described, source)).status
-
-
-CLAIMS = [each.entry.id for each in (*MANY.claims, *WORDY.claims)]
-
-
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_every_claim_holds_on_a_machine_like_the_sources_and_is_silent_on_none(claim: str) -> None:
-    assert verdict(claim) == "holds"
-    assert verdict(claim, **dict.fromkeys(GOOD)) == "not measured"
-
-
-def test_single_products_alone_tell_nothing() -> None:
-    """As in a live session that measured one product only."""
-    times: Any = {"graph": GOOD["graph"], "combined": GOOD["combined"]}
-    source: Any = Grid(times, ())
-    source.known = lambda described, variant: {(1, 256, "float32"): Measurement(span_s=source._estimate(1.0))}
-    judged = next(each for each in MANY.claims if each.name == "larger-is-better")
-    assert judged.verdict(Evidence(MANY, source)).status == "not measured"
-
-
-def up_to(most: int) -> Formula:
-    """A large product that is faster for so many products at most."""
-    return lambda count, size, dtype: count * (0.5 if count <= most else 1.5)
-
-
-OTHER: list[tuple[str, dict[str, Formula], str]] = [
-    ("gemm_many.larger-is-better", {"combined": up_to(1)}, "fails"),
-    ("gemm_many.larger-is-better", {"combined": up_to(4)}, "fails"),
-    ("gemm_many.larger-is-better", {"combined": up_to(8)}, "holds"),
-    ("gemm_many.larger-is-better", {"combined": lambda count, size, dtype: 1.0 * count}, "fails"),
-    ("gemm_many.larger-is-better",
-     {"combined": lambda count, size, dtype: count * (0.9 if dtype == "bfloat16" else 1.1)}, "fails"),
-    ("gemm_many.streams-help", {"streams": lambda count, size, dtype: 1.1 * count}, "fails"),
-    ("gemm_many.streams-help", {"streams": lambda count, size, dtype: 1.0 * count}, "undecided"),
-    ("gemm_many.streams-help",
-     {"streams": lambda count, size, dtype: 0.5 if (count, size, dtype) == (4, 512, "float32") else 99.0}, "holds"),
-    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.48 * count}, "fails"),
-    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.32 * count}, "fails"),
-    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.44 * count}, "undecided"),
-    ("gemm_many.batched-as-combined", {"batched": lambda count, size, dtype: 0.42 * count}, "holds"),
-    ("vocabulary.a-quarter", {"step": lambda words, tokens: 1.35 if words == WORDS else 1.0}, "fails"),
-    ("vocabulary.a-quarter", {"step": lambda words, tokens: 1.15 if words == WORDS else 1.0}, "fails"),
-    ("vocabulary.a-quarter", {"step": lambda words, tokens: 1.2 if words == WORDS else 1.0}, "undecided"),
-    ("vocabulary.a-quarter",
-     {"step": lambda words, tokens: 1.25 if words == WORDS or tokens < 12288 else 1.0}, "holds"),
-    ("vocabulary.more-is-faster", {"forward": lambda words, tokens: 1.1 if words == PADDED else 1.0}, "fails"),
-    ("vocabulary.more-is-faster", {"forward": lambda words, tokens: 1.0}, "undecided"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("claim", "changed", "status"), OTHER)
-def test_both_sides_of_each_bound(claim: str, changed: dict[str, Formula], status: str) -> None:
-    assert verdict(claim, **changed) == status
 
 
 def test_the_vocabularies_reach_from_odd_to_whole_16_bytes() -> None:

@@ -1,10 +1,10 @@
-"""The textbook network: grid and plan, predictions, workloads, every claim holding and failing, the table."""
+"""The textbook network: grid and plan, predictions, workloads, the table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,19 @@ import torch
 from formulas import Made
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr.core.measurement import Estimate, Measurement, Point, Value
+from brrr.core.measurement import Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Implementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.judging import closed
-from brrr_course.experiments.mlp import STRASSEN, TUNED
+from brrr_course.experiments.mlp import LARGE, STRASSEN, TUNED
 from brrr_course.experiments.mlp import work as mlp_work
-from brrr_course.experiments.mlp.claims import divide, published_divide
-from brrr_course.experiments.mlp.own_claims import LARGE
 from brrr_course.experiments.mlp.theory import floor_s, network_of
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import DurationEstimator, prioritized, steps
 from brrr_course.sources.timers import measure_point
 
@@ -208,260 +204,46 @@ def test_tf32_and_bfloat16_reach_the_network_and_float32_is_shared() -> None:
     assert 1e-4 < short.error(prepared.run()) <= short.weights.tolerance
 
 
-# ---- claims on made-up machines ----
+# ---- the table ----
 
 Formula = Callable[[int, int, int], float]
-FIELDS = ("period_s", "latency_s", "host_s", "span_s")
 
 
 @dataclass
 class Grid(Made):
-    """Times by formulas of layers, batch and hidden; one formula a variant, or one a field; kernels by the layers."""
-
-    launched: Mapping[str, Callable[[int], int]] = field(default_factory=dict)
+    """Times in a loop by formulas of layers, batch and hidden."""
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         made: Any = self.times.get(variant)
-        if made is None:
-            return {}
-        by_field = made if isinstance(made, dict) else dict.fromkeys(FIELDS, made)
-        kernels = self.launched.get(variant, lambda layers: None)
-        beyond: list[dict[str, Value]] = [{"layers": 8, "batch": batch, "hidden": hidden} for batch, hidden in LARGE]
-        points = [tuple(p.values()) for p in [*MLP.points(), *beyond] if MLP.has(variant, p)]
-        found = {p: {f: self._estimate(t(*p)) for f, t in by_field.items()} for p in points}  # type: ignore[arg-type]
-        return {p: Measurement(**times, kernels=kernels(int(p[0]))) for p, times in found.items()}
+        points = [tuple(p.values()) for p in MLP.points() if made and MLP.has(variant, p)]
+        return {p: Measurement(period_s=self._estimate(made(*p))) for p in points}
 
 
-def work_s(layers: int, batch: int, hidden: int) -> float:
-    return 1e-6 * layers * (hidden / 512) ** 2
-
-
-def loop(host_layer_s: float, kernels: int = 2) -> Formula:
-    """A loop: the host's time of a layer, or the GPU's, whichever is longer."""
-    return lambda n, b, h: max(n * host_layer_s, n * kernels * 0.8e-6 + work_s(n, b, h)) + 1e-6
+def eager(layers: int, batch: int, hidden: int) -> float:
+    """The host's time of a layer, or the GPU's, whichever is longer."""
+    work = 1e-6 * layers * (hidden / 512) ** 2
+    return max(layers * 12e-6, layers * 1.6e-6 + work) + 1e-6
 
 
 PUBLISHED = {(row.layers, row.batch, row.hidden, row.variant): row.speedup for row in mlp_speedups()}
 
 
 def as_published(variant: str) -> Formula:
-    base = loop(12e-6)
-    return lambda n, b, h: base(n, b, h) / PUBLISHED[n, b, h, variant]
+    return lambda n, b, h: eager(n, b, h) / PUBLISHED[n, b, h, variant]
 
 
 def of(base: Formula, factor: float) -> Formula:
     return lambda n, b, h: base(n, b, h) / factor
 
 
-EAGER, EAGER_ON_CPU = loop(12e-6), loop(5e-6)
 GOOD: dict[str, Any] = {
-    "module": EAGER,
-    "functional": of(EAGER, 1.4),
-    "script": of(EAGER, 1.6),
+    "module": eager,
     "pycuda": as_published("overhead"),
     "pycuda-fused": as_published("fusion"),
-    "graph": of(EAGER, 2.0),
-    "compile": of(EAGER, 2.2),
-    "max-autotune": of(EAGER, 2.4),
-    "pycuda-graph": of(EAGER, 2.3),
-    "megakernel": of(EAGER, 10.0),
-    "megakernel-graph": of(EAGER, 9.0),
-    "best": of(EAGER, 6.0),
-    "strassen": lambda n, b, h: EAGER(n, b, h) / (2.4 * 1.2),
-    "strassen-accurate": lambda n, b, h: EAGER(n, b, h) / (2.4 * 3.0),
-    "cpu-module": EAGER_ON_CPU,
-    "cpu-functional": of(EAGER_ON_CPU, 1.4),
-    "cpu-numpy": of(EAGER_ON_CPU, 2.5),
+    "graph": of(eager, 2.0),
+    "megakernel": of(eager, 10.0),
+    "best": of(eager, 6.0),
 }
-KERNELS: Mapping[str, Callable[[int], int]] = {"strassen-one": lambda layers: 2 * layers + 1}
-
-
-GOOD["strassen-one"] = lambda n, b, h: (  # beyond the source's grid it has no figures
-    as_published("strassen")(n, b, h) if (n, b, h, "strassen") in PUBLISHED else EAGER(n, b, h)
-)
-
-
-def verdict(claim: str, kernels: Mapping[str, Callable[[int], int]] = KERNELS, **changed: Any) -> str:
-    found = next(each for each in MLP.claims if each.name == claim)
-    times = {name: formula for name, formula in {**GOOD, **changed}.items() if formula is not None}
-    source: Any = Grid(times, (), spread=0.002, launched=kernels)
-    return found.verdict(Evidence(MLP, source)).status
-
-
-WIDE: dict[str, Any] = {"pycuda": lambda n, b, h: EAGER(n, b, h) / (1.8 if h < 2048 else 1.03)}
-"""A rewrite that gains up to hidden 1024: the divide has moved."""
-
-
-OTHERWISE: dict[str, dict[str, Any]] = {
-    "divide-moved": WIDE,
-    "bigger-on-a-gpu": {"cpu-numpy": None},
-}
-"""Claims that contradict another: a CPU that gains twice (hugely) gains more than the source's GPU, 1.8x at best."""
-
-JUDGED = [each.name for each in MLP.claims if not each.entry.not_here]
-
-
-@pytest.mark.parametrize("claim", JUDGED)
-def test_every_claim_holds_on_a_machine_like_the_sources_and_is_silent_on_none(claim: str) -> None:
-    assert verdict(claim, **OTHERWISE.get(claim, {})) == "holds"
-    assert verdict(claim, **dict.fromkeys(GOOD)) == "not measured"
-
-
-def test_what_nothing_here_can_judge_is_measured_nowhere() -> None:
-    unjudged = [each.name for each in MLP.claims if each.entry.not_here]
-    assert unjudged == ["pytorch-0.4", "fusion-on-cpu"]
-    assert {verdict(claim) for claim in unjudged} == {"not measured"}
-
-
-def slower(name: str, factor: float, where: Callable[[int, int, int], bool] = lambda *_: True) -> dict[str, Any]:
-    """A machine where a way takes so many times as long, in some places."""
-    old = GOOD[name]
-    return {name: lambda n, b, h: old(n, b, h) * (factor if where(n, b, h) else 1.0)}
-
-
-def slower_by(timed: str, name: str, factor: float) -> dict[str, Any]:
-    """A machine where one of a way's times is so many times as long."""
-    return {name: dict.fromkeys(FIELDS, GOOD[name]) | {timed: slower(name, factor)[name]}}
-
-
-FAILS: list[tuple[str, dict[str, Any]]] = [
-    ("faster-in-all-cases", slower("pycuda", 1.2, lambda n, b, h: h == 4096 and b == 64)),
-    ("best-case", slower("pycuda", 1.5)),
-    ("best-case", slower("pycuda", 0.6)),
-    ("below-the-divide", slower("pycuda", 1.4)),
-    ("below-the-divide", slower("pycuda", 1.15)),
-    ("above-the-divide", slower("pycuda", 0.8, lambda n, b, h: h > 1024)),
-    ("divide", WIDE),
-    ("divide-moved", {}),
-    ("divide", {"pycuda": EAGER}),
-    ("divide-moved", {"pycuda": EAGER}),
-    ("fusion-at-best", slower("pycuda-fused", 0.8)),
-    ("fusion-at-best", slower("pycuda-fused", 1.2, lambda n, b, h: n == 8)),
-    ("fusion-below", slower("pycuda-fused", 1.2)),
-    ("fusion-above", slower("pycuda-fused", 0.8, lambda n, b, h: h > 1024)),
-    ("both-together", slower("pycuda-fused", 1.3)),
-    ("module-to-blame", {"functional": of(EAGER, 1.05)}),
-    ("module-to-blame", {"functional": of(EAGER, 1.22)}),
-    ("module-to-blame", {"pycuda": of(EAGER, 0.9)}),
-    ("script-closes", {"script": of(EAGER, 1.1)}),
-    ("one-kernel-small", {"megakernel": of(EAGER, 7.0), "megakernel-graph": of(EAGER, 7.5)}),
-    ("one-kernel-small", {**slower("megakernel", 3, lambda n, b, h: b == 64), **slower("megakernel-graph", 3)}),
-    ("one-kernel-middle", {"megakernel": of(EAGER, 5.0), "megakernel-graph": None}),
-    ("one-kernel-eager", {"megakernel": of(EAGER, 7.0), "megakernel-graph": of(EAGER, 7.0)}),
-    ("one-kernel-over-autotune", {"max-autotune": of(EAGER, 6.0)}),
-    (
-        "one-kernel-one-caller",
-        slower_by("latency_s", "megakernel", 2.6) | slower_by("latency_s", "megakernel-graph", 2.6),
-    ),
-    ("best-never-slower", slower("best", 3.5, lambda n, b, h: (n, b, h) == (2, 8, 512))),
-    ("best-never-slower", {"max-autotune": of(EAGER, 6.5)}),
-    ("best-half-again", slower("best", 2.2)),
-    ("best-twice", slower("best", 1.6)),
-    ("host-cost-of-a-layer", {"pycuda": of(EAGER, 1.2)}),
-    ("strassen-at-best", slower("strassen-one", 1.5)),
-    ("strassen-average", slower("strassen-one", 0.7)),
-    ("strassen-only-there", slower("strassen-one", 0.5, lambda n, b, h: (b, h) == (2, 4096))),
-    ("strassen-only-there", slower("strassen-one", 1.6, lambda n, b, h: (b, h) == (64, 2048))),
-    ("strassen-few-rows", slower("strassen-one", 0.01, lambda n, b, h: b <= 16)),
-    ("strassen-few-rows", slower("strassen-one", 0.01, lambda n, b, h: (b, h) == (16, 4096))),
-    ("strassen-network", slower("strassen", 1.3, lambda n, b, h: (b, h) == (4096, 2048))),
-    ("strassen-network-accurate", slower("strassen-accurate", 1.5)),
-    ("strassen-never-slower", slower("strassen", 3.0, lambda n, b, h: (n, b, h) == (2, 8, 512))),
-    ("strassen-never-slower", slower("strassen-accurate", 8.0, lambda n, b, h: (n, b, h) == (8, 2, 4096))),
-    ("strassen-few-rows-graph", slower("graph", 5.0, lambda n, b, h: (b, h) == (16, 4096))),
-    ("strassen-kernels", {"kernels": {"strassen-one": lambda layers: 3 * layers}}),
-    ("strassen-mostly-faster", slower("strassen-one", 2.0)),
-    ("strassen-mostly-faster", slower("strassen-one", 2.5, lambda n, b, h: h < 2048)),
-    ("strassen-small-is-overhead", slower("strassen-one", 0.5, lambda n, b, h: (n, b, h) == (8, 2, 128))),
-    ("best-for-one-caller", slower_by("latency_s", "best", 2.4)),
-    ("cpu-small-gains", {"cpu-numpy": of(EAGER_ON_CPU, 1.9)}),
-    ("bigger-on-a-gpu", {}),
-    ("bigger-on-a-gpu", {"pycuda": of(EAGER, 1.3), "cpu-numpy": None}),
-    ("rewrite-gains-most", {"pycuda": of(EAGER, 1.1)}),
-    ("rewrite-gains-most", slower("strassen-one", 0.4)),
-    ("fusion-divide", slower("pycuda-fused", 0.8, lambda n, b, h: h == 1024)),
-    ("fusion-divide", {"pycuda-fused": lambda n, b, h: GOOD["pycuda"](n, b, h) / 1.2}),
-]
-
-
-@pytest.mark.parametrize(("claim", "changed"), FAILS, ids=[f"{name}-{i}" for i, (name, _) in enumerate(FAILS)])
-def test_every_claim_can_fail(claim: str, changed: dict[str, Any]) -> None:
-    assert verdict(claim, **changed) == "fails"
-
-
-def test_every_claim_has_a_machine_on_which_it_fails() -> None:
-    assert {name for name, _ in FAILS} == {*JUDGED}
-
-
-@pytest.mark.parametrize("claim", ["strassen-at-best", "strassen-average", "strassen-only-there"])
-def test_launches_judge_no_level(claim: str) -> None:
-    """A level against fusion is judged on the device: what its launches cost the host is ours."""
-    assert verdict(claim, **slower_by("period_s", "strassen-one", 3.0)) == "holds"
-    assert verdict(claim, **slower_by("span_s", "strassen-one", 3.0)) == "fails"
-
-
-def test_what_is_counted_of_a_level() -> None:
-    assert verdict("strassen-kernels", kernels={}) == "not measured"
-    assert verdict("strassen-mostly-faster", **slower_by("period_s", "strassen-one", 3.0)) == "holds", "on the device"
-    nowhere = slower("strassen-one", 3.0)
-    assert verdict("strassen-small-is-overhead", **nowhere) == "not measured", "no gain asks for no explanation"
-
-
-def test_one_caller_is_judged_by_the_latency_alone() -> None:
-    assert verdict("best-for-one-caller", **slower_by("period_s", "best", 2.4)) == "holds"
-    assert verdict("best-half-again", **slower_by("latency_s", "best", 2.4)) == "holds"
-
-
-def test_best_is_judged_against_max_autotune_only_where_it_is_at_every_point() -> None:
-    assert verdict("best-half-again", **{"max-autotune": None}) == "not measured"
-    assert verdict("best-for-one-caller", **{"max-autotune": None}) == "not measured"
-    assert verdict("best-twice", **{"max-autotune": None}) == "holds", "its sentence names eager and the graph"
-    assert verdict("best-half-again", **{"max-autotune": of(EAGER, 4.5)}) == "fails"
-
-
-def test_a_megakernel_in_a_graph_counts_where_it_is_the_faster_one() -> None:
-    alone_slow = {"megakernel": of(EAGER, 5.0), "megakernel-graph": of(EAGER, 10.0)}
-    assert verdict("one-kernel-small", **alone_slow) == "holds"
-    assert verdict("one-kernel-eager", **alone_slow) == "holds"
-
-
-def test_a_level_is_compared_with_the_fastest_way_that_has_none() -> None:
-    """That a library's choice of kernel is slow is nothing that a level has gained."""
-    slow = slower("graph", 5.0, lambda n, b, h: (b, h) == (16, 4096))
-    assert verdict("strassen-few-rows", **slow) == "holds"
-    assert verdict("strassen-few-rows-graph", **slow) == "fails", "it counts for the claim that names the graph alone"
-    kernels = dict.fromkeys(("megakernel", "megakernel-graph"))
-    assert verdict("strassen-few-rows", **slow, **kernels) == "holds", "PyCUDA's graph is left"
-    others = dict.fromkeys(("megakernel", "megakernel-graph", "pycuda-graph", "max-autotune"))
-    assert verdict("strassen-few-rows", **others) == "not measured", "a single library's choice decides nothing"
-    alike = {**dict.fromkeys(others), **slower("graph", 5.0), "pycuda-graph": GOOD["strassen-one"]}
-    assert verdict("strassen-few-rows", **alike) == "undecided"
-
-
-def test_without_a_graph_nothing_is_said_of_pytorchs_fastest_way() -> None:
-    assert verdict("best-never-slower", graph=None) == "not measured"
-    assert verdict("one-kernel-small", graph=None) == "not measured"
-
-
-def test_a_wide_interval_decides_nothing() -> None:
-    claim = next(each for each in MLP.claims if each.name == "best-half-again")
-    source: Any = Grid({**GOOD, **slower("best", 1.65)}, (), spread=0.2)
-    assert claim.verdict(Evidence(MLP, source)).status == "undecided"
-
-
-def test_the_divide_of_the_published_figures() -> None:
-    assert published_divide() == 1024
-    assert divide({128: 1.2, 256: 1.0, 512: 1.2}) is None, "no size beyond which all gain less"
-
-
-def test_no_gap_is_not_closed() -> None:
-    one, two = (Estimate(t, 0.99 * t, 1.01 * t, 9) for t in (1.0, 2.0))
-    assert closed(one, one, two) == Estimate(0.0, 0.0, 0.0, 9)
-    found = closed(two, one, one)
-    assert found.low < found.median == 1.0 < found.high
-
-
-# ---- the table ----
 
 
 def grid_source(**changed: Any) -> Any:
@@ -495,7 +277,7 @@ def test_the_table_shows_its_numbers_as_text_and_coloured() -> None:
 
 
 def test_the_cpus_own_ways_are_shown_where_there_is_no_gpu_and_only_there() -> None:
-    cpu: dict[str, Any] = {"cpu-module": EAGER, "cpu-numpy": of(EAGER, 2.0)}
+    cpu: dict[str, Any] = {"cpu-module": eager, "cpu-numpy": of(eager, 2.0)}
     assert not any("NumPy" in dict(each.groups) for each in tables(grid_source(**cpu)))
     _, own = tables(Grid(cpu, ()))
     assert own.groups[1:] == (("NumPy", 5),) and own.rows[-1][2] == "2.00"

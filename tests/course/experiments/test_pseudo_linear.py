@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from brrr_course.experiments.pseudo_linear import check as checks
 from brrr_course.experiments.pseudo_linear import claims as thread_claims
 from brrr_course.experiments.pseudo_linear import theory, work
 from brrr_course.experiments.pseudo_linear_flaws import work as flaws_work
-from brrr_course.experiments.published import PseudoLinear, pseudo_linear
+from brrr_course.experiments.published import pseudo_linear
 from brrr_course.lessons.claims_table import claims
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import forget, guess
@@ -241,7 +239,7 @@ def test_the_stages_lose_one_flaw_after_the_other() -> None:
     stages = [pseudo_linear_flaws.FLAWS[stage][1] for stage in pseudo_linear_flaws.CUMULATIVE]
     assert [len(flaws) for flaws in stages] == [3, 2, 1, 0]
     assert all(more > less for more, less in itertools.pairwise(stages))
-    alone = [pseudo_linear_flaws.FLAWS[stage][1] for stage in pseudo_linear_flaws.ALONE]
+    alone = [pseudo_linear_flaws.FLAWS[stage][1] for stage in ("data out", "x out", "relu out")]
     assert {stages[0] - flaws for flaws in alone} == {frozenset({flaw}) for flaw in stages[0]}
     for stage in pseudo_linear_flaws.FLAWS:  # both layers of a stage differ in nothing but the layer and its `+ x`
         linear, pseudo = (FLAWS.variant(FLAWS.line(f"{layer} {stage}").variant) for layer in ("linear", "pseudo"))
@@ -251,184 +249,50 @@ def test_the_stages_lose_one_flaw_after_the_other() -> None:
 # ---- claims, on made-up machines ----
 
 
-def gpu(
-    step: Step,
-    *,
-    peak: float = 50e12,
-    bandwidth: float = 4.2e12,
-    host_s: float = 5e-6,
-    kernel_s: float = 0.5e-6,
-    exact: bool = True,
-) -> dict[str, Timed | BrrrError]:
-    """A GPU with a peak, a bandwidth, and a time for each order: eager pseudo is two of them, Linear a long one."""
+def gpu(step: Step, peak: float = 50e12, bandwidth: float = 4.2e12, exact: bool = True) -> dict[str, Timed | BrrrError]:
+    """A GPU with a peak and a bandwidth."""
     runs: dict[str, Timed | BrrrError] = {}
     for name in step.variants:
         cost = step.experiment.cost_at(name, step.point) or Cost(1, 1)
-        flawed = step.experiment.name == "pseudo_linear_flaws"
-        flaws = pseudo_linear_flaws.flaws_of(FLAWS.variant(name)) if flawed else frozenset()
-        kernels = (2 if "pseudo" in name and (flawed or name == "pseudo-eager") else 1) + len(flaws)
-        orders = kernels + (0.9 if "linear" in name else 0.0) + (2 if "data" in flaws else 0)  # randn is three of them
-        passes = 2.0 if name in ("pseudo-eager", "pseudo-graph") else 1.0
-        busy = kernel_s * kernels + max(cost.flop / peak, passes * cost.bytes / bandwidth)
-        period = max(busy, 3e-6 if "graph" in name else host_s * orders)
-        if name == "linear-integers" and not exact:
-            runs[name] = WrongResultError("an entry is not exact")
-            continue
-        times = {field: made_up.estimate(busy) for field in ("busy_s", "span_s", "kernel_s")}
-        measured = Measurement(**times, period_s=made_up.estimate(period), host_s=made_up.estimate(host_s * orders))
-        runs[name] = Timed(measured, cost, made_up.ERROR)
+        time = made_up.estimate(max(cost.flop / peak, cost.bytes / bandwidth))
+        measured = Measurement(**dict.fromkeys(("busy_s", "span_s", "kernel_s", "period_s", "host_s"), time))
+        right = exact or name != "linear-integers"
+        runs[name] = Timed(measured, cost, made_up.ERROR) if right else WrongResultError("an entry is not exact")
     return runs
 
 
-Measure = Callable[[Step], dict[str, Timed | BrrrError]]
+def clever(root: Path, **machine: Any) -> Verdict:
+    made_up.record(root, H200, names=["pseudo_linear"], measure=lambda step: gpu(step, **machine))
+    rows = claims("pseudo_linear", Recorded("h200", root)).rows
+    return next(verdict for claim, verdict in rows if claim.name == "clever-multiplication")
 
 
-def gaining(eager: Callable[[int], float], graph: Callable[[int], float], compiled: float = 1.1) -> Measure:
-    """A GPU on which Linear takes so many times as long as the stand-in, by the width; torch.compile helps only that.
-
-    `compiled`: how many times as fast it makes the stand-in.
-    """
-
-    def measure(step: Step) -> dict[str, Timed | BrrrError]:
-        runs = gpu(step)
-        for way, gain in (("eager", eager), ("graph", graph)):
-            stand_in = runs.get(f"pseudo-{way}")
-            if isinstance(stand_in, Timed) and stand_in.measurement.period_s is not None:
-                period = stand_in.measurement.period_s.median
-                linear = period * gain(int(step.point["width"]))
-                _takes(runs, f"linear-{way}", linear)
-                if way == "eager":
-                    _takes(runs, "linear-compile", linear)
-                    _takes(runs, "pseudo-compile", period / compiled)
-        return runs
-
-    return measure
+def test_the_threads_tables_are_read_by_the_width() -> None:
+    found = thread_claims.thread(Evidence(PSEUDO, Made({}, ())), "gpu_b_eager")  # type: ignore[arg-type]
+    assert found.axes == ("width",)
+    assert found.values == {(row.width,): row.speedup for row in pseudo_linear("gpu_b_eager")}
 
 
-def _takes(runs: dict[str, Timed | BrrrError], name: str, period: float) -> None:
-    run = runs.get(name)
-    if isinstance(run, Timed):
-        runs[name] = replace(run, measurement=replace(run.measurement, period_s=made_up.estimate(period)))
-
-
-def told(table: str, slower: float = 1.0) -> Callable[[int], float]:
-    """The speed-up at a width as a table of the thread has it; between its widths and beyond, that of the next one."""
-    rows = {row.width: row.speedup * slower for row in pseudo_linear(table)}
-    return lambda width: rows[min(rows, key=lambda each: abs(math.log(each / width)))]
-
-
-def verdicts(
-    root: Path, name: str = "pseudo_linear", made: Measure | None = None, **machine: Any
-) -> dict[str, Verdict]:
-    made_up.record(root, H200, names=[name], measure=made or (lambda step: gpu(step, **machine)))
-    table = claims(name, Recorded("h200", root))
-    return {claim.name: verdict for claim, verdict in table.rows}
-
-
-def test_the_claims_on_a_gpu_as_it_is(tmp_path: Path) -> None:
-    found = verdicts(tmp_path)
-    fails = {name for name, verdict in found.items() if verdict.status != "holds"}
-    of_the_thread = {"table-of-gpu-a", "table-of-gpu-b", "table-of-the-graph", "all-over-the-place"}
-    assert fails == {"the-width", "clever-multiplication", "compiling-helps-pseudo-only", *of_the_thread, *BY_ITSELF}
-    assert {found[name].status for name in fails} == {"fails"}
-    assert "exact at width 4096 and 16384" in found["clever-multiplication"].measured
-    assert re.search(r"forward, width 24576: \d+x, [\d.]+ % of|of the width", found["the-width"].measured)
-    assert "up to width" in found["graphs-stop-paying"].measured
-    assert "gains 2x" in found["compiling-helps-pseudo-only"].measured, "as one kernel it is more than a little"
-
-
-BY_ITSELF = {"four-times", "differs-between-gpus"}
-"""Claims on figures that no GPU changes: 1024 x 1024 is 16 times 256 x 256, and at width 256 the tables are alike."""
-
-OTHER_GPUS: list[tuple[str, Measure, dict[str, str]]] = [
-    ("the thread's first", gaining(told("gpu_a_eager"), lambda width: 1.0), {
-        "table-of-gpu-a": "holds", "table-of-gpu-b": "fails", "table-of-the-graph": "fails",
-        "all-over-the-place": "holds", "compiling-helps-pseudo-only": "holds", "grows-with-width": "holds",
-        "no-limit": "holds", "many-rows-fill-the-gpu": "holds",
-    }),
-    ("the thread's second", gaining(told("gpu_b_eager"), told("gpu_b_cuda_graph")), {
-        "table-of-gpu-a": "fails", "table-of-gpu-b": "holds", "table-of-the-graph": "holds",
-        "all-over-the-place": "holds", "grows-with-width": "fails", "no-limit": "fails",
-    }),
-    ("a quarter above the tables", gaining(told("gpu_b_eager", 1.25), told("gpu_b_cuda_graph", 1.25)), {
-        "table-of-gpu-b": "fails", "table-of-the-graph": "fails",
-    }),
-    ("one that counts operations", gaining(float, float, compiled=1.3), {
-        "the-width": "holds", "no-limit": "holds", "all-over-the-place": "fails", "narrow-no-gain": "fails",
-        "compiling-helps-pseudo-only": "fails",
-    }),
-    ("a third above the width", gaining(lambda width: 1.3 * width, float), {"the-width": "fails"}),
-    ("no gain, narrow", gaining(lambda width: 0.7, float), {
-        "narrow-no-gain": "fails", "grows-with-width": "fails", "no-limit": "fails",
-    }),
-    ("slow to start a kernel", lambda step: gpu(step, kernel_s=3e-6), {"many-rows-fill-the-gpu": "fails"}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("measure", "expected"), [(m, e) for _, m, e in OTHER_GPUS], ids=[n for n, *_ in OTHER_GPUS])
-def test_the_claims_on_gpus_as_they_were_told(tmp_path: Path, measure: Measure, expected: dict[str, str]) -> None:
-    found = verdicts(tmp_path, made=measure)
-    assert {name: found[name].status for name in expected} == expected, {name: found[name] for name in expected}
-    assert {found[name].status for name in BY_ITSELF} == {"fails"}
-
-
-def test_tables_that_are_alike_at_no_width_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    source: Any = Made({}, ())
-
-    def verdict(factors: tuple[float, ...]) -> str:
-        tables = {
-            "gpu_a_eager": [PseudoLinear("gpu_a_eager", 128 << i, 2.0) for i in range(len(factors))],
-            "gpu_b_eager": [PseudoLinear("gpu_b_eager", 128 << i, 2.0 * each) for i, each in enumerate(factors)],
-        }
-        monkeypatch.setattr(thread_claims, "pseudo_linear", tables.__getitem__)
-        found = next(claim for claim in PSEUDO.claims if claim.name == "differs-between-gpus")
-        return found.verdict(Evidence(PSEUDO, source)).status
-
-    assert verdict((0.5, 1.2, 3.0)) == "holds"
-    assert verdict((0.5, 1.05, 3.0)) == "fails" == verdict((0.95,))
-
-
-def test_every_claim_that_is_new_holds_on_some_gpu_and_fails_on_another() -> None:
-    new = {claim.name for claim in PSEUDO.claims if claim.entry.fixed >= "2026-11-22"} - BY_ITSELF
-    assert new >= {"table-of-gpu-a", "table-of-the-graph"}
-    for status in ("holds", "fails"):
-        assert new <= {name for _, _, expected in OTHER_GPUS for name, found in expected.items() if found == status}
+def test_a_stand_in_at_the_bandwidth_speaks_against_fewer_multiplications(tmp_path: Path) -> None:
+    found = clever(tmp_path)
+    assert found.status == "fails"
+    assert "exact at width 4096 and 16384" in found.measured
 
 
 def test_a_rate_beyond_the_peak_speaks_for_fewer_multiplications(tmp_path: Path) -> None:
-    found = verdicts(tmp_path, peak=100e12)["clever-multiplication"]
+    found = clever(tmp_path, peak=100e12)
     assert found.status == "holds"
     assert "150 % of the fp32 peak" in found.measured
 
 
 def test_a_product_that_is_not_exact_decides_nothing(tmp_path: Path) -> None:
-    found = verdicts(tmp_path, exact=False)["clever-multiplication"]
+    found = clever(tmp_path, exact=False)
     assert found.status == "not measured"
     assert "did not come out exact" in found.measured
 
 
 def test_a_stand_in_far_below_the_bandwidth_leaves_the_guess_open(tmp_path: Path) -> None:
-    found = verdicts(tmp_path, bandwidth=1e12)
-    assert found["clever-multiplication"].status == "undecided"
-    assert found["as-the-roofline-says"].status == "fails"
-
-
-def test_without_overhead_nothing_is_lost_when_narrow(tmp_path: Path) -> None:
-    found = verdicts(tmp_path, host_s=1e-9, bandwidth=1e15)
-    assert found["graphs-help-narrow"].status == "fails"
-    assert found["fused-halves-traffic"].status == "fails"
-    assert found["as-the-roofline-says"].status == "fails"
-
-
-def test_the_claims_of_the_flaws(tmp_path: Path) -> None:
-    found = verdicts(tmp_path, "pseudo_linear_flaws")
-    assert {name for name, verdict in found.items() if verdict.status != "holds"} == set()
-    assert "as posted" in found["all-three"].measured
-    fast = verdicts(tmp_path / "fast", "pseudo_linear_flaws", host_s=1e-9, bandwidth=1e16)
-    assert fast["stray-x"].status == "holds" or "x at width 1024" in fast["stray-x"].measured
-    assert {fast[name].status for name in ("posted-wide", "posted-negligible")} == {"fails"}
-    slow = verdicts(tmp_path / "slow", "pseudo_linear_flaws", peak=5e12, host_s=5e-6)
-    assert slow["posted-wide"].status == "fails" and slow["posted-negligible"].status == "holds"
+    assert clever(tmp_path, bandwidth=1e12).status == "undecided"
 
 
 def test_a_recording_of_a_cpu_is_judged_by_the_toy_accelerator(tmp_path: Path) -> None:
