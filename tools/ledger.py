@@ -330,21 +330,6 @@ def counted(found: Iterable[tuple[float, float]]) -> Verdict:
     right = present([this <= most for this, most in found])
     return fact(all(right), f"{sum(right)} of {len(right)}")
 
-def fallback(r: Recording) -> Verdict:
-    def room(t: float) -> float:
-        return max(0.1 * t, 0.3e-6) if t <= 5e-6 else t * (0.04 if t <= 20e-6 else 0.015)
-    ours = r.all("measure-no-profiler.kernel_s")
-    return counted((abs(ours[p].mid - t.mid), room(t.mid)) for p, t in r.all("measure.kernel_s").items()
-                   if p in ours and not p[0].startswith(("spin", "host-", "syncs")))
-
-def closest(r: Recording) -> Verdict:
-    kernels, truth, ours = (r.all(f"measure{line}") for line in (".kernels", ".kernel_s", "-no-profiler.kernel_s"))
-    return counted(
-        (abs(ours[p].mid - truth[p].mid) - abs(t.mid - truth[p].mid), max(0.01 * truth[p].mid, 0.1e-6))
-        for rival, cache in (("do-bench", "cold"), ("do-bench-cudagraph", "hot"), ("event-pair", "hot"))
-        for p, t in r.all(f"{rival}.span_s", cache=cache).items()
-        if p in ours and kernels[p].mid == 1 and not p[0].startswith(("spin", "host-")))
-
 def injected(r: Recording) -> Verdict:
     wrong, found, rows = [], r.along("measure.period_s", cache="hot"), r.rows["measure"]
     for name, t in r.along("truth.period_s", cache="hot").items():
@@ -456,10 +441,6 @@ def knee(times: dict[int, T]) -> T:
 def share_of_peak(r: Recording, kind: str, flop: int) -> T:
     """The best of any fused way and number of steps."""
     return max(n * flop * 2**26 / t for way in WAYS for n, t in steps(r, f"{way}-{kind}").items()) / r.fp32
-
-def two_of_three(r: Recording) -> Verdict:
-    found = (band(r("copy.busy_s", **FIRST) / r(f"{way}-mul.busy_s", **FIRST), 0.95) for way in WAYS)
-    return sorted(found, key=lambda verdict: ORDER.index(verdict[0]))[1]
 
 def alike(r: Recording, names: str, base: str, dtype: str) -> Verdict:
     first, *times = r.top(*(f"{name}.busy_s" for name in (base, *names.split())), dtype=dtype)
@@ -849,8 +830,6 @@ CLAIMS: dict[str, Claim] = {
     "matmul.cpu-grows": cpu_grows,
     "timers.spin-kernels": lambda r: near_truth(r, "spin-", "kernel_s", 0.01, 64e-9, "spin-0us"),
     "timers.chain-span": lambda r: near_truth(r, "spins-", "span_s", 0.03, 0.5e-6),
-    "timers.fallback": fallback,
-    "timers.fallback-closest": closest,
     "timers.injected-work": injected,
     "timers.no-sync-lies": ratio("host_s/kernel_s", "no-sync", "measure", 0, 0.1, **GEMM, **HOT),
     "timers.common-timers": lambda r: each(
@@ -895,7 +874,6 @@ CLAIMS: dict[str, Claim] = {
     "overlap.streams-little-benefit": ratio("period_s", "source-serial", "source-streams", 1 / 1.2, 1.2, sines=4),
     "overlap.streams-help-transfers": ratio("period_s", "source-serial", "source-streams", 1.1, sines=1),
     "overlap.pipeline-speedup": lambda r: band(r.ratio("period_s", "serial", "pipeline", **balanced(r)), 2.2),
-    "overlap.pipeline-limit": ratio("period_s", "both", "pipeline", 0.9, sines=1),
     "overlap.pinning": ratio("period_s", "serial-pageable", "serial", 1.2, sines=1),
     "overlap.timeline": timeline,
     "first_call.context-is-most": lambda r: (lambda context, *rest: band(over(rest, sum) / context, 0, 1))(
@@ -977,7 +955,6 @@ CLAIMS: dict[str, Claim] = {
         band(8 * 2**26 / r("compile-mul.busy_s", **FIRST) / r.bandwidth, 0.8),
         band(1 / step_ratio(r, "compile-mul", 512), 0, 0.5)),
     "repeat.about-a-hundred": lambda r: band(2 * knee(steps(r, "cuda-fma")), 80, 120),
-    "repeat.as-fast-as-a-copy": two_of_three,
     "repeat.eager-pays-each-time": lambda r: band(step_ratio(r, "eager-mul", 16, toy=True), 12, 20),
     "repeat.a100-312": lambda r: band(TENSOR / 1e12, *within(312)),
     "repeat.a100-19.5": lambda r: band(PLAIN / 1e12, *within(19.5)),
@@ -1033,7 +1010,6 @@ CLAIMS: dict[str, Claim] = {
     "fusion.arithmetic-gains-nothing": lambda r: band(fused(r, "linear"), 0, 1.15),
     "fusion.tiny-is-overhead": lambda r: (lambda status, t: (ORDER[2 - ORDER.index(status)], t))(
         *band(r.ratio("period_s", "chain-eager", "chain-compile", **SMALL, **F32) / (7 / 3), 0.75, 1.25)),
-    "fusion.library-is-fused": lambda r: each((fused(r, kind, "library") for kind in ("norm", "softmax")), 0.85, 1.15),
     "remat.lowers-both": remat("compile-saved", "compile", "hardswish", 8, 1),
     "remat.lowers-time": ratio("period_s", "compile-saved", "compile", 1, activation="cos", depth=8),
     "remat.as-the-bytes-say": lambda r: each(
@@ -1188,7 +1164,6 @@ CLAIMS: dict[str, Claim] = {
     "rnn.fits": lambda r: fact(all(
         max(p[1] for p in present(r.all("persistent.span_s", cell=cell, dtype=dtype))) >= size
         for cell, dtype, size in ((TANH, "float32", 1792), (TANH, "float16", 2560), ("lstm", "float32", 1280)))),
-    "rnn.beats-flashrnn": lambda r: anywhere(r, ("flashrnn",)),
     **{f"strassen.fp32-prepared-{n}": faster("sgemm", READY, n, by)
        for n, by in ((2048, 1.05), (4096, 1.24), (8192, 1.36), (16384, 1.4))},
     **{f"strassen.fp32-timed-{n}": faster("sgemm", TIMED, n, by)
@@ -1207,9 +1182,6 @@ CLAIMS: dict[str, Claim] = {
     "strassen.matmul-chooses": chooses,
     "strassen.sixteen-times": faster("sgemm", "bf16", 8192, *within(16)),
     "strassen_errors.growth-strassen": lambda r: a_level(r, "strassen", 1.6),
-    "strassen_errors.growth-winograd": lambda r: a_level(r, "winograd", 1.9),
-    "strassen_errors.whole-numbers-exact": lambda r: fact(
-        not any(max(errors(r, form, "integer").values()) for form in ("strassen", "winograd"))),
     "block.norms-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "norms"), *within(250)),
     "block.pointwise-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "pointwise"), *within(700)),
     "block.rest-is-little-work": lambda r: band(
@@ -1232,7 +1204,6 @@ CLAIMS: dict[str, Claim] = {
         [limited(*(float(r(f"{way}.period_s", model=name).mid) for way in ("eager", "graph", "half", "double")))
          for name in "ABC"]),
     "strassen_errors.bad-scaling-hurts": lambda r: badly(r, False, 1000),
-    "strassen_errors.scaling-helps": lambda r: badly(r, True, 100),
     "strassen_errors.default-safe": lambda r: (lambda ours, theirs: (lambda worst: fact(worst <= 4, worst))(max(
         ours[p] / theirs[p] if theirs[p] else float(ours[p] == 0) or math.inf for p in present(ours.keys() & theirs))))(
         *({p: float(row["error"]) for p, row in r.rows.get(name, {}).items()} for name in ("default", "library"))),

@@ -7,8 +7,7 @@ operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piec
 from __future__ import annotations
 
 from brrr.core import units
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Field, Point, Value
+from brrr.core.measurement import Point, Value
 from brrr.gpu import is_cpu
 from brrr_course.experiments.fusion.theory import (
     ITEMSIZE,
@@ -18,7 +17,7 @@ from brrr_course.experiments.fusion.theory import (
     predicted,
     predicted_ratio,
 )
-from brrr_course.experiments.judging import best, counted, datasheet, gains, together
+from brrr_course.experiments.judging import best, counted, datasheet, gains
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below, opposite, weakest
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
@@ -83,26 +82,6 @@ def _tiny(evidence: Evidence) -> Verdict:
     return Verdict(opposite(band_verdict(gain / expected, 0.75, 1.25, text).status), text)
 
 
-def _library(evidence: Evidence) -> Verdict:
-    """torch's own layer norm and softmax over the best fused form: within 15 %."""
-    parts, worst = [], Estimate(1.0, 1.0, 1.0, 1)
-    for kind in ALONG_ROWS:
-        found = {}
-        for way in ("compile", "triton"):
-            try:
-                _, times = together(evidence, (f"{kind} library", f"{kind} {way}"))
-            except NotRecordedError:
-                continue
-            own, fused = times.values()
-            found[way] = own / fused
-        if not found:
-            raise NotRecordedError(f"{kind} library and its fused forms were not measured together on large arrays")
-        way, ratio = best(found)
-        parts.append(f"{KINDS[kind]} {ratio:x} of {way}")
-        worst = max(worst, ratio, key=lambda each: abs(each.median - 1))
-    return band_verdict(worst, 0.85, 1.15, f"torch's own operator takes {'; '.join(parts)}")
-
-
 JUDGES: dict[str, Judge] = {
     "as-the-bytes-say": _pointwise,
     "onto-a-reduction": _reductions,
@@ -110,7 +89,6 @@ JUDGES: dict[str, Judge] = {
     "kept-gains-less": _kept,
     "arithmetic-gains-nothing": _arithmetic,
     "tiny-is-overhead": _tiny,
-    "library-is-fused": _library,
 }
 
 
@@ -122,13 +100,13 @@ COMPILED = {"float32": (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26), "bfloa
 """torch.compile makes a new kernel for each size, which takes seconds."""
 
 LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
-          "library": "torch's own operator", "blocks": "a block at a time"}  # fmt: skip
+          "blocks": "a block at a time"}  # fmt: skip
 WAYS: dict[str, tuple[str, ...]] = {
     "bias": ("eager", "compile", "triton", "cuda"),
     "pseudo": ("eager", "compile", "triton", "cuda"),
     "chain": ("eager", "compile", "triton", "cuda"),
-    "norm": ("eager", "compile", "triton", "library"),
-    "softmax": ("eager", "compile", "triton", "library"),
+    "norm": ("eager", "compile", "triton"),
+    "softmax": ("eager", "compile", "triton"),
     "kept": ("eager", "compile", "triton"),
     "linear": ("eager", "compile"),
 }
@@ -144,30 +122,13 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.way != "compile" or elements in COMPILED[str(point["dtype"])]
 
 
-def _variants(kind: str) -> tuple[Variant, ...]:
-    return tuple(
-        Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", "cuda", way=way, kind=kind) for way in WAYS[kind]
-    )
-
-
-def _cpu_variants(kind: str) -> tuple[Variant, ...]:
-    ways = ("eager", "blocks")
-    return tuple(
-        Variant(f"cpu-{kind}-{way}", f"CPU, {KINDS[kind]}, {LABELS[way]}", "cpu", way=way, kind=kind) for way in ways
-    )
-
-
-VARIANTS = (
-    *(variant for kind in WAYS for variant in _variants(kind)),
-    *(variant for kind in CPU_KINDS for variant in _cpu_variants(kind)),
-)
-
-
-def _line(variant: Variant) -> Line:
+def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
     """The chain is shown at first, the others on request: all at once would be two dozen lines."""
-    shown = variant.kind == "chain"
-    field: Field = "period_s" if is_cpu(variant.device) else "busy_s"
-    return Line(variant.name.replace("-", " "), variant.name, field, variant.label, shown)
+    name, label = f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}"
+    shown = kind == "chain"
+    if cpu:
+        return Variant(f"cpu-{name}", f"CPU, {label}", "cpu", way=way, kind=kind, shown=shown)
+    return Variant(name, label, "cuda", way=way, kind=kind, shown=shown)
 
 
 EXPERIMENT = Experiment(
@@ -178,9 +139,12 @@ EXPERIMENT = Experiment(
         Axis("elements", ELEMENTS, label="elements, in rows of 1024", quick=(2**10, 2**18, 2**20)),
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
-    variants=VARIANTS,
+    variants=(
+        *(_variant(kind, way) for kind, ways in WAYS.items() for way in ways),
+        *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ("eager", "blocks")),
+    ),
+    field="busy_s",
     lines=(
-        *(_line(variant) for variant in VARIANTS),
         Line("chain eager period", "chain-eager", "period_s", "scale, add and ReLU, one operator each, in a loop",
              shown=False),
         Line("chain compile period", "chain-compile", "period_s", "scale, add and ReLU, torch.compile, in a loop",

@@ -145,16 +145,10 @@ def _cuda(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> 
     return elementwise(work.line, **{name: inputs[name] for name in f"x{work.takes}"})
 
 
-def _library(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
-    if work.operators is softmax:
-        return lambda: torch.softmax(along[0], -1)
-    return lambda: functional.layer_norm(along[0], (WIDTH,), whole[0], whole[1], EPS)
-
-
 def _blocks(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
     return blockwise(work.operators, along, whole)
 
 
 WAYS: dict[str, Callable[[Work, Inputs, list[Tensor], list[Any]], Run]] = {
-    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "library": _library, "blocks": _blocks,
+    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "blocks": _blocks,
 }  # fmt: skip

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import torch
 
@@ -30,16 +29,6 @@ class Given(Shared):
         self.weights = Weights.random(network, device)
         self._expected: torch.Tensor | None = None
 
-    @classmethod
-    def of(cls, *key: Any) -> Self:
-        """What another way of the point holds, or drawn anew; TF32 has the numbers of float32."""
-        network, device = key
-        return super().of(replace(network, tf32=False), device)
-
-    def weights_of(self, network: Network) -> Weights:
-        """The same numbers for a network that differs in its arithmetic only."""
-        return self.weights if network == self.weights.network else replace(self.weights, network=network)
-
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected||; NaN for what is no tensor of that shape, or not on that device."""
         found = torch.from_numpy(found) if type(found).__module__ == "numpy" else found
@@ -52,11 +41,11 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = variant.way, network_of(variant.kind, point)
+    way, network = variant.way, network_of(point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = Given.of(network, device)
-    weights = given.weights_of(network)
+    weights = given.weights
     work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
     if is_queue(variant.device):
         queue = CpuQueue()

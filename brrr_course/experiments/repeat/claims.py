@@ -184,25 +184,6 @@ def _flops(found: Estimate) -> str:
     return f"{middle} ({low} to {high})"
 
 
-def _as_fast_as_a_copy(evidence: Evidence) -> Verdict:
-    """One fused step over a copy of the same bytes: 95 % of its bandwidth by two of the three ways or more."""
-    copy, parts, reached = evidence.get("copy", **_point(1)), [], []
-    for way in WAYS:
-        try:
-            found = copy / evidence.get(f"{way} mul", **_point(1))
-        except NotRecordedError:
-            continue
-        reached.append(not_below(found, 0.95))
-        parts.append(f"{way} {found:%}")
-    if len(parts) < 2:
-        raise NotRecordedError("fewer than two ways were measured")
-    moved = units.rate(moved_bytes(_point(1)) / copy.median, "B/s")
-    text = f"of the copy's {moved}: {', '.join(parts)}"
-    if reached.count("holds") >= 2:
-        return Verdict("holds", text)
-    return Verdict("fails" if len(reached) - reached.count("fails") < 2 else "undecided", text)
-
-
 def _bandwidth_drops(evidence: Evidence) -> Verdict:
     """Bytes a second: at one step 80 % of the datasheet's bandwidth at least, at 512 less than half of the first."""
     one, last = (evidence.get("compile mul", **_point(repeat)) for repeat in (1, 512))
@@ -306,6 +287,5 @@ JUDGES: dict[str, Judge] = {
     "compute-bound-beyond-64": _compute_bound_beyond,
     "bandwidth-drops": _bandwidth_drops,
     "about-a-hundred": _about_a_hundred,
-    "as-fast-as-a-copy": _as_fast_as_a_copy,
     "eager-pays-each-time": _eager_pays_each_time,
 }

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu, is_queue
+from brrr.gpu import is_queue
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
-from brrr_course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost
+from brrr_course.experiments.repeat.theory import FMA, ITEMSIZE, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 4e-5, torch.float16: 7e-4, torch.bfloat16: 4e-3}
@@ -130,8 +130,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_queue(variant.device):
         return _queued(variant, point, inputs, error, tolerance)
     run = WAYS[variant.way](inputs, kind, repeat)
-    if is_cpu(device):
-        return Workload(run, cost(variant, point), error, tolerance)
     compile_now(run)
     return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
 
@@ -144,8 +142,6 @@ def needed_bytes(point: Point) -> int:
 
 def _check(variant: Variant, inputs: Inputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
     """What checks the result, and how far off it may be: operators one by one round at each step, fused ones once."""
-    if kind == COPY:
-        return fused_error(inputs.x, 1.0, None, 0), 0.0
     what = inputs.x, inputs.factor, inputs.addend_for(kind), repeat
     if variant.way == "eager" and inputs.dtype != torch.float32:
         return stepwise_error(*what), EXACT
@@ -204,18 +200,6 @@ def _cuda(inputs: Inputs, kind: str, repeat: int) -> Run:
     return _giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
 
 
-def _pycuda(inputs: Inputs, kind: str, repeat: int) -> Run:
-    from brrr.kernels.repeat import by_pycuda
-
-    out = _empty(inputs)
-    return _giving(out, by_pycuda(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
-
-
-def _copy(inputs: Inputs, kind: str, repeat: int) -> Run:
-    out = _empty(inputs)
-    return lambda: out.copy_(inputs.x)
-
-
 def _empty(inputs: Inputs) -> torch.Tensor:
     """A result of NaN: only what a variant writes itself can pass the check."""
     return torch.full_like(inputs.x, float("nan"))
@@ -267,26 +251,15 @@ def _share(inputs: Inputs, kind: str, repeat: int, out: torch.Tensor, starts: ra
             target.copy_(torch.from_numpy(after))
 
 
-def _fused(inputs: Inputs, kind: str, repeat: int) -> Run:
-    out = _empty(inputs)
-
-    def run() -> torch.Tensor:
-        blockwise(inputs, kind, repeat, out)
-        return out
-
-    return run
-
-
 WAYS: dict[str, Callable[[Inputs, str, int], Run]] = {
-    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "pycuda": _pycuda, "copy": _copy,
-    "fused": _fused,
+    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda,
 }  # fmt: skip
 
 
 def _queued(
     variant: Variant, point: Point, inputs: Inputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
-    """On the CPU queue: one order for all (`fused`, `copy`), or one for each step (`eager`)."""
+    """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
     kind, repeat, out, queue = variant.kind, int(point["repeat"]), _empty(inputs), CpuQueue()
 
     def first() -> None:
@@ -296,9 +269,7 @@ def _queued(
         out.mul_(inputs.factor)
 
     def run() -> torch.Tensor:
-        if kind == COPY:
-            queue.submit(out.copy_, inputs.x)
-        elif variant.way == "fused":
+        if variant.way == "fused":
             queue.submit(blockwise, inputs, kind, repeat, out)
         else:
             queue.submit(first)

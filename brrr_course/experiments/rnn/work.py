@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
 
-from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_recurrence
@@ -187,46 +185,9 @@ def _train_cudnn(given: Given) -> Run:
     return run
 
 
-def _flash(given: Given) -> Run:
-    """FlashRNN's fused kernel behind one product for all inputs; the weights are laid out as it wants them before."""
-    try:
-        flash: Any = import_module("flashrnn")
-    except Exception as error:  # it looks for a compiler when it is imported
-        raise UnavailableError(
-            f"FlashRNN is not here ({type(error).__name__}: {error}); `pip install flashrnn`, nvcc and g++ make it"
-        ) from error
-    (steps, batch, hidden), weights = given.x.shape, dict(given.module.named_parameters())
-    gates, kind = (4, "lstm") if given.cell == "lstm" else (1, "elman")
-    with torch.no_grad():
-        inner = weights["weight_ih_l0"].view(gates, hidden, hidden).transpose(0, 1).reshape(gates * hidden, hidden).t()
-        recurrent = weights["weight_hh_l0"].view(gates, 1, hidden, hidden).contiguous()
-        bias = (weights["bias_ih_l0"] + weights["bias_hh_l0"]).view(gates, 1, hidden).contiguous()
-    name = str(given.x.dtype)[6:]
-    config = flash.FlashRNNConfig(
-        head_dim=hidden, num_heads=1, batch_size=batch, function=kind, backend="cuda_fused", dtype=name,
-        input_shape="TBGHD", output_shape="STBHD",
-    )  # fmt: skip
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            wx = (given.x.flatten(0, 1) @ inner).view(steps, batch, 1, hidden, gates).permute(0, 1, 4, 2, 3)
-            states, _ = flash.flashrnn(wx, recurrent, bias, function=kind, config=config)
-        found: torch.Tensor = states[0].reshape(steps, batch, hidden)
-        return found
-
-    try:
-        run()
-    except Exception as error:  # it compiles itself at its first call
-        said = (str(error).strip().splitlines() or [""])[0]
-        raise UnavailableError(
-            f"FlashRNN fails here ({type(error).__name__}: {said}); it needs nvcc and g++"
-        ) from error
-    return run
-
-
 MAKERS: dict[str, Callable[[Given], Run]] = {
     "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
-    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "flashrnn": _flash, "train-persistent": _train_persistent,
+    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,
 }  # fmt: skip

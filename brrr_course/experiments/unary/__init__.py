@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost
 from brrr_course.experiments.judging import all_within, datasheet
 from brrr_course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
 from brrr_course.nouns.claim import Judge, Verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 from brrr_course.nouns.source import Evidence
 
 ACTIVATIONS = ("relu", "gelu", "sigmoid", "tanh")
@@ -142,13 +142,10 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(name, name, "cuda") for name in FUNCTIONS),
-        *(Variant(f"queue-{name}", name, "cpu-queue", way=name) for name in FUNCTIONS),
+        *(Variant(f"queue-{name}", name, "cpu-queue", way=name, stands_in_for=name) for name in FUNCTIONS),
     ),
-    lines=(
-        *(Line(name, name, "busy_s", name) for name in FUNCTIONS),
-        *(Line(f"{name} latency", name, "latency_s", f"{name}, one call", shown=False) for name in ("relu", "gelu")),
-        *(stand_in(name, f"queue-{name}", "kernel_s", name) for name in FUNCTIONS),
-    ),
+    field="busy_s",
+    lines=tuple(Line(f"{name} latency", name, "latency_s", f"{name}, one call", False) for name in ("relu", "gelu")),
     package=__name__,
     supports=supports,
     cost=cost,

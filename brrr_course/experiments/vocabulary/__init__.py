@@ -11,7 +11,7 @@ from brrr.counting.cost import Cost, Matmul
 from brrr.roofline.products import operator_of
 from brrr_course.experiments.predicted import run
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 from brrr_course.nouns.source import Evidence
 
 WIDTH, DTYPE = 768, "bfloat16"
@@ -71,10 +71,7 @@ EXPERIMENT = Experiment(
         Variant("forward", "logits", "cuda"),
         Variant("step", "logits and both gradients", "cuda"),
     ),
-    lines=(
-        Line("forward", "forward", "span_s", "logits"),
-        Line("step", "step", "span_s", "logits and both gradients"),
-    ),
+    field="span_s",
     package=__name__,
     judges=JUDGES,
     cost=cost,

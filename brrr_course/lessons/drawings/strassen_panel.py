@@ -13,9 +13,10 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
 from brrr.gpu import is_gpu
+from brrr.strassen.ways import Way
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen.frontier import Place, clocks_note, frontier, places, sizes
-from brrr_course.experiments.strassen.ways import CPU, way_of, workspace_bytes
+from brrr_course.experiments.strassen.ways import way_of, workspace_bytes
 from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
 from brrr_course.nouns.source import Source, quick
 
@@ -85,20 +86,19 @@ def size_dial(source: Source) -> Dial:
 
 def kinds_of(source: Source) -> dict[str, tuple[str, str]]:
     """The inner products and forms that a source has, by their titles."""
-    names = source.variants(described())
-    gpu = any(not name.startswith(CPU) for name in names)
-    there = {(way.inner, way.form) for name in names if (way := way_of(name)) and name.startswith(CPU) != gpu}
+    variants = [described().variant(name) for name in source.variants(described())]
+    gpu = any(each.on_gpu for each in variants)
+    there = {(way.inner, way.form) for each in variants if each.on_gpu == gpu and (way := way_of(each.name))}
     return {title: each for title, each in KINDS.items() if each in there}
 
 
 def levels_of(source: Source, kind: str, size: int) -> dict[int, Place]:
     """The way of each number of levels that was measured: with its right side prepared where that was."""
     inner, form = kinds_of(source)[kind]
-    there = {place.variant.removeprefix(CPU): place for place in places(source, size)}
+    there = {way_of(place.variant): place for place in places(source, size)}
     found = {}
     for level in LEVELS:
-        name = f"{inner}-{form}-{level}" if level else inner
-        place = there.get(f"{name}-prepared" if level else name) or there.get(name)
+        place = there.get(Way(inner, level, form, prepared=bool(level))) or there.get(Way(inner, level, form))
         if place is not None:
             found[level] = place
     return found
@@ -138,11 +138,13 @@ def text(settings: Mapping[str, Value], source: Source) -> str:
     if row is None:
         return "this was not measured."
     place = found[level]
+    way = way_of(place.variant)
+    assert way is not None
     rate = units.rate(2 * size**3 / place.time_s, "FLOP/s")
     if not level:
         return f"{rate}; the relative error is {place.error:.1e}."
     return (
-        f"{'right side prepared, ' * place.variant.endswith('-prepared')}{units.ratio(row[0])} as fast as without "
+        f"{'right side prepared, ' * way.prepared}{units.ratio(row[0])} as fast as without "
         f"levels ({rate} effective), with {units.ratio(row[1])} the error ({place.error:.1e}), in buffers of "
         f"{units.ratio(row[2])} the bytes of operands and result.{clocks_note((place.clock_hz, found[0].clock_hz))}"
     )

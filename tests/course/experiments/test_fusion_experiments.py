@@ -261,7 +261,8 @@ def verdict(described: Experiment, claim: str, times: Mapping[str, Any]) -> str:
     return found.verdict(Evidence(described, machine)).status
 
 
-ALL = [(described, claim.name) for described in (COS, FUSION, REMAT, SINES) for claim in described.claims]
+ALL = [(described, claim.name) for described in (COS, FUSION, REMAT, SINES)
+       for claim in described.claims if claim.judge]  # fmt: skip
 NAMES = [f"{described.name}-{claim}" for described, claim in ALL]
 
 
@@ -291,7 +292,6 @@ FAILS: list[tuple[Experiment, str, dict[str, Any]]] = [
     (FUSION, "kept-gains-less", slower(FUSION, 1.5, "kept-eager")),
     (FUSION, "arithmetic-gains-nothing", slower(FUSION, 1.6, "linear-eager")),
     (FUSION, "tiny-is-overhead", slower(FUSION, 7 / 3, "chain-eager")),
-    (FUSION, "library-is-fused", slower(FUSION, 1.5, "softmax-library")),
     (REMAT, "lowers-both", slower(REMAT, 9.0, "compile")),
     (REMAT, "dear-arithmetic", slower(REMAT, 0.1, "compile")),
     (REMAT, "as-the-bytes-say", slower(REMAT, 2.0, "compile")),

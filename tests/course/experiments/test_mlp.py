@@ -21,10 +21,9 @@ from brrr.networks import WAYS, Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.judging import closed
 from brrr_course.experiments.mlp import STRASSEN, TUNED
-from brrr_course.experiments.mlp import work as mlp_work
 from brrr_course.experiments.mlp.claims import divide, published_divide
 from brrr_course.experiments.mlp.own_claims import LARGE
-from brrr_course.experiments.mlp.theory import floor_s, network_of
+from brrr_course.experiments.mlp.theory import floor_s
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
@@ -120,7 +119,7 @@ def test_lines_of_python_are_those_that_the_counter_finds(way: str, layers: int)
 def test_what_is_predicted_of_which_way() -> None:
     point: Point = {"layers": 8, "batch": 16, "hidden": 512}
     runs = {v.name: MLP.predicted_run(v.name, point) for v in MLP.variants}
-    assert all(runs[name] is None for name in ("pycuda", "megakernel", "best", "graph-tf32"))
+    assert all(runs[name] is None for name in ("pycuda", "megakernel", "best"))
     hows = {name: run.how for name, run in runs.items() if run is not None}
     assert hows["module"] == "eager" and hows["graph"] == hows["megakernel-graph"] == "graph"
     kernels = {n: len([o for o in r.cost.operators if o.kind != "view"]) for n, r in runs.items() if r is not None}
@@ -192,19 +191,6 @@ def test_a_way_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch) -> None
 def test_without_a_gpu_its_variants_say_so() -> None:
     found = measure_point(MLP, ["graph", "pycuda", "megakernel"], SMALL, budget_s=0.01)
     assert all(isinstance(run, BrrrError) for run in found.values())
-
-
-def test_tf32_and_bfloat16_reach_the_network_and_float32_is_shared() -> None:
-    point: Point = {"layers": 2, "batch": 4, "hidden": 64}
-    plain, tf32, bf16 = (network_of(name, point) for name in ("", "tf32", "bf16"))
-    assert (tf32.dtype, tf32.tf32, bf16.dtype, bf16.tf32) == ("float32", True, "bfloat16", False)
-    given = mlp_work.Given.of(plain, "cpu")
-    assert mlp_work.Given.of(tf32, "cpu") is given and mlp_work.Given.of(bf16, "cpu") is not given
-    same = given.weights_of(tf32)
-    assert same.network == tf32 and same.x is given.weights.x and same.tolerance > given.weights.tolerance
-    short = mlp_work.Given.of(bf16, "cpu")
-    prepared = WAYS["module"].build(bf16, short.weights_of(bf16))
-    assert 1e-4 < short.error(prepared.run()) <= short.weights.tolerance
 
 
 # ---- claims on made-up machines ----
