@@ -58,14 +58,8 @@ class PartOnDevice:
 def workload(variant: Variant, point: Point) -> Workload:
     """One part; `prepare`, among the others, must be called before it."""
     chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.way, {}))
-    return Workload(
-        chosen.run,
-        cost(variant, point),
-        chosen.error,
-        TOLERANCE,
-        synchronize=waiting(variant.device),
-        others={"prepare": chosen.prepare},
-    )
+    wait, others = waiting(variant.device), {"prepare": chosen.prepare}
+    return Workload(chosen.run, cost(variant, point), chosen.error, TOLERANCE, wait, others=others)
 
 
 # ---- what must be there before ----

@@ -13,11 +13,11 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu, is_queue
+from brrr.gpu import is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import Shared, refuse_too_large, warmed
 from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -52,11 +52,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         run = _submitted(queue, way, given)
         return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
     run, close = _made(way, network, given, weights)
-    if is_cpu(device):
-        return Workload(run, work, given.error, tolerance, close=close)
-    run()  # libraries load and choose at the first call
-    torch.cuda.synchronize()
-    return Workload(run, work, given.error, tolerance, torch.cuda.synchronize, close)
+    return warmed(Workload(run, work, given.error, tolerance, close=close), device)
 
 
 def _made(way: str, network: Network, given: Given, weights: Weights) -> tuple[Run, Callable[[], None]]:

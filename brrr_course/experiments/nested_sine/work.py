@@ -256,13 +256,9 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
             queue.synchronize()
         return there
 
-    error = sample_error(held.x)
-    return Workload(
-        run,
-        cost(variant, point),
-        lambda memory: error(memory["y" if variant.way == "gpu" else "fetched"]),
-        TOLERANCE,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )
+    check = sample_error(held.x)
+
+    def error(memory: dict[str, torch.Tensor]) -> float:
+        return check(memory["y" if variant.way == "gpu" else "fetched"])
+
+    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)

@@ -168,15 +168,8 @@ def _queued(variant: Variant, point: Point, inputs: Inputs, layer: str) -> Workl
             queue.submit(order)
         return results if inputs.backward else results[0]
 
-    return Workload(
-        run,
-        cost(variant, point),
-        _error(layer, inputs),
-        TOLERANCE,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )
+    work, error = cost(variant, point), _error(layer, inputs)
+    return Workload(run, work, error, TOLERANCE, queue.synchronize, queue.close, queue)
 
 
 def _orders(layer: str, inputs: Inputs, *, fused: bool) -> tuple[list[Callable[[], Any]], tuple[torch.Tensor, ...]]:

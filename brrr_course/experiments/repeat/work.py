@@ -277,7 +277,4 @@ def _queued(
                 queue.submit(again)
         return out
 
-    return Workload(
-        run, cost(variant, point), error, tolerance,
-        synchronize=queue.synchronize, close=queue.close, queue=queue,
-    )  # fmt: skip
+    return Workload(run, cost(variant, point), error, tolerance, queue.synchronize, queue.close, queue)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost
+from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn.claims import JUDGES
 from brrr_course.experiments.rnn.steps import LONG, MAIN, SHORT
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm")
 DTYPES = ("float32", "float16", "bfloat16")
@@ -42,11 +43,6 @@ CPU_HIDDEN, CPU_BATCHES = (32, 256, 512), (1, 4, 16)
 
 PADDED = {"cudnn-pad8": 8, "cudnn-pad16": 16}
 """To a multiple of what cuDNN's batch is padded."""
-
-
-def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """Nothing: the predictor has no model of a kernel whose steps wait for each other."""
-    return None
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -150,7 +146,7 @@ EXPERIMENT = Experiment(
     judges=JUDGES,
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     cost=cost,
-    predicts=predicted,
+    predicts=unpredicted,
     predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
 )  # fmt: skip

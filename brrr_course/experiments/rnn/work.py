@@ -11,9 +11,8 @@ import torch
 from torch.nn.functional import pad
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_recurrence
-from brrr_course.experiments.checked import Shared, refuse_too_large, relative
+from brrr_course.experiments.checked import Shared, refuse_too_large, relative, warmed
 from brrr_course.experiments.rnn import PADDED, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -92,12 +91,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: Any, kept: Given = given) -> float:
         return kept.error(found, training)
 
-    if is_cpu(device):
-        return Workload(run, made, error, tolerance)
-    run()  # compiles, loads and chooses: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
     others = {"peak_bytes": lambda: peak_bytes(run)} if training else {}
-    return Workload(run, made, error, tolerance, synchronize=torch.cuda.synchronize, others=others)
+    return warmed(Workload(run, made, error, tolerance, others=others), device)
 
 
 def peak_bytes(run: Run) -> int:

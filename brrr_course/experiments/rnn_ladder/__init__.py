@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
+from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn_ladder import grid
 from brrr_course.experiments.rnn_ladder.claims import JUDGES, place
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
@@ -31,11 +32,6 @@ TRACED = ("naive", "fused", "wavefront", "graph")
 """Whose timelines are recorded, of few steps."""
 PREPARE_S = {"compiled": 30.0, "persistent": 1.0, "graph": 0.2, **dict.fromkeys(grid.GRAPHS, 0.2)}
 """What compiling, choosing a plan and capturing a loop take."""
-
-
-def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """Nothing: the predictor has no model of products that wait for each other on several streams."""
-    return None
 
 
 def product_of(variant: str, point: Point) -> tuple[int, int, int]:
@@ -95,7 +91,7 @@ EXPERIMENT = Experiment(
     anchors=(place(),),
     traces=tuple((name, place(steps=grid.LENGTHS[0])) for name in TRACED),
     cost=cost,
-    predicts=predicted,
+    predicts=unpredicted,
     predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=grid.PRODUCTS,

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
-from brrr_course.experiments.checked import Shared, refuse_too_large, relative
+from brrr_course.experiments.checked import Shared, refuse_too_large, relative, warmed
 from brrr_course.experiments.rnn_ladder import cost
 from brrr_course.experiments.rnn_ladder.grid import GRAPHS, PRODUCTS
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -48,16 +47,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
     given = Given.of(str(point["cell"]), hidden, layers, batch, steps, str(point["dtype"]), device)
     run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
-    tolerance = TOLERANCES[given.x.dtype]
 
     def checked(found: Any, kept: Given = given) -> float:
         return error(found)
 
-    if is_cpu(device):
-        return Workload(run, made, checked, tolerance)
-    run()  # compiles, loads and chooses: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, made, checked, tolerance, synchronize=torch.cuda.synchronize)
+    return warmed(Workload(run, made, checked, TOLERANCES[given.x.dtype]), device)
 
 
 def way(name: str, given: Given) -> Run:

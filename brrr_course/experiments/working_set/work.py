@@ -10,7 +10,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.checked import queued, refuse_too_large
+from brrr_course.experiments.checked import queued, refuse_too_large, warmed
 from brrr_course.experiments.working_set import cost, set_bytes
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -28,11 +28,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     if how == "sustained":
         return _sustained(variant, point, kind, nbytes)
     run, error, tolerance = _copy(set_bytes(kind, nbytes) // 4, device)
-    if is_cpu(device):
-        return queued(Workload(run, cost(variant, point), error, tolerance))
-    run()
-    torch.cuda.synchronize()
-    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+    made = Workload(run, cost(variant, point), error, tolerance)
+    return queued(made) if is_cpu(device) else warmed(made, device)
 
 
 def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Workload:
