@@ -21,7 +21,7 @@ from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.experiment import Workload
 
 
-class Shared:
+class PointInputs:
     """What the variants of a point share: made for the first of them, and kept as long as one of them holds it."""
 
     _alive: ClassVar[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()

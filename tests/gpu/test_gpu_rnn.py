@@ -8,7 +8,7 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, Given, peak_bytes, workload
+from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, LayerInputs, peak_bytes, workload
 from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
@@ -47,5 +47,5 @@ def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
 
 
 def test_the_ways_of_a_point_share_the_weights() -> None:
-    given = Given.of("lstm", 32, 2, 4, "float32", "cuda")
-    assert Given.of("lstm", 32, 2, 4, "float32", "cuda") is given
+    given = LayerInputs.of("lstm", 32, 2, 4, "float32", "cuda")
+    assert LayerInputs.of("lstm", 32, 2, 4, "float32", "cuda") is given

@@ -12,7 +12,7 @@ from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
 from brrr.roofline.calibrate.part import product_error
-from brrr_course.experiments.checked import Shared, refuse_too_large, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.gemm import cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -20,7 +20,7 @@ TOLERANCES = {"float32": 1e-5, "tf32": 2e-3, "bfloat16": 1e-2, "float16": 2e-3}
 """Of sums of up to 8192 products; TF32 (about 3e-4) would be found out among float32's."""
 
 
-class Operands(Shared):
+class Operands(PointInputs):
     """A point's weights W (M, K) and mini-batch x (K, N), random and normal."""
 
     def __init__(self, size: int, columns: int, dtype: str, device: str) -> None:

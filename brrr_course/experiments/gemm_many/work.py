@@ -11,7 +11,7 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.roofline.calibrate.part import product_error
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import Shared, refuse_too_large, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.gemm_many import COLUMNS, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -19,7 +19,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 STREAMS = 8
 
 
-class Gates(Shared):
+class Gates(PointInputs):
     """Some weights (M, K) below each other, and the mini-batch x (K, 64) that all of them multiply."""
 
     def __init__(self, count: int, size: int, dtype: str, device: str) -> None:

@@ -17,12 +17,12 @@ from brrr.gpu import is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Shared, refuse_too_large, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
-class Given(Shared):
+class NetworkInputs(PointInputs):
     """The weights and the input of a point, and the result in float64: drawn once for all of its ways."""
 
     def __init__(self, network: Network, device: str) -> None:
@@ -44,7 +44,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     way, network = variant.way, network_of(point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
-    given = Given.of(network, device)
+    given = NetworkInputs.of(network, device)
     weights = given.weights
     work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
     if is_queue(variant.device):
@@ -55,7 +55,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return warmed(Workload(run, work, given.error, tolerance, close=close), device)
 
 
-def _made(way: str, network: Network, given: Given, weights: Weights) -> tuple[Run, Callable[[], None]]:
+def _made(way: str, network: Network, given: NetworkInputs, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """A way on these weights, and what frees what it holds."""
     if way == "numpy":
         return _numpy(given)
@@ -123,7 +123,7 @@ def _stream(device: torch.device) -> Any:
 # ---- the CPU's own: NumPy, and the CPU queue ----
 
 
-def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
+def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
     """Three calls a layer into memory that is there already, as PyCUDA has it on a GPU: product, bias, ReLU."""
     import numpy as np
 
@@ -144,7 +144,7 @@ def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
     return run, lambda: None
 
 
-def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Tensor]:
+def _submitted(queue: CpuQueue, way: str, given: NetworkInputs) -> Callable[[], torch.Tensor]:
     """The network as orders to the CPU queue: three or two a layer, or one for all."""
     orders, result = _orders(way, given)
     if way == "graph":
@@ -159,7 +159,7 @@ def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Te
     return run
 
 
-def _orders(way: str, given: Given) -> tuple[list[Run], torch.Tensor]:
+def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:
     """What is done to memory that is there already, and was spoilt before."""
     made = given.weights
     y, orders = made.x, []

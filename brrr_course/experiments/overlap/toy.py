@@ -18,7 +18,7 @@ from brrr.gpu import is_gpu
 from brrr.running.lanes import ThreadLane
 from brrr.running.pipeline import Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.overlap import ITEM_BYTES, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -28,7 +28,7 @@ TOLERANCE = 1e-5
 CHECK_ELEMENTS = 2**24
 
 
-class Travelling(Shared):
+class Travelling(PointInputs):
     """Input, result and reference of one point; freed when the point's last workload is."""
 
     def __init__(self, elements: int, sines: int, place: str) -> None:

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_recurrence
-from brrr_course.experiments.checked import Shared, refuse_too_large, relative, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
 from brrr_course.experiments.rnn import PADDED, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -35,7 +35,7 @@ def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype) -> Modu
     return torch.nn.RNN(hidden, hidden, nonlinearity=cell.removeprefix("rnn_"), device=device, dtype=dtype).eval()
 
 
-class Given(Shared):
+class LayerInputs(PointInputs):
     """The layer and its input, the gradient that comes from above, and what float64 makes of them."""
 
     def __init__(self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str) -> None:
@@ -83,12 +83,12 @@ def workload(variant: Variant, point: Point) -> Workload:
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
     device, made, training = variant.processor, cost(variant, point), variant.kind == "train"
     refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
-    given = Given.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
+    given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.way](given)
     tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
     tolerance = TF32_TOLERANCE if variant.way == "cudnn-tf32" else tolerance
 
-    def error(found: Any, kept: Given = given) -> float:
+    def error(found: Any, kept: LayerInputs = given) -> float:
         return kept.error(found, training)
 
     others = {"peak_bytes": lambda: peak_bytes(run)} if training else {}
@@ -110,7 +110,7 @@ def peak_bytes(run: Run) -> int:
 # The ways.
 
 
-def _module(given: Given, tf32: bool = False) -> Run:
+def _module(given: LayerInputs, tf32: bool = False) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
 
     def run() -> torch.Tensor:
@@ -121,7 +121,7 @@ def _module(given: Given, tf32: bool = False) -> Run:
     return run
 
 
-def _padded(given: Given, whole: int) -> Run:
+def _padded(given: LayerInputs, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
     batch = given.x.shape[1]
 
@@ -133,13 +133,13 @@ def _padded(given: Given, whole: int) -> Run:
     return run
 
 
-def _cudnn_graph(given: Given) -> Run:
+def _cudnn_graph(given: LayerInputs) -> Run:
     from brrr.running.graphs import capture
 
     return capture(_module(given)).replay
 
 
-def _loop_graph(given: Given) -> Run:
+def _loop_graph(given: LayerInputs) -> Run:
     """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
     from brrr.networks.recurrent import rung
     from brrr.running.graphs import capture
@@ -149,7 +149,7 @@ def _loop_graph(given: Given) -> Run:
         return capture(loop).replay
 
 
-def _persistent(given: Given) -> Run:
+def _persistent(given: LayerInputs) -> Run:
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module)
@@ -162,14 +162,14 @@ def _persistent(given: Given) -> Run:
     return run
 
 
-def _train_persistent(given: Given) -> Run:
+def _train_persistent(given: LayerInputs) -> Run:
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module)
     return lambda: gradients(net, given.module, given.x, given.above)
 
 
-def _train_cudnn(given: Given) -> Run:
+def _train_cudnn(given: LayerInputs) -> Run:
     """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
     module = copy.deepcopy(given.module).train()
 
@@ -180,7 +180,7 @@ def _train_cudnn(given: Given) -> Run:
     return run
 
 
-MAKERS: dict[str, Callable[[Given], Run]] = {
+MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
     "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,

@@ -15,7 +15,7 @@ from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.ways import Way
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.strassen import ways
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -77,7 +77,7 @@ SLACK_BYTES = 4 * 2**20
 """Rounding up of each buffer in the workspace, and the exponents of split rows."""
 
 
-class Given(Shared):
+class SquareInputs(PointInputs):
     """The operands of a size, the expected rows, and the memory that its ways share."""
 
     def __init__(self, n: int, device: str) -> None:
@@ -144,7 +144,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """A variant's product of the size's two matrices; UnavailableError, with the reason, where it cannot run here."""
     n, device = int(point["size"]), variant.processor
     refuse_too_large(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
-    given = Given.of(n, device)
+    given = SquareInputs.of(n, device)
     run = {ways.BY_MATMUL: _chosen, ways.BY_TORCH: _torch}.get(variant.kind, _way)(variant, given)
     work, allowed = ways.cost(variant, point), tolerance(variant, n)
     wait = None if is_cpu(device) else torch.cuda.synchronize
@@ -171,7 +171,7 @@ def tolerance(variant: Variant, n: int) -> float:
     return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ways.ACCURATE else 1.0)
 
 
-def _way(variant: Variant, given: Given) -> Run:
+def _way(variant: Variant, given: SquareInputs) -> Run:
     """A way's steps on the shared workspace; what it takes of it is free again for the next way."""
     way = ways.way(variant)
     assert way is not None
@@ -183,12 +183,12 @@ def _way(variant: Variant, given: Given) -> Run:
     return partial(_steps, made, out, given)
 
 
-def _steps(made: list[Callable[[], None]], out: torch.Tensor, given: Given) -> torch.Tensor:
+def _steps(made: list[Callable[[], None]], out: torch.Tensor, given: SquareInputs) -> torch.Tensor:
     run_all(made)
     return out
 
 
-def _chosen(variant: Variant, given: Given) -> Run:
+def _chosen(variant: Variant, given: SquareInputs) -> Run:
     """`matmul` as it is called, asked for an accuracy."""
     from brrr.strassen.multiply import matmul
 
@@ -203,6 +203,6 @@ def _chosen(variant: Variant, given: Given) -> Run:
     return run
 
 
-def _torch(variant: Variant, given: Given) -> Run:
+def _torch(variant: Variant, given: SquareInputs) -> Run:
     """A split product of torch's calls."""
     return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=ways.TORCH[variant.way])

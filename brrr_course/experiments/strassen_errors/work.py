@@ -15,7 +15,7 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
 from brrr.strassen.ways import Way
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.strassen_errors import BADLY, DEFAULT, cost
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error
 from brrr_course.nouns.experiment import Variant, Workload
@@ -24,7 +24,7 @@ ALLOWED = {False: 0.5, True: 10.0}
 """No error is a mistake here but a result that is none: the largest allowed, and on badly scaled inputs."""
 
 
-class Given(Shared):
+class ErrorInputs(PointInputs):
     """Two matrices of a kind and their product in float64, shared by the ways of a point."""
 
     def __init__(self, inputs: str, n: int, device: str) -> None:
@@ -42,7 +42,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's product at a point."""
     n, inputs, level = int(point["size"]), str(point["inputs"]), int(point["level"])
     refuse_too_large(12 * 8 * n * n, variant.processor, f"{variant.label} of size {n}")
-    given = Given.of(inputs, n, variant.processor)
+    given = ErrorInputs.of(inputs, n, variant.processor)
     measure, badly = relative_error, inputs.startswith(BADLY)
     if variant.way in DEFAULT:
         run: Callable[[], torch.Tensor] = partial(matmul if variant.way == "default" else library, given.a, given.b)

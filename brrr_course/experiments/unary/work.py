@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from brrr.core.measurement import Point
-from brrr_course.experiments.checked import CHUNK, Shared, error_against, queued, refuse_too_large, warmed
+from brrr_course.experiments.checked import CHUNK, PointInputs, error_against, queued, refuse_too_large, warmed
 from brrr_course.experiments.unary import ITEMSIZE, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -17,7 +17,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 4e-3}
 Operator = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Input(Shared):
+class Input(PointInputs):
     """Normal numbers, drawn once for all variants of a point."""
 
     def __init__(self, elements: int, dtype: str, device: str) -> None:

@@ -20,7 +20,7 @@ from brrr_course.experiments.checked import relative
 from brrr_course.experiments.rnn import CELLS, DTYPES, HIDDEN, recurrent_flop
 from brrr_course.experiments.rnn.claims import BATCHES, TABLE, short_name
 from brrr_course.experiments.rnn.steps import cudnn, gains, gains_everywhere, place, slope, slopes
-from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module
+from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, LayerInputs, gradients, make_module
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
@@ -93,7 +93,7 @@ def test_costs_by_hand() -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("name", ["cudnn", "cudnn-tf32", "cudnn-pad8", "cudnn-pad16"])
 def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
-    given = Given(cell, 24, 3, 6, dtype, "cpu")
+    given = LayerInputs(cell, 24, 3, 6, dtype, "cpu")
     right, allowed = MAKERS[name](given)(), TOLERANCES[getattr(torch, dtype)]
     wide = make_module(cell, 24, "cpu", torch.float64)
     wide.load_state_dict(given.module.state_dict())
@@ -107,7 +107,7 @@ def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: s
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_are_those_of_float64(cell: str) -> None:
-    given = Given(cell, 16, 3, 6, "float32", "cpu")
+    given = LayerInputs(cell, 16, 3, 6, "float32", "cpu")
     found = MAKERS["train-cudnn"](given)()
     assert len(found) == 1 + len(list(given.module.parameters())) == 5
     assert given.error(found, training=True) <= 1e-5
@@ -124,15 +124,15 @@ def test_gradients_are_those_of_float64(cell: str) -> None:
 
 
 def test_tf32_would_be_found_out_among_float32() -> None:
-    given = Given("lstm", 24, 3, 6, "float32", "cpu")
+    given = LayerInputs("lstm", 24, 3, 6, "float32", "cpu")
     right = MAKERS["cudnn"](given)()
     assert given.error(right * (1 + 3e-4)) > TOLERANCES[torch.float32]
     assert relative(right, right.double(), torch.float32) == 0
 
 
 def test_the_ways_of_a_point_share_their_numbers() -> None:
-    given = Given.of("lstm", 8, 2, 4, "float32", "cpu")
-    assert Given.of("lstm", 8, 2, 4, "float32", "cpu") is given
+    given = LayerInputs.of("lstm", 8, 2, 4, "float32", "cpu")
+    assert LayerInputs.of("lstm", 8, 2, 4, "float32", "cpu") is given
     assert torch.equal(MAKERS["cudnn"](given)(), MAKERS["cpu"](given)())
 
 
@@ -384,6 +384,6 @@ def test_the_best_of_cudnn_may_be_padded() -> None:
 def test_the_loop_that_is_captured_gives_the_layer(cell: str) -> None:
     from brrr.networks.recurrent import rung
 
-    given = Given(cell, 24, 3, 6, "float32", "cpu")
+    given = LayerInputs(cell, 24, 3, 6, "float32", "cpu")
     with torch.no_grad():
         assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES[torch.float32]

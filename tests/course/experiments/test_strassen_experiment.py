@@ -164,17 +164,17 @@ def test_ways_of_a_size_share_operands_and_workspace_and_still_do_their_own_prod
     works = {name: STRASSEN.workload(name, {"size": 96}) for name in CPU}
     for _ in range(2):  # again, after the others have used the workspace
         assert all(work.check() < 1e-5 for work in works.values())
-    one, two = (strassen_work.Given.of(96, "cpu") for _ in range(2))
+    one, two = (strassen_work.SquareInputs.of(96, "cpu") for _ in range(2))
     assert one is two
     first = one.operands["float32"][0].clone()
     del works, one, two
-    assert not torch.equal(strassen_work.Given.of(96, "cpu").operands["float32"][0], first), "drawn anew"
+    assert not torch.equal(strassen_work.SquareInputs.of(96, "cpu").operands["float32"][0], first), "drawn anew"
 
 
 @pytest.mark.parametrize("spoilt", ["TF32", "a sign", "NaN", "another shape", "no tensor", "unwritten"])
 def test_the_check_can_fail(spoilt: str) -> None:
     work = STRASSEN.workload("cpu-sgemm-strassen-2", {"size": 64})
-    given = strassen_work.Given.of(64, "cpu")
+    given = strassen_work.SquareInputs.of(64, "cpu")
     unwritten = given.out("float32").clone()
     right = work.run().clone()
     wrong: dict[str, Any] = {
