@@ -682,7 +682,6 @@ CLAIMS: dict[str, Claim] = {
     "rnn.fits": lambda r: fact(all(
         max(p[1] for p in present(r.all("persistent.span_s", cell=cell, dtype=dtype))) >= size
         for cell, dtype, size in ((TANH, "float32", 1792), (TANH, "float16", 2560), ("lstm", "float32", 1280)))),
-    "rnn.beats-flashrnn": lambda r: anywhere(r, ("flashrnn",)),
     **{f"strassen.fp32-prepared-{n}": faster("sgemm", READY, n, by)
        for n, by in ((2048, 1.05), (4096, 1.24), (8192, 1.36), (16384, 1.4))},
     **{f"strassen.fp32-timed-{n}": faster("sgemm", TIMED, n, by)
@@ -701,9 +700,6 @@ CLAIMS: dict[str, Claim] = {
     "strassen.matmul-chooses": chooses,
     "strassen.sixteen-times": faster("sgemm", "bf16", 8192, *within(16)),
     "strassen_errors.growth-strassen": lambda r: a_level(r, "strassen", 1.6),
-    "strassen_errors.growth-winograd": lambda r: a_level(r, "winograd", 1.9),
-    "strassen_errors.whole-numbers-exact": lambda r: fact(
-        not any(max(errors(r, form, "integer").values()) for form in ("strassen", "winograd"))),
     "block.norms-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "norms"), *within(250)),
     "block.pointwise-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "pointwise"), *within(700)),
     "block.rest-is-little-work": lambda r: band(
@@ -726,7 +722,6 @@ CLAIMS: dict[str, Claim] = {
         [limited(*(float(r(f"{way}.period_s", model=name).mid) for way in ("eager", "graph", "half", "double")))
          for name in "ABC"]),
     "strassen_errors.bad-scaling-hurts": lambda r: badly(r, False, 1000),
-    "strassen_errors.scaling-helps": lambda r: badly(r, True, 100),
     "strassen_errors.default-safe": lambda r: (lambda ours, theirs: (lambda worst: fact(worst <= 4, worst))(max(
         ours[p] / theirs[p] if theirs[p] else float(ours[p] == 0) or math.inf for p in present(ours.keys() & theirs))))(
         *({p: float(row["error"]) for p, row in r.rows.get(name, {}).items()} for name in ("default", "library"))),

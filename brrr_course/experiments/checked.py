@@ -6,6 +6,7 @@ import gc
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
@@ -20,7 +21,7 @@ from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.experiment import Workload
 
 
-class Shared:
+class PointInputs:
     """What the variants of a point share: made for the first of them, and kept as long as one of them holds it."""
 
     _alive: ClassVar[WeakValueDictionary[tuple[Any, ...], Any]] = WeakValueDictionary()
@@ -74,6 +75,15 @@ def queued(made: Workload) -> Workload:
     return Workload(
         run, made.cost, error, made.tolerance, synchronize=queue.synchronize, close=close, queue=queue
     )  # fmt: skip
+
+
+def warmed(made: Workload, device: str) -> Workload:
+    """The same work; on a GPU it is called once, for what happens once (loading, choosing) is no part of a call."""
+    if is_cpu(device):
+        return made
+    made.run()
+    torch.cuda.synchronize()
+    return replace(made, synchronize=torch.cuda.synchronize)
 
 
 # ---- operators one by one, and fused ----

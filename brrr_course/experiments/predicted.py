@@ -13,7 +13,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.device_model import model_of
-from brrr_course.nouns.experiment import Guide, PredictedRun
+from brrr_course.nouns.experiment import Guide, PredictedRun, Variant
 
 How = Literal["eager", "graph", "compiled"]
 ONE_KERNEL = "whole"
@@ -93,6 +93,10 @@ def run(operators: Iterable[OperatorCost], nbytes: float, working_set: float, ho
 def alone(operator: OperatorCost, how: How = "eager", working_set: float | None = None) -> PredictedRun:
     """One operator or kernel that touches what it moves, or a working set that is told."""
     return run((operator,), operator.bytes, operator.bytes if working_set is None else working_set, how)
+
+
+def unpredicted(variant: Variant, point: Point) -> None:
+    """Nothing: the predictor has no model of kernels that wait for each other."""
 
 
 def how_of(way: str) -> How:

@@ -6,15 +6,16 @@ function `workload` in the module `work` of the experiment's package, which is l
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import product
 from math import log2
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
 from brrr.counting.cost import Cost
 from brrr.gpu import is_gpu, tensors_on
@@ -85,14 +86,24 @@ class Axis:
         return 10 * abs(a - b) / ((max(numbers) - min(numbers)) or 1.0)
 
 
+ELSEWHERE: Mapping[DeviceKind, Mapping[Field, Field]] = {
+    "cpu": {"kernel_s": "period_s", "busy_s": "period_s", "span_s": "period_s"},
+    "cpu-queue": {"busy_s": "kernel_s", "span_s": "period_s"},
+}
+"""What a line shows without a GPU, where the time that its experiment asks for is not measured."""
+
+
 @dataclass(frozen=True)
 class Variant:
-    """One way of running the work: what is run, on which device, by which timer.
+    """One way of running the work: what is run, on which device, by which timer, and the line that shows it.
 
     Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
     its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. With `apart` it may
-    end its process: a recording measures its points, with all their variants, in a process each. The code of a
-    `retired` one is gone: what was recorded of it is still read, and nothing measures it.
+    end its process: a recording measures its points, with all their variants, in a process each.
+
+    `field`, `line`, `line_label` and `shown` tell of its line what is not as usual: which of the six times, its name,
+    its label, whether it is drawn before anyone asks. `stands_in_for` names the line in whose place that line is shown
+    where there is no GPU: the CPU queue's, or the CPU's. `way` and `kind` say what runs.
     """
 
     name: str
@@ -103,9 +114,13 @@ class Variant:
     work: str = ""
     prepare_s: float = 0.0
     apart: bool = False
-    retired: bool = False
     way: str = ""
     kind: str = ""
+    field: Field | None = None
+    line: str = ""
+    line_label: str = ""
+    shown: bool = True
+    stands_in_for: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "way", self.way or self.name)  # of a way's only variant the name will do
@@ -119,6 +134,17 @@ class Variant:
     def processor(self) -> Processor:
         """Where its tensors lie: the CPU queue's lie on the CPU."""
         return tensors_on(self.device)
+
+    def its_line(self, field: Field) -> Line:
+        """The line that shows it in an experiment whose lines show `field`.
+
+        >>> Variant("cpu-fused", "in one pass", "cpu", stands_in_for="fused").its_line("busy_s")
+        Line(name='queue fused', variant='cpu-fused', field='period_s', label='in one pass', shown=True, \
+stands_in_for='fused')
+        """
+        named = self.line or (f"queue {self.stands_in_for}" if self.stands_in_for else self.name.replace("-", " "))
+        shows = self.field or ELSEWHERE.get(self.device, {}).get(field, field)
+        return Line(named, self.name, shows, self.line_label or self.label, self.shown, self.stands_in_for)
 
 
 @dataclass(frozen=True)
@@ -212,7 +238,7 @@ class Workload:
     synchronize: Callable[[], None] | None = None
     close: Callable[[], None] = lambda: None
     queue: Any = None
-    others: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    others: Mapping[str, Callable[[], Any]] = dataclasses.field(default_factory=dict)
 
     def check(self) -> float:
         """Run once and return the relative error; WrongResultError above the tolerance, and for NaN."""
@@ -236,6 +262,9 @@ class Workload:
 class Experiment:
     """A question, its axes (at most three sliders), its variants, its lines and what judges its claims, by their names.
 
+    `field` is the time that the lines show: then each variant has a line (`Variant.its_line`), those that stand in for
+    others last, and `lines` holds only what is beside these. Without it, `lines` holds all of them.
+
     `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload` of
     a variant and a point. `supports` says whether a variant exists at a point (all do, without it); `cost` gives a
     variant's `Cost` at a point without making anything, so that a recording can be planned. `rate` is what a time may
@@ -252,9 +281,10 @@ class Experiment:
     question: str
     axes: tuple[Axis, ...]
     variants: tuple[Variant, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...] = ()
+    field: Field | None = None
     package: str = ""
-    judges: Mapping[str, Judge] = field(default_factory=dict)
+    judges: Mapping[str, Judge] = dataclasses.field(default_factory=dict)
     supports: Callable[[Variant, Point], bool] | None = None
     anchors: tuple[Mapping[str, Value], ...] = ()
     cost: Callable[[Variant, Point], Cost | None] | None = None
@@ -266,6 +296,12 @@ class Experiment:
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     predict_by_default: bool = True
     names_kernels: bool | tuple[str, ...] = False
+
+    def __post_init__(self) -> None:
+        found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
+        own = [line for line in found if line.name not in {each.name for each in self.lines}]  # by name: `replace`
+        first, last = ([line for line in own if bool(line.stands_in_for) == late] for late in (False, True))
+        object.__setattr__(self, "lines", (*first, *self.lines, *last))
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
@@ -281,9 +317,9 @@ class Experiment:
         return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
 
     def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
-        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's; none retired."""
+        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
         kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
-        return tuple(each.name for each in self.variants if each.device in kinds and not each.retired)
+        return tuple(each.name for each in self.variants if each.device in kinds)
 
     def line(self, name: str) -> Line:
         """The line of that name; ArgumentError with the names that exist."""
@@ -293,6 +329,11 @@ class Experiment:
         """The line of that name, then the one that stands in for it: those of both that there are."""
         found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
         return tuple(sorted(found, key=lambda each: each.name != name))
+
+    def stands_for(self, variant: str) -> tuple[str, ...]:
+        """The variants in whose lines' places those of this one stand."""
+        replaced = [each.stands_in_for for each in self.lines if each.variant == variant and each.stands_in_for]
+        return tuple(dict.fromkeys(self.line(name).variant for name in replaced))
 
     def available(self, name: str, variants: Collection[str]) -> Line | None:
         """The line of that name if its variant is among those that a source has, else the one that stands in for it."""
@@ -319,9 +360,7 @@ class Experiment:
         return sum(axis.apart(one[axis.name], other[axis.name]) for axis in self.axes)
 
     def workload(self, variant: str, point: Point) -> Workload:
-        """The workload of a variant at a point (this loads torch or numpy); UnavailableError for a retired one."""
-        if self.variant(variant).retired:
-            raise UnavailableError(f"{self.name}: {variant} is retired: its code is gone, its recorded times are left")
+        """The workload of a variant at a point (this loads torch or numpy)."""
         work = import_module(f"{self.package}.work")
         made = work.workload(self.variant(variant), self.point(**point))
         assert isinstance(made, Workload)

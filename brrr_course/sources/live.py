@@ -94,9 +94,8 @@ class Live(OnDevice):
 
     def _require(self, call: str, experiment: Experiment, variant: str) -> None:
         if variant not in self.variants(experiment):
-            why = "is retired" if experiment.variant(variant).retired else "needs another device"
             raise UnavailableError(
-                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} {why}; "
+                f"Live({self.kind!r}).{call}: variant {variant!r} of {experiment.name!r} needs another device; "
                 f"here there are {', '.join(self.variants(experiment))}"
             )
 

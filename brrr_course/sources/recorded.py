@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,10 @@ class Recorded:
         return tuple(sorted({path.stem for folder in self.folders for path in folder.glob("*.csv")}))
 
     def recording(self, experiment: Experiment) -> Recording:
-        """All rows of an experiment, of every run and cache state; NotRecordedError names what is there instead."""
+        """All rows of an experiment, of every run and cache state; NotRecordedError names what is there instead.
+
+        A row may be of a variant that the experiment had when it was recorded, and has no more: it is left out.
+        """
         if experiment.name not in self._recordings:
             there = [each for each in self.folders if (each / f"{experiment.name}.csv").exists()]
             found = first_that_reads(there, lambda folder: Recording.read(folder, experiment))
@@ -72,7 +76,9 @@ class Recorded:
                     f"{self.name}: experiment {experiment.name!r} was not recorded; "
                     f"recorded are {', '.join(self.experiments()) or 'none'}"
                 )
-            self._recordings[experiment.name] = found
+            names = {variant.name for variant in experiment.variants}
+            known = tuple(row for row in found.rows if row.variant in names)
+            self._recordings[experiment.name] = replace(found, rows=known)
         return self._recordings[experiment.name]
 
     def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:

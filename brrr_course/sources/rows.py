@@ -196,8 +196,6 @@ def check_row(row: Row, experiment: Experiment) -> None:
             raise ValueError(str(error).removeprefix("row: ")) from None
         if axis.name == "cache" and value != row.measurement.cache:
             raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {value!r}")
-    if row.variant not in (names := [variant.name for variant in experiment.variants]):
-        raise ValueError(f"variant is {row.variant!r}; expected one of {', '.join(names)}")
     _check_times(row.measurement)
     _check_rest(row)
     _check_texts(row)
@@ -254,7 +252,8 @@ def _check_rest(row: Row) -> None:
 def _check_texts(row: Row) -> None:
     several = (("flags", row.measurement.flags), ("launched", row.measurement.launched))
     texts = [(name, text) for name, held in several for text in held]
-    for name, text in [*texts, ("run", row.run)] + [("axis", value) for value in row.point if isinstance(value, str)]:
+    axes = [("axis", value) for value in row.point if isinstance(value, str)]
+    for name, text in [*texts, ("run", row.run), ("variant", row.variant), *axes]:
         if not text or not text.isprintable():
             raise ValueError(f"{name} is {text!r}; expected printable text")
     for name, text in texts:

@@ -1,6 +1,6 @@
 """Every timer under one interface: run a variant of an experiment at a point, by the timer that the variant names.
 
-`measure` gives all six times; `measure-no-profiler` does without CUPTI; `measure-host` gives only those of the host's
+`measure` gives all six times; `measure-host` gives only those of the host's
 clock, for a function that works on several streams of its own, which no event pair on the current one encloses.
 `first-call` and `call-again` time the first call in a fresh process and the one after it; the others are naive timers.
 """
@@ -91,7 +91,6 @@ def _prepare(
         return Timed(_reading(run, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
         named = experiment.names_kernels
-        run.profiler = variant.timer == "measure"
         run.launches = named if isinstance(named, bool) else variant.name in named
         run.on_device = run.gpu and variant.timer != "measure-host"
         error = run.checked(workload.verified)
@@ -217,29 +216,12 @@ def _do_bench(variant: Variant, workload: Workload, run: Sampler) -> Measurement
     return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
 
 
-def _do_bench_cudagraph(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
-    from triton.testing import do_bench_cudagraph
-
-    milliseconds = do_bench_cudagraph(workload.run, rep=50, return_mode="all")
-    return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
-
-
-def _torch_benchmark(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
-    from torch.utils.benchmark import Timer as TorchTimer
-
-    measured = TorchTimer("run()", globals={"run": workload.run}).blocked_autorange(min_run_time=0.1)
-    return _reading(run, "period_s", list(measured.times))
-
-
 TIMERS: Mapping[str, Timer] = {
     "no-sync": _naive(naive_timers.no_sync, "host_s"),
     "sync-each-call": _naive(naive_timers.sync_each_call, "latency_s"),
-    "loop-then-sync": _naive(naive_timers.loop_then_sync, "period_s"),
     "event-pair": _naive(naive_timers.event_pair_each_call, "span_s"),
     "transfers-included": _transfers,
     "do-bench": _do_bench,
-    "do-bench-cudagraph": _do_bench_cudagraph,
-    "torch-benchmark": _torch_benchmark,
     "truth": _truth,
     "own": _own,
 }

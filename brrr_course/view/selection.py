@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.measurement import Badge, Value
+from brrr.gpu import is_queue
 from brrr.tracing.spans import HOST_LANES
 from brrr.tracing.timeline import Timeline
 from brrr_course.nouns.experiment import Axis, Experiment
@@ -58,7 +59,7 @@ class TimelineSelection:
         if not self.source.live:
             return self.source.traced(self.experiment, variant)
         listed = dict.fromkeys(tuple(self.experiment.point(**p).items()) for v, p in self.experiment.traces
-                               if v in (variant, stands_for(variant)))  # fmt: skip
+                               if v == variant or v in self.experiment.stands_for(variant))  # fmt: skip
         points = [dict(items) for items in listed]
         small = [p for p in points if all(is_quick(self.experiment, name, value) for name, value in p.items())]
         points = (small or points[:1]) if quick() else points
@@ -205,15 +206,6 @@ class TimelineSelection:
         return f"{self.place}. {alt(found)}"
 
 
-def stands_for(variant: str) -> str:
-    """The variant that a queue's one stands in for on a machine without a GPU.
-
-    >>> stands_for("queue eager"), stands_for("queue-eager"), stands_for("eager")
-    ('eager', 'eager', 'eager')
-    """
-    return variant.removeprefix("queue").lstrip(" -") or variant
-
-
 def showable(experiment: Experiment, source: Source, wanted: Sequence[str]) -> tuple[str, ...]:
     """The variants to show: those wanted that the source has, a queue's variant standing in where there is no GPU.
 
@@ -223,6 +215,8 @@ def showable(experiment: Experiment, source: Source, wanted: Sequence[str]) -> t
         here = source.variants(experiment)
     except BrrrError:  # nothing of the experiment was recorded
         here = ()
-    found = [next((name for name in (v, f"queue {v}", f"queue-{v}") if name in here), "") for v in wanted]
+    queues = [name for name in here if is_queue(experiment.variant(name).device)]
+    twins = {wish: [name for name in queues if wish in experiment.stands_for(name)] for wish in wanted}
+    found = [name for wish in wanted for name in ([wish] if wish in here else twins[wish])]
     listed = [variant for variant, _ in experiment.traces if variant in here]
-    return tuple(dict.fromkeys(filter(None, found))) or tuple(dict.fromkeys(listed))
+    return tuple(dict.fromkeys(found)) or tuple(dict.fromkeys(listed))

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 TARGET_MS = 60
 SET_UP = "from brrr_course.view.explorer import explore\nfrom synthetic import Synthetic"
 EXPLORE = 'explore("matmul", at={"size": 4096}, lines=["cpu", "transfers", "unsynchronized", "synchronized"], source=S)'
-TWO = 'explore("timers", lines=["measure", "no profiler", "do_bench"], source=Synthetic())'
+TWO = 'explore("timers", lines=["measure", "no sync", "do_bench"], source=Synthetic())'
 PREDICTED = 'explore("unary", at={"elements": 2**24, "dtype": "float32"}, source="recorded:h200")'
 VIEWS = {
     "rate": 'show="rate", lines=["prepared", "aten", "module", "graph"]',

@@ -22,7 +22,7 @@ from brrr.networks.recurrent import rung
 from brrr.networks.torch_ways import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import MAKERS, Given
+from brrr_course.experiments.rnn.work import MAKERS, LayerInputs
 from brrr_course.sources.timers import measure_point
 
 B: Any = torch.backends
@@ -183,7 +183,7 @@ def test_a_workload_on_its_own(setting: str) -> None:
     point: Point = {"batch": 2, "hidden": 16, "steps": 3, "cell": "rnn_tanh", "dtype": "float32"}
     made = experiment("rnn").workload("cpu", point)
     assert made.check() <= made.tolerance
-    given = Given.of("rnn_tanh", 16, 2, 3, "float32", "cpu")
+    given = LayerInputs.of("rnn_tanh", 16, 2, 3, "float32", "cpu")
     for way in ("cudnn-tf32", "cudnn-pad8", "train-cudnn"):
         assert MAKERS[way](given)() is not None
 

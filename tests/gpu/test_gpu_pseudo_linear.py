@@ -85,7 +85,7 @@ def test_a_width_after_another_is_compiled_and_not_run_eager() -> None:
 
     torch._dynamo.reset()  # other tests have compiled these shapes already
     for width in range(32, 32 + 12 * 8, 8):
-        inputs = work.Inputs(width, 64, False, "cuda")
+        inputs = work.PseudoInputs(width, 64, False, "cuda")
         layer = work.compiled(work.pseudo, inputs)
         before = counters["stats"]["unique_graphs"]
         compile_now(lambda layer=layer, inputs=inputs: layer(inputs.x, *inputs.parameters("pseudo")))  # type: ignore[misc]

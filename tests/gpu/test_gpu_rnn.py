@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, Given, peak_bytes, workload
+from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, LayerInputs, peak_bytes, workload
 from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
-WAYS = [each.name for each in RNN.variants if each.on_gpu and each.name != "flashrnn"]
+WAYS = [each.name for each in RNN.variants if each.on_gpu]
 
 
 def at(cell: str, dtype: str, batch: int = 3, hidden: int = 64, steps: int = 64) -> Point:
@@ -46,14 +46,6 @@ def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
     assert peak_bytes(lambda: torch.empty(2**20, device="cuda")) == 2**22
 
 
-def test_flashrnn_is_right_or_says_why_not() -> None:
-    try:
-        made = workload(RNN.variant("flashrnn"), at("lstm", "bfloat16", batch=16, hidden=256))
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    assert made.check() <= TOLERANCES[torch.bfloat16]
-
-
 def test_the_ways_of_a_point_share_the_weights() -> None:
-    given = Given.of("lstm", 32, 2, 4, "float32", "cuda")
-    assert Given.of("lstm", 32, 2, 4, "float32", "cuda") is given
+    given = LayerInputs.of("lstm", 32, 2, 4, "float32", "cuda")
+    assert LayerInputs.of("lstm", 32, 2, 4, "float32", "cuda") is given

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 
 from brrr.core.measurement import Point
@@ -15,7 +14,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu import is_queue, waiting
 from brrr.roofline.calibrate.part import product_error
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.adds import CPU_PEAK_SIZE, PEAK_SIZE, additions, cost, is_peak
+from brrr_course.experiments.adds import PEAK_SIZE, additions, cost, is_peak
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -60,8 +59,6 @@ def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
 def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
     """Two fresh random operands of the kind that the variant adds."""
     a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
-    if variant.way == "numpy-scalar":
-        return np.float32(a.item()), np.float32(b.item())
     return (a.numpy(), b.numpy()) if variant.way == "numpy" else (a, b)
 
 
@@ -99,7 +96,7 @@ def _queued(elements: int, made: Cost) -> Workload:
 
 def _product(variant: Variant, made: Cost) -> Workload:
     """A product large enough to show what the device can do."""
-    size, device = (PEAK_SIZE, "cuda") if variant.on_gpu else (CPU_PEAK_SIZE, "cpu")
+    size, device = PEAK_SIZE, variant.processor
     dtype = torch.bfloat16 if variant.way == "bf16" else torch.float32
     refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))

@@ -15,7 +15,7 @@ from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments.judging import minimum
 from brrr_course.nouns.claim import Judge, Verdict, band_verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
 from brrr_course.nouns.source import Evidence
 
 LENGTH, HEAD = 512, 64
@@ -131,17 +131,11 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label=f"sequences of {LENGTH} tokens", quick=(1, 8)),
     ),
     variants=(
-        *(Variant(f"to-{name}", f"the device's work up to {name}", "cuda", timer="own", way=name) for name in LIMITS),
-        Variant("step", "the whole step", "cuda", timer="own"),
-        *(Variant(name, f"{name} on the device", "cuda", timer="own") for name in CLASSES),
+        *(Variant(f"to-{name}", name, "cuda", timer="own", way=name, line=name) for name in LIMITS),
+        Variant("step", "the whole step", "cuda", timer="own", field="period_s"),
+        *(Variant(name, name, "cuda", timer="own", shown=False) for name in CLASSES),
     ),
-    lines=(
-        Line("compute", "to-compute", "busy_s", "compute"),
-        Line("memory", "to-memory", "busy_s", "memory"),
-        Line("latency", "to-latency", "busy_s", "latency"),
-        Line("step", "step", "period_s", "the whole step"),
-        *(Line(name, name, "busy_s", name, shown=False) for name in CLASSES),
-    ),
+    field="busy_s",
     package=__name__,
     supports=supports,
     cost=cost,

@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
@@ -77,20 +77,7 @@ EXPERIMENT = Experiment(
         Variant("cpu-blocks", "CPU, a block at a time", "cpu", way="blocks"),
         Variant("cpu-one", "CPU, one cosine alone", "cpu", way="one"),
     ),
-    lines=(
-        Line("eager", "eager", "busy_s", "two operators"),
-        Line("compile", "compile", "busy_s", "fused, torch.compile"),
-        Line("triton", "triton", "busy_s", "fused, Triton"),
-        Line("cuda", "cuda", "busy_s", "fused, a line of CUDA C++"),
-        Line("one", "one", "busy_s", "one cosine alone"),
-        Line("eager period", "eager", "period_s", "two operators, in a loop", shown=False),
-        Line("compile period", "compile", "period_s", "torch.compile, in a loop", shown=False),
-        Line("triton period", "triton", "period_s", "Triton, in a loop", shown=False),
-        Line("cuda period", "cuda", "period_s", "a line of CUDA C++, in a loop", shown=False),
-        Line("cpu eager", "cpu-eager", "period_s", "CPU, two operators"),
-        Line("cpu blocks", "cpu-blocks", "period_s", "CPU, a block at a time"),
-        Line("cpu one", "cpu-one", "period_s", "CPU, one cosine alone"),
-    ),
+    field="busy_s",
     package=__name__,
     supports=supports,
     cost=cost,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Variant
 
 IMPORT = "import torch"
 CONTEXT, MEMORY, COPY, KERNEL = "CUDA context", "memory", "copy", "first kernel"
@@ -56,21 +56,23 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("cuda-first", "the first time", "cuda", timer="first-call", work="cuda"),
-        Variant("cuda-again", "the second time", "cuda", timer="call-again", work="cuda"),
-        Variant("cuda-no-compiler", "the first time, the driver may not compile", "cuda", timer="first-call"),
-        Variant("cuda-eager", "the first time, all modules loaded with the context", "cuda", timer="first-call"),
+        Variant("cuda-first", "the first time", "cuda", timer="first-call", work="cuda", line="first"),
+        Variant("cuda-again", "the second time", "cuda", timer="call-again", work="cuda", line="again"),
+        Variant(
+            "cuda-no-compiler",
+            "the first time, no compiler",
+            "cuda",
+            timer="first-call",
+            line="no compiler",
+            shown=False,
+        ),
+        Variant(
+            "cuda-eager", "the first time, all loaded before", "cuda", timer="first-call", line="eager", shown=False
+        ),
         Variant("cpu-first", "CPU, the first time", "cpu", timer="first-call", work="cpu"),
         Variant("cpu-again", "CPU, the second time", "cpu", timer="call-again", work="cpu"),
     ),
-    lines=(
-        Line("first", "cuda-first", "latency_s", "the first time"),
-        Line("again", "cuda-again", "latency_s", "the second time"),
-        Line("no compiler", "cuda-no-compiler", "latency_s", "the first time, no compiler", shown=False),
-        Line("eager", "cuda-eager", "latency_s", "the first time, all loaded before", shown=False),
-        Line("cpu first", "cpu-first", "latency_s", "CPU, the first time"),
-        Line("cpu again", "cpu-again", "latency_s", "CPU, the second time"),
-    ),
+    field="latency_s",
     package=__name__,
     supports=supports,
     cost=cost,

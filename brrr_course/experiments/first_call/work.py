@@ -26,7 +26,7 @@ SETTINGS = {"cuda-no-compiler": {"CUDA_DISABLE_PTX_JIT": "1"}, "cuda-eager": {"C
 
 
 @dataclass(frozen=True)
-class Part:
+class SetUpPart:
     """`prepare` makes what must be there before; `run` is timed; `error` compares its result with what was made."""
 
     prepare: Callable[[str], Any]
@@ -37,7 +37,7 @@ class Part:
 class PartOnDevice:
     """A part on a device: what `prepare` made is kept for `run` and for the check."""
 
-    def __init__(self, part: Part, device: str, settings: dict[str, str]) -> None:
+    def __init__(self, part: SetUpPart, device: str, settings: dict[str, str]) -> None:
         self.part, self.device, self.settings = part, device, settings
         self.made: Any = None
 
@@ -58,14 +58,8 @@ class PartOnDevice:
 def workload(variant: Variant, point: Point) -> Workload:
     """One part; `prepare`, among the others, must be called before it."""
     chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.way, {}))
-    return Workload(
-        chosen.run,
-        cost(variant, point),
-        chosen.error,
-        TOLERANCE,
-        synchronize=waiting(variant.device),
-        others={"prepare": chosen.prepare},
-    )
+    wait, others = waiting(variant.device), {"prepare": chosen.prepare}
+    return Workload(chosen.run, cost(variant, point), chosen.error, TOLERANCE, wait, others=others)
 
 
 # ---- what must be there before ----
@@ -205,17 +199,19 @@ def _convolution_off(made: Any, found: Any) -> float:
 
 
 PARTS = {
-    parts.IMPORT: Part(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
-    parts.CONTEXT: Part(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
-    parts.MEMORY: Part(
+    parts.IMPORT: SetUpPart(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
+    parts.CONTEXT: SetUpPart(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
+    parts.MEMORY: SetUpPart(
         lambda device: (_context(device), device), _allocate, lambda _, found: _exact(found.nbytes == MEMORY_BYTES)
     ),
-    parts.PINNED: Part(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
-    parts.COPY: Part(_to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())),
-    parts.KERNEL: Part(_vector, _sine, _sine_off),
-    parts.OTHER: Part(_after_a_sine, _cosine, _cosine_off),
-    parts.STREAM: Part(_context, _new_stream, lambda _, stream: _exact(stream.query())),
-    parts.ON_STREAM: Part(_after_a_sine_with_stream, _sine_on_stream, _sine_off),
-    parts.MATMUL: Part(_matrix, lambda made: made @ made, _product_off),
-    parts.CONVOLUTION: Part(_image, _convolve, _convolution_off),
+    parts.PINNED: SetUpPart(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
+    parts.COPY: SetUpPart(
+        _to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())
+    ),
+    parts.KERNEL: SetUpPart(_vector, _sine, _sine_off),
+    parts.OTHER: SetUpPart(_after_a_sine, _cosine, _cosine_off),
+    parts.STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
+    parts.ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, _sine_off),
+    parts.MATMUL: SetUpPart(_matrix, lambda made: made @ made, _product_off),
+    parts.CONVOLUTION: SetUpPart(_image, _convolve, _convolution_off),
 }

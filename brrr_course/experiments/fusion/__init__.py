@@ -6,9 +6,14 @@ operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piec
 
 from __future__ import annotations
 
-from brrr.core.measurement import Field, Point
+from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.fusion.theory import ITEMSIZE, KINDS, cost, predicted
+from brrr_course.experiments.fusion.theory import (
+    ITEMSIZE,
+    KINDS,
+    cost,
+    predicted,
+)
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
@@ -20,13 +25,13 @@ COMPILED = {"float32": (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26), "bfloa
 """torch.compile makes a new kernel for each size, which takes seconds."""
 
 LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
-          "library": "torch's own operator", "blocks": "a block at a time"}  # fmt: skip
+          "blocks": "a block at a time"}  # fmt: skip
 WAYS: dict[str, tuple[str, ...]] = {
     "bias": ("eager", "compile", "triton", "cuda"),
     "pseudo": ("eager", "compile", "triton", "cuda"),
     "chain": ("eager", "compile", "triton", "cuda"),
-    "norm": ("eager", "compile", "triton", "library"),
-    "softmax": ("eager", "compile", "triton", "library"),
+    "norm": ("eager", "compile", "triton"),
+    "softmax": ("eager", "compile", "triton"),
     "kept": ("eager", "compile", "triton"),
     "linear": ("eager", "compile"),
 }
@@ -42,30 +47,13 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.way != "compile" or elements in COMPILED[str(point["dtype"])]
 
 
-def _variants(kind: str) -> tuple[Variant, ...]:
-    return tuple(
-        Variant(f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}", "cuda", way=way, kind=kind) for way in WAYS[kind]
-    )
-
-
-def _cpu_variants(kind: str) -> tuple[Variant, ...]:
-    ways = ("eager", "blocks")
-    return tuple(
-        Variant(f"cpu-{kind}-{way}", f"CPU, {KINDS[kind]}, {LABELS[way]}", "cpu", way=way, kind=kind) for way in ways
-    )
-
-
-VARIANTS = (
-    *(variant for kind in WAYS for variant in _variants(kind)),
-    *(variant for kind in CPU_KINDS for variant in _cpu_variants(kind)),
-)
-
-
-def _line(variant: Variant) -> Line:
+def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
     """The chain is shown at first, the others on request: all at once would be two dozen lines."""
-    shown = variant.kind == "chain"
-    field: Field = "period_s" if is_cpu(variant.device) else "busy_s"
-    return Line(variant.name.replace("-", " "), variant.name, field, variant.label, shown)
+    name, label = f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}"
+    shown = kind == "chain"
+    if cpu:
+        return Variant(f"cpu-{name}", f"CPU, {label}", "cpu", way=way, kind=kind, shown=shown)
+    return Variant(name, label, "cuda", way=way, kind=kind, shown=shown)
 
 
 EXPERIMENT = Experiment(
@@ -76,9 +64,12 @@ EXPERIMENT = Experiment(
         Axis("elements", ELEMENTS, label="elements, in rows of 1024", quick=(2**10, 2**18, 2**20)),
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
-    variants=VARIANTS,
+    variants=(
+        *(_variant(kind, way) for kind, ways in WAYS.items() for way in ways),
+        *(_variant(kind, way, cpu=True) for kind in CPU_KINDS for way in ("eager", "blocks")),
+    ),
+    field="busy_s",
     lines=(
-        *(_line(variant) for variant in VARIANTS),
         Line("chain eager period", "chain-eager", "period_s", "scale, add and ReLU, one operator each, in a loop",
              shown=False),
         Line("chain compile period", "chain-compile", "period_s", "scale, add and ReLU, torch.compile, in a loop",

@@ -104,12 +104,10 @@ def bytes_ratio(kind: str, elements: int) -> float:
 
 RESULTS = {"kept": 2}
 """Arrays that a piece of work writes, where it is not one."""
-FORM_FLOP = {"softmax": 5, "norm": 7}
-"""FLOP of an element in torch's own operator, as `brrr.cost` counts them."""
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """The operators one by one, torch's own operator, or one kernel with the compulsory bytes.
+    """The operators one by one, or one kernel with the compulsory bytes.
 
     A compiler leaves the product of the linear layer as it is, a kernel of its own.
     """
@@ -121,15 +119,5 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
         listed = operators(kind, elements, dtype)
         return run(listed, once, once + size * elements * (0 if kind == "kept" else 1), how_of(how))
     written = size * elements * RESULTS.get(kind, 1)
-    if how == "library":
-        return alone(_library(kind, elements, dtype, size))
     names = own_names(operators(kind, elements, dtype))
     return alone(kernel(names, flop(kind, elements), once - written, written, dtype), how_of(how))
-
-
-def _library(kind: str, elements: int, dtype: str, size: int) -> OperatorCost:
-    extra = 2 * WIDTH if kind == "norm" else 0
-    name, of = ("aten.native_layer_norm", "norm") if kind == "norm" else ("aten._softmax", "softmax")
-    read, written = float(size * (elements + extra)), float(size * elements)
-    form = Form("rows", elements // WIDTH, WIDTH)
-    return OperatorCost(name, float(FORM_FLOP[kind] * elements), read, written, dtype, ((elements,),), of, form=form)

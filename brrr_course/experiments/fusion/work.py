@@ -13,7 +13,7 @@ from brrr.core.measurement import Point
 from brrr.roofline.calibrate.part import CHUNK
 from brrr_course.experiments.checked import (
     Function,
-    Shared,
+    PointInputs,
     blockwise,
     compiled,
     error_against,
@@ -87,7 +87,7 @@ WORKS: dict[str, Work] = {
 }
 
 
-class Inputs(Shared):
+class FusionInputs(PointInputs):
     """The tensors of a point, each drawn when it is first asked for, shared by all of its variants."""
 
     def __init__(self, elements: int, dtype: str, device: str) -> None:
@@ -111,7 +111,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    inputs, work = Inputs.of(elements, dtype, device), WORKS[variant.kind]
+    inputs, work = FusionInputs.of(elements, dtype, device), WORKS[variant.kind]
     along = [inputs[name] for name in f"x{work.takes}" if name in "xr"]
     whole = [inputs[name] for name in work.takes if name != "r"]
     run = WAYS[variant.way](work, inputs, along, whole)
@@ -119,16 +119,16 @@ def workload(variant: Variant, point: Point) -> Workload:
     return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
 
 
-def _eager(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _eager(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
     return lambda: work.operators(*along, *whole)
 
 
-def _compiled(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _compiled(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
     fused = compiled(work.operators)
     return lambda: fused(*along, *whole)
 
 
-def _triton(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _triton(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
     from brrr.kernels import fused, pseudo_linear
 
     if work.triton == "pseudo_linear":
@@ -139,22 +139,16 @@ def _triton(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -
     return lambda: kernel(*along, *whole)
 
 
-def _cuda(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _cuda(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
     from brrr.kernels.elementwise.kernel import elementwise
 
     return elementwise(work.line, **{name: inputs[name] for name in f"x{work.takes}"})
 
 
-def _library(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
-    if work.operators is softmax:
-        return lambda: torch.softmax(along[0], -1)
-    return lambda: functional.layer_norm(along[0], (WIDTH,), whole[0], whole[1], EPS)
-
-
-def _blocks(work: Work, inputs: Inputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _blocks(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
     return blockwise(work.operators, along, whole)
 
 
-WAYS: dict[str, Callable[[Work, Inputs, list[Tensor], list[Any]], Run]] = {
-    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "library": _library, "blocks": _blocks,
+WAYS: dict[str, Callable[[Work, FusionInputs, list[Tensor], list[Any]], Run]] = {
+    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "blocks": _blocks,
 }  # fmt: skip

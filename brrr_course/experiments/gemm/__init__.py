@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr_course.experiments.predicted import alone, product
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 DTYPES = ("float32", "tf32", "bfloat16", "float16")
 SWEPT = 2048
@@ -112,22 +112,14 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("nn", "W x, both row by row (NN)", "cuda"),
-        Variant("nt", "x stored transposed (NT)", "cuda"),
-        Variant("tn", "W stored transposed (TN)", "cuda"),
-        Variant("linear", "a Linear layer: a row a sample", "cuda"),
-        Variant("zeros", "W x of zeros", "cuda"),
-        Variant("padded", "x padded to whole 16 bytes", "cuda"),
-        Variant("cpu", "W x on the CPU", "cpu"),
+        Variant("nt", "x stored transposed (NT)", "cuda", shown=False),
+        Variant("tn", "W stored transposed (TN)", "cuda", shown=False),
+        Variant("linear", "a Linear layer: a row a sample", "cuda", shown=False),
+        Variant("zeros", "W x of zeros", "cuda", shown=False),
+        Variant("padded", "x padded to whole 16 bytes", "cuda", shown=False),
+        Variant("cpu", "W x on the CPU", "cpu", stands_in_for="nn"),
     ),
-    lines=(
-        Line("nn", "nn", "span_s", "W x, both row by row (NN)"),
-        Line("nt", "nt", "span_s", "x stored transposed (NT)", shown=False),
-        Line("tn", "tn", "span_s", "W stored transposed (TN)", shown=False),
-        Line("linear", "linear", "span_s", "a Linear layer: a row a sample", shown=False),
-        Line("zeros", "zeros", "span_s", "W x of zeros", shown=False),
-        Line("padded", "padded", "span_s", "x padded to whole 16 bytes", shown=False),
-        stand_in("nn", "cpu", "period_s", "W x on the CPU"),
-    ),
+    field="span_s",
     package=__name__,
     supports=supports,
     settle=settle_s,

@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
 from brrr.roofline.calibrate.part import product_error
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.gemm import cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -21,7 +20,7 @@ TOLERANCES = {"float32": 1e-5, "tf32": 2e-3, "bfloat16": 1e-2, "float16": 2e-3}
 """Of sums of up to 8192 products; TF32 (about 3e-4) would be found out among float32's."""
 
 
-class Operands(Shared):
+class Operands(PointInputs):
     """A point's weights W (M, K) and mini-batch x (K, N), random and normal."""
 
     def __init__(self, size: int, columns: int, dtype: str, device: str) -> None:
@@ -36,13 +35,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     device, made = variant.processor, cost(variant, point)
     refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
     run, error = MAKERS[variant.way](Operands.of(size, columns, dtype, device))
-    if is_cpu(device):
-        return Workload(run, made, error, TOLERANCES[dtype])
     if dtype == "tf32":
         run = float32_products(tf32=True)(run)
-    run()  # loads the kernel: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, made, error, TOLERANCES[dtype], synchronize=torch.cuda.synchronize)
+    return warmed(Workload(run, made, error, TOLERANCES[dtype]), device)
 
 
 Made = tuple[Callable[[], Any], Callable[[Any], float]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
 from brrr_course.experiments.predicted import alone
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 COLUMNS = 64
 COUNTS, SIZES, DTYPES = (1, 2, 4, 8, 16, 32), (256, 512, 1024, 2048), ("float32", "bfloat16")
@@ -52,25 +52,16 @@ EXPERIMENT = Experiment(
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
     ),
     variants=(
-        Variant("loop", "one after the other, eager", "cuda"),
+        Variant("loop", "one after the other, eager, with the host's time", "cuda", field="period_s"),
         Variant("graph", "one after the other, CUDA Graph", "cuda"),
         Variant("streams", "on streams, CUDA Graph", "cuda"),
         Variant("batched", "batched (bmm)", "cuda"),
         Variant("grouped", "grouped (grouped_mm)", "cuda"),
         Variant("combined", "as one large product", "cuda"),
-        Variant("cpu-loop", "CPU, one after the other", "cpu", way="loop"),
-        Variant("cpu-combined", "CPU, as one large product", "cpu", way="combined"),
+        Variant("cpu-loop", "CPU, one after the other", "cpu", way="loop", stands_in_for="loop"),
+        Variant("cpu-combined", "CPU, as one large product", "cpu", way="combined", stands_in_for="combined"),
     ),
-    lines=(
-        Line("loop", "loop", "period_s", "one after the other, eager, with the host's time"),
-        Line("graph", "graph", "span_s", "one after the other, CUDA Graph"),
-        Line("streams", "streams", "span_s", "on streams, CUDA Graph"),
-        Line("batched", "batched", "span_s", "batched (bmm)"),
-        Line("grouped", "grouped", "span_s", "grouped (grouped_mm)"),
-        Line("combined", "combined", "span_s", "as one large product"),
-        stand_in("loop", "cpu-loop", "period_s", "CPU, one after the other"),
-        stand_in("combined", "cpu-combined", "period_s", "CPU, as one large product"),
-    ),
+    field="span_s",
     package=__name__,
     supports=supports,
     anchors=({"count": 4, "size": 512, "dtype": "float32"},),

@@ -11,7 +11,7 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.roofline.calibrate.part import product_error
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.gemm_many import COLUMNS, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -19,7 +19,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 STREAMS = 8
 
 
-class Gates(Shared):
+class Gates(PointInputs):
     """Some weights (M, K) below each other, and the mini-batch x (K, 64) that all of them multiply."""
 
     def __init__(self, count: int, size: int, dtype: str, device: str) -> None:
@@ -41,11 +41,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         rows = found if isinstance(found, torch.Tensor) else torch.stack(list(found))
         return check(rows.reshape(kept.all.shape[0], -1)) if rows.shape[-1] == COLUMNS else float("nan")
 
-    if not variant.on_gpu:
-        return Workload(run, made, error, TOLERANCE[given.x.dtype])
-    run()
-    torch.cuda.synchronize()
-    return Workload(run, made, error, TOLERANCE[given.x.dtype], synchronize=torch.cuda.synchronize)
+    return warmed(Workload(run, made, error, TOLERANCE[given.x.dtype]), variant.processor)
 
 
 Way = Callable[[], Any]

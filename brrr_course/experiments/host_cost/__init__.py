@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brrr.core.measurement import DeviceKind, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 
 ELEMENTS = (1024, 65536, 2**20, 2**24)
 SMALL = 1024
 """So small that even on a CPU, where the call does the work itself, it is little beside the host's cost."""
 CHAINS = (1, 16)
 MOST_ON_CPU = 2**20
-COMPILED_AT = (SMALL, 2**20)
-"""Compiling takes seconds a size."""
 ITEMSIZE = 4
 
 
@@ -34,57 +31,22 @@ class Rung:
 
 
 RUNGS = (
-    Rung("module-grad", "nn.Module, recorded for autograd"),
-    Rung("functional-grad", "functional, recorded for autograd"),
     Rung("module", "nn.Module"),
+    Rung("module-grad", "nn.Module, recorded for autograd"),
     Rung("functional", "functional (F.relu)"),
     Rung("relu", "torch.relu"),
-    Rung("aten", "torch.ops.aten.relu"),
     Rung("out", "into memory that is there (out=)"),
-    Rung("inference", "torch.relu inside inference_mode"),
     Rung("script", "TorchScript, no fusion"),
-    Rung("compile", "torch.compile, fuses a chain"),
     Rung("graph", "CUDA Graph replay", on_cpu=False),
-    Rung("bindings", "launched by cuda-bindings", on_cpu=False),
     Rung("pycuda", "launched by PyCUDA (prepared call)", on_cpu=False),
 )
-
-
-def _variants() -> tuple[Variant, ...]:
-    on: dict[DeviceKind, str] = {"cuda": "", "cpu": "cpu-"}
-    return tuple(
-        Variant(f"{prefix}{rung.name}", rung.label + (", on the CPU" if is_cpu(device) else ""), device, way=rung.name)
-        for device, prefix in on.items()
-        for rung in RUNGS
-        if rung.on_cpu or is_gpu(device)
-    )
-
-
-def _lines() -> tuple[Line, ...]:
-    """For each rung what issuing costs, and (`NAME in a loop`) what a loop takes.
-
-    A line called `queue NAME` stands in for `NAME` where there is no GPU: here it is the same rung on the CPU.
-    """
-    found = []
-    for rung in RUNGS:
-        found.append(Line(rung.name, rung.name, "host_s", rung.label))
-        if rung.on_cpu:
-            found.append(stand_in(rung.name, f"cpu-{rung.name}", "host_s", f"{rung.label}, on the CPU"))
-    for rung in RUNGS:
-        loop = f"{rung.name} in a loop"
-        found.append(Line(loop, rung.name, "period_s", f"{rung.label}: a loop", shown=False))
-        if rung.on_cpu:
-            label = f"{rung.label}, on the CPU: a loop"
-            found.append(stand_in(loop, f"cpu-{rung.name}", "period_s", label, shown=False))
-    return tuple(found)
+LOOPED = ("module", "module-grad", "graph", "pycuda")
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU stops early, for there a large operator hides nothing; compiled is at two sizes only."""
+    """The CPU stops early, for there a large operator hides nothing."""
     elements = int(point["elements"])
-    if is_cpu(variant.device) and elements > MOST_ON_CPU:
-        return False
-    return variant.way != "compile" or elements in COMPILED_AT
+    return variant.on_gpu or elements <= MOST_ON_CPU
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -101,10 +63,16 @@ EXPERIMENT = Experiment(
         Axis("elements", ELEMENTS, label="elements of the ReLU (float32)", quick=(SMALL,)),
         Axis("operators", CHAINS, label="operators in a row", quick=CHAINS),
     ),
-    variants=_variants(),
-    lines=_lines(),
+    variants=(
+        *(Variant(rung.name, rung.label, "cuda", line=rung.name) for rung in RUNGS),
+        *(Variant(f"cpu-{rung.name}", f"{rung.label}, on the CPU", "cpu", way=rung.name, stands_in_for=rung.name)
+          for rung in RUNGS if rung.on_cpu),
+    ),
+    field="host_s",
+    lines=tuple(Line(f"{rung.name} in a loop", rung.name, "period_s", f"{rung.label}: a loop", shown=False)
+                for rung in RUNGS if rung.name in LOOPED),
     package=__name__,
     supports=supports,
     cost=cost,
     anchors=({"elements": SMALL, "operators": 1},),
-)
+)  # fmt: skip

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.gpu import waiting
 from brrr_course.experiments.checked import refuse_too_large
@@ -81,12 +80,6 @@ def _out(x: torch.Tensor, times: int) -> Made:
     return call, _nothing
 
 
-def _inference(x: torch.Tensor, times: int) -> Made:
-    """The mode is entered once a call: with one operator that is dearer than what it saves, with many it is not."""
-    eager, _ = _eager(torch.relu, x, times)
-    return torch.inference_mode()(eager), _nothing
-
-
 def _script(x: torch.Tensor, times: int) -> Made:
     """The chain as one TorchScript function; its fuser is off, for the other ways launch one kernel an operator too."""
     modules = torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(times)))
@@ -98,35 +91,18 @@ def _script(x: torch.Tensor, times: int) -> Made:
     return partial(scripted, x), partial(torch._C._jit_set_texpr_fuser_enabled, fused)
 
 
-def _compile(x: torch.Tensor, times: int) -> Made:
-    """The chain under torch.compile, without gradients; it needs a C++ compiler on a CPU, and Triton on a GPU."""
-    chain = torch.compile(torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(times))))
-    try:
-        chain(x)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        torch._dynamo.reset()
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        raise UnavailableError(
-            f"torch.compile does not work here ({type(error).__name__}: {reason}); only its line is missing"
-        ) from error
-    return partial(chain, x), torch._dynamo.reset
-
-
 def _graph(x: torch.Tensor, times: int) -> Made:
     from brrr.running.graphs import capture
 
     return capture(torch.nn.Sequential(*(torch.nn.ReLU() for _ in range(times))), x).replay, _nothing
 
 
-def _launched(launcher: str, x: torch.Tensor, times: int) -> Made:
+def _pycuda(x: torch.Tensor, times: int) -> Made:
     """The kernel of relu.cu, launched by hand; from the second launch on in place. The memory is spoilt first."""
-    from brrr.kernels import relu
+    from brrr.kernels.relu import prepared_launch
 
-    make = getattr(relu, launcher)
     out = torch.full_like(x, math.nan)
-    launches = [make(x, out), *(make(out, out) for _ in range(times - 1))]
+    launches = [prepared_launch(x, out), *(prepared_launch(out, out) for _ in range(times - 1))]
 
     def call() -> torch.Tensor:
         for launch in launches:
@@ -138,17 +114,12 @@ def _launched(launcher: str, x: torch.Tensor, times: int) -> Made:
 
 MAKERS: dict[str, Callable[[torch.Tensor, int], Made]] = {
     "module-grad": lambda x, times: _module(x.requires_grad_(), times),
-    "functional-grad": lambda x, times: _eager(torch.nn.functional.relu, x.requires_grad_(), times),
     "module": _module,
     "functional": partial(_eager, torch.nn.functional.relu),
     "relu": partial(_eager, torch.relu),
-    "aten": partial(_eager, torch.ops.aten.relu.default),
     "out": _out,
-    "inference": _inference,
     "script": _script,
-    "compile": _compile,
     "graph": _graph,
-    "bindings": partial(_launched, "bindings_launch"),
-    "pycuda": partial(_launched, "prepared_launch"),
+    "pycuda": _pycuda,
 }
 """Each rung of the ladder: from the input and the number of operators to the call."""

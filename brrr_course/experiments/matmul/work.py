@@ -51,12 +51,5 @@ def queued_product(n: int) -> Workload:
         queue.submit(lambda: torch.mm(a, b, out=out))
         return out
 
-    return Workload(
-        run,
-        matmul_cost(n, n, n, 4),
-        product_error(a, b),
-        TOLERANCE,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )
+    check = product_error(a, b)
+    return Workload(run, matmul_cost(n, n, n, 4), check, TOLERANCE, queue.synchronize, queue.close, queue)

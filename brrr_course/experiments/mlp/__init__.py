@@ -7,7 +7,6 @@ PyTorch 1.7.1); the other ways of running the network, down to one kernel for al
 from __future__ import annotations
 
 from brrr.core.measurement import Field, Point
-from brrr.gpu import is_queue
 from brrr_course.experiments.mlp.theory import cost, floor_s, predicted, sizes
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Variant
 
@@ -28,9 +27,6 @@ TUNED = ((1, 2, 128), (1, 128, 4096))
 
 COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
 """About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
-
-TYPED = (("graph", "tf32"), ("module", "bf16"), ("graph", "bf16"), ("best", "bf16"))
-TYPED_BATCHES = (16, 128)
 
 STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
 """`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
@@ -65,7 +61,6 @@ QUEUE_LABELS = {
     "module": "two launches a layer", "pycuda": "three launches a layer",
     "pycuda-fused": "two launches a layer, bias + ReLU", "graph": "one launch for all layers",
 }  # fmt: skip
-ARITHMETIC = {"tf32": "TF32", "bf16": "bfloat16"}
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -78,8 +73,6 @@ def supports(variant: Variant, point: Point) -> bool:
         return way in LARGE_WAYS and layers == max(LAYERS)
     if way == "strassen-one":
         return layers == max(LAYERS)
-    if variant.kind:
-        return layers == max(LAYERS) and batch in TYPED_BATCHES
     if way == "max-autotune":
         return layers == max(LAYERS) or here in TUNED
     if way == "compile":
@@ -103,11 +96,9 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
     return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
 
 
-def _variant(way: str, kind: str = "") -> Variant:
-    """A variant of the GPU, in float32 or in another arithmetic."""
+def _variant(way: str) -> Variant:
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    name, label = (f"{way}-{kind}", f"{LABELS[way]}, {ARITHMETIC[kind]}") if kind else (way, LABELS[way])
-    return Variant(name, label, "cuda", prepare_s=seconds, apart=way == "max-autotune", way=way, kind=kind)
+    return Variant(way, LABELS[way], "cuda", prepare_s=seconds, apart=way == "max-autotune", shown=way in SHOWN)
 
 
 ORDER = (
@@ -117,36 +108,23 @@ ORDER = (
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
-    *(_variant(way) for way in ORDER),
-    *(_variant(way, kind) for way, kind in TYPED),
-    *(_variant(way) for way in STRASSEN),
-    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way) for way in CPU_WAYS),
-    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, way="compile"),
-    *(Variant(f"queue-{way}", label, "cpu-queue", way=way) for way, label in QUEUE_LABELS.items()),
-)
+    *(_variant(way) for way in (*ORDER, *STRASSEN)),
+    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way, shown=way not in ("inference", "best"))
+      for way in CPU_WAYS),
+    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, way="compile", shown=False),
+    *(Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way.replace("-", " "))
+      for way, label in QUEUE_LABELS.items()),
+)  # fmt: skip
 
-HOSTS = ("module", "functional", "inference", "script", "graph", "pycuda", "pycuda-fused", "epilogue", "megakernel")
-SPANS = ("module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "best",
-         "max-autotune", "pycuda-fused", *STRASSEN)  # fmt: skip
-LATENCIES = ("module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")
-
-
-def _lines() -> tuple[Line, ...]:
-    """Every way in a loop, and for claims and ladders the host's and the device's own time of some."""
-    shown = {*SHOWN, "cpu-module", "cpu-functional", "cpu-script", "cpu-numpy"}
-    loops = [_line(each, "period_s", "", is_queue(each.device) or each.name in shown) for each in VARIANTS]
-    named = {each.name: each for each in VARIANTS}
-    hosts = [_line(named[name], "host_s", "host") for name in HOSTS]
-    spans = [_line(named[name], "span_s", "span") for name in SPANS]
-    return (*loops, *hosts, *spans, *(_line(named[name], "latency_s", "latency") for name in LATENCIES))
-
-
-def _line(variant: Variant, field: Field, suffix: str, shown: bool = False) -> Line:
-    notes = {"host": "the host's time", "span": "the GPU's own time", "latency": "one call and its wait"}
-    note = f", {notes[suffix]}" if suffix else ""
-    name = f"{variant.name.replace('-', ' ')} {suffix}".strip()
-    stands_for = variant.way.replace("-", " ") if is_queue(variant.device) else ""
-    return Line(name, variant.name, field, f"{variant.label}{note}", shown, stands_for)
+OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
+    ("host_s", "host", "the host's time", ("module", "functional", "pycuda", "pycuda-fused")),
+    ("span_s", "span", "the GPU's own time", (
+        "module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "max-autotune",
+        "pycuda-fused", *STRASSEN)),
+    ("latency_s", "latency", "one call and its wait", (
+        "module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")),
+)  # fmt: skip
+"""For claims and ladders: another time of some ways, the name and label of its line."""
 
 
 FLOORED = ("megakernel", "megakernel graph", "best")
@@ -165,7 +143,11 @@ EXPERIMENT = Experiment(
         Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512)),
     ),
     variants=VARIANTS,
-    lines=_lines(),
+    field="period_s",
+    lines=tuple(
+        Line(f"{way.replace('-', ' ')} {suffix}", way, field, f"{LABELS[way]}, {note}", shown=False)
+        for field, suffix, note, ways in OTHER_TIMES for way in ways
+    ),
     package=__name__,
     supports=supports,
     settle=settle_s,

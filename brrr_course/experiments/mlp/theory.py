@@ -14,29 +14,24 @@ from brrr.networks.network import Network
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
 from brrr_course.nouns.experiment import PredictedRun, Variant
 
-ARITHMETIC = {"": "float32", "bf16": "bfloat16", "tf32": "tf32"}
-"""The type of the numbers of a variant's kind, or `tf32`."""
-
 
 def sizes(point: Point) -> tuple[int, int, int]:
     """Layers, batch and hidden size."""
     return int(point["layers"]), int(point["batch"]), int(point["hidden"])
 
 
-def network_of(kind: str, point: Point) -> Network:
-    """The network that a variant of a kind runs at a point.
+def network_of(point: Point) -> Network:
+    """The network at a point.
 
-    >>> print(network_of("bf16", {"layers": 8, "batch": 16, "hidden": 512}))
-    8 layers of 512, batch 16, bfloat16
+    >>> print(network_of({"layers": 8, "batch": 16, "hidden": 512}))
+    8 layers of 512, batch 16, float32
     """
-    arithmetic = ARITHMETIC[kind]
-    tf32 = arithmetic == "tf32"
-    return Network(*sizes(point), dtype="float32" if tf32 else arithmetic, tf32=tf32)
+    return Network(*sizes(point))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call, the same for every way of running it."""
-    return network_of(variant.kind, point).cost
+    return network_of(point).cost
 
 
 def floor_s(hardware: Hardware | None, point: Point) -> float | None:
@@ -44,7 +39,7 @@ def floor_s(hardware: Hardware | None, point: Point) -> float | None:
 
     In a loop, weights that fit into the L2 cache need not come from the memory: then a time may lie below.
     """
-    return network_of("", point).floor_s(hardware) if hardware else None
+    return network_of(point).floor_s(hardware) if hardware else None
 
 
 # ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----
@@ -62,12 +57,9 @@ PYTHON = {"module": (16, 44), "inference": (28, 44), "functional": (3, 2)}
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """The operators or kernels of a way; None for a way that no model of the predictor stands for.
-
-    TF32 is none of them: the predictor has it as a switch, not as a type.
-    """
-    way, network = variant.way, network_of(variant.kind, point)
-    if way not in HOW or network.tf32:
+    """The operators or kernels of a way; None for a way that no model of the predictor stands for."""
+    way, network = variant.way, network_of(point)
+    if way not in HOW:
         return None
     return PredictedRun(_cost(way, network), HOW[way], network.dtype)
 

@@ -7,38 +7,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu, is_queue
+from brrr.gpu import is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
-class Given(Shared):
+class NetworkInputs(PointInputs):
     """The weights and the input of a point, and the result in float64: drawn once for all of its ways."""
 
     def __init__(self, network: Network, device: str) -> None:
         self.weights = Weights.random(network, device)
         self._expected: torch.Tensor | None = None
-
-    @classmethod
-    def of(cls, *key: Any) -> Self:
-        """What another way of the point holds, or drawn anew; TF32 has the numbers of float32."""
-        network, device = key
-        return super().of(replace(network, tf32=False), device)
-
-    def weights_of(self, network: Network) -> Weights:
-        """The same numbers for a network that differs in its arithmetic only."""
-        return self.weights if network == self.weights.network else replace(self.weights, network=network)
 
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected||; NaN for what is no tensor of that shape, or not on that device."""
@@ -52,25 +41,21 @@ class Given(Shared):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = variant.way, network_of(variant.kind, point)
+    way, network = variant.way, network_of(point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
-    given = Given.of(network, device)
-    weights = given.weights_of(network)
+    given = NetworkInputs.of(network, device)
+    weights = given.weights
     work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
     if is_queue(variant.device):
         queue = CpuQueue()
         run = _submitted(queue, way, given)
         return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
     run, close = _made(way, network, given, weights)
-    if is_cpu(device):
-        return Workload(run, work, given.error, tolerance, close=close)
-    run()  # libraries load and choose at the first call
-    torch.cuda.synchronize()
-    return Workload(run, work, given.error, tolerance, torch.cuda.synchronize, close)
+    return warmed(Workload(run, work, given.error, tolerance, close=close), device)
 
 
-def _made(way: str, network: Network, given: Given, weights: Weights) -> tuple[Run, Callable[[], None]]:
+def _made(way: str, network: Network, given: NetworkInputs, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """A way on these weights, and what frees what it holds."""
     if way == "numpy":
         return _numpy(given)
@@ -138,7 +123,7 @@ def _stream(device: torch.device) -> Any:
 # ---- the CPU's own: NumPy, and the CPU queue ----
 
 
-def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
+def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
     """Three calls a layer into memory that is there already, as PyCUDA has it on a GPU: product, bias, ReLU."""
     import numpy as np
 
@@ -159,7 +144,7 @@ def _numpy(given: Given) -> tuple[Run, Callable[[], None]]:
     return run, lambda: None
 
 
-def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Tensor]:
+def _submitted(queue: CpuQueue, way: str, given: NetworkInputs) -> Callable[[], torch.Tensor]:
     """The network as orders to the CPU queue: three or two a layer, or one for all."""
     orders, result = _orders(way, given)
     if way == "graph":
@@ -174,7 +159,7 @@ def _submitted(queue: CpuQueue, way: str, given: Given) -> Callable[[], torch.Te
     return run
 
 
-def _orders(way: str, given: Given) -> tuple[list[Run], torch.Tensor]:
+def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:
     """What is done to memory that is there already, and was spoilt before."""
     made = given.weights
     y, orders = made.x, []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
 from brrr_course.nouns.claim import Judge, Verdict
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Variant
 from brrr_course.nouns.source import Evidence
 
 MODELS = ("A", "B", "C")
@@ -72,12 +72,7 @@ EXPERIMENT = Experiment(
         Variant(HALF, "half the bytes, as a CUDA Graph", "cuda"),
         Variant(DOUBLE, "twice the batch, as a CUDA Graph", "cuda"),
     ),
-    lines=(
-        Line(EAGER, EAGER, "period_s", "as it is"),
-        Line(GRAPH, GRAPH, "period_s", "as a CUDA Graph"),
-        Line(HALF, HALF, "period_s", "half the bytes, as a CUDA Graph"),
-        Line(DOUBLE, DOUBLE, "period_s", "twice the batch, as a CUDA Graph"),
-    ),
+    field="period_s",
     package=__name__,
     cost=cost,
     judges=JUDGES,

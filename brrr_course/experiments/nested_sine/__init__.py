@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant
 
 SINES, ITEMSIZE = 4, 4
 POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
@@ -80,40 +80,32 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
-        Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
-        Variant("gpu-transfers-sync", "GPU, synchronized before fetching", "cuda"),
-        Variant("gpu-transfers-then-sync", "GPU, synchronized after fetching", "cuda"),
-        Variant("gpu-transfers-kept", "GPU, data sent there and back into memory that is there", "cuda"),
-        Variant("gpu-pinned", "GPU, data sent there and back, pinned memory", "cuda"),
-        Variant("gpu", "GPU, data already there", "cuda"),
-        Variant("gpu-compiled", "GPU, fused by torch.compile", "cuda"),
-        Variant("gpu-scripted", "GPU, fused by torch.jit.script", "cuda"),
-        Variant("gpu-scripted-first", "GPU, the first call of torch.jit.script", "cuda", timer="own"),
-        Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu"),
-        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue", way="gpu-transfers"),
-        Variant(
-            "queue-gpu-transfers-sync", "CPU queue, synchronized before fetching", "cpu-queue", way="gpu-transfers-sync"
-        ),
-        Variant("queue-gpu", "CPU queue, data already there", "cpu-queue", way="gpu"),
+        Variant("gpu-transfers", "GPU, data sent there and back", "cuda",
+                line="with transfers", line_label="GPU with transfers"),
+        Variant("gpu-transfers-sync", "GPU with transfers, one more wait", "cuda",
+                line="extra synchronize", shown=False),
+        Variant("gpu-transfers-then-sync", "GPU with transfers, a wait after fetching", "cuda",
+                line="wait after", shown=False),
+        Variant("gpu-transfers-kept", "GPU, data sent there and back into memory that is there", "cuda",
+                line="kept", line_label="GPU with transfers, into memory that is there", shown=False),
+        Variant("gpu-pinned", "GPU with transfers, pinned memory", "cuda", line="pinned"),
+        Variant("gpu", "GPU, data already there", "cuda", line="without transfers", line_label="GPU without transfers"),
+        Variant("gpu-compiled", "GPU without transfers, torch.compile", "cuda", line="compiled", shown=False),
+        Variant("gpu-scripted", "GPU without transfers, torch.jit.script", "cuda", line="scripted", shown=False),
+        Variant("gpu-scripted-first", "the first call of torch.jit.script", "cuda", timer="own",
+                line="scripted first", shown=False),
+        Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
+        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue", way="gpu-transfers",
+                line_label="CPU queue with transfers", stands_in_for="with transfers"),
+        Variant("queue-gpu-transfers-sync", "CPU queue, extra wait", "cpu-queue", way="gpu-transfers-sync",
+                shown=False, stands_in_for="extra synchronize"),
+        Variant("queue-gpu", "CPU queue without transfers", "cpu-queue", way="gpu", stands_in_for="without transfers"),
     ),
+    field="latency_s",
     lines=(
-        Line("cpu", "cpu", "latency_s", "CPU"),
-        Line("with transfers", "gpu-transfers", "latency_s", "GPU with transfers"),
-        Line("extra synchronize", "gpu-transfers-sync", "latency_s", "GPU with transfers, one more wait", False),
-        Line("wait after", "gpu-transfers-then-sync", "latency_s", "GPU with transfers, a wait after fetching", False),
-        Line("kept", "gpu-transfers-kept", "latency_s", "GPU with transfers, into memory that is there", shown=False),
-        Line("pinned", "gpu-pinned", "latency_s", "GPU with transfers, pinned memory"),
-        Line("without transfers", "gpu", "latency_s", "GPU without transfers"),
-        Line("compiled", "gpu-compiled", "latency_s", "GPU without transfers, torch.compile", shown=False),
-        Line("scripted", "gpu-scripted", "latency_s", "GPU without transfers, torch.jit.script", shown=False),
-        Line("scripted first", "gpu-scripted-first", "latency_s", "the first call of torch.jit.script", shown=False),
         Line("kernels", "gpu", "kernel_s", "the four kernels alone", shown=False),
         Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
         Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
-        Line("drawing", "cpu-drawing", "latency_s", "CPU, drawing the random numbers", shown=False),
-        stand_in("with transfers", "queue-gpu-transfers", "latency_s", "CPU queue with transfers"),
-        stand_in("extra synchronize", "queue-gpu-transfers-sync", "latency_s", "CPU queue, extra wait", False),
-        stand_in("without transfers", "queue-gpu", "latency_s", "CPU queue without transfers"),
     ),
     package=__name__,
     supports=supports,

@@ -15,7 +15,7 @@ from brrr.gpu import is_cpu, is_gpu, is_queue
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.nested_sine import SINES, cost
 from brrr_course.experiments.transfers.work import give_back_pinned
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -77,7 +77,7 @@ def _refuse(n: int, variant: Variant) -> None:
         refuse_too_large(4 * 4 * n, "cpu", what)
 
 
-class Normal(Shared):
+class Normal(PointInputs):
     """Normal numbers, drawn where it is fast (a CPU needs half a minute for 2^31), shared by a point's variants."""
 
     def __init__(self, n: int, device: str) -> None:
@@ -256,13 +256,9 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
             queue.synchronize()
         return there
 
-    error = sample_error(held.x)
-    return Workload(
-        run,
-        cost(variant, point),
-        lambda memory: error(memory["y" if variant.way == "gpu" else "fetched"]),
-        TOLERANCE,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )
+    check = sample_error(held.x)
+
+    def error(memory: dict[str, torch.Tensor]) -> float:
+        return check(memory["y" if variant.way == "gpu" else "fetched"])
+
+    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)

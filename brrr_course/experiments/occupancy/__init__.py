@@ -12,7 +12,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 THREADS, NUMBERS, ITEMSIZE = 256, 256, 4
 """As in `occupancy.cu`: threads of a block, and numbers that each of them reads."""
@@ -84,10 +84,10 @@ EXPERIMENT = Experiment(
         Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),
     ),
     variants=tuple(
-        Variant(f"loads-{n}", f"{name} in flight a thread", "cuda", cache="cold", way=str(n))
+        Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", way=str(n), line=name)
         for n, name in NAMED.items()
     ),
-    lines=tuple(Line(name, f"loads-{n}", "busy_s", f"{name} in flight") for n, name in NAMED.items()),
+    field="busy_s",
     package=__name__,
     cost=cost,
     predicts=predicted,

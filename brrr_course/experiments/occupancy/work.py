@@ -7,7 +7,7 @@ import math
 import torch
 
 from brrr.core.measurement import Point
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import refuse_too_large, warmed
 from brrr_course.experiments.occupancy import ITEMSIZE, NUMBERS, THREADS, block_bytes, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -34,6 +34,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: torch.Tensor) -> float:
         return 0.0 if (int(found.sum(dtype=torch.int64)) - expected) % 2**32 == 0 else math.nan
 
-    run()
-    torch.cuda.synchronize()
-    return Workload(run, cost(variant, point), error, 0.0, synchronize=torch.cuda.synchronize)
+    return warmed(Workload(run, cost(variant, point), error, 0.0), variant.processor)

@@ -18,7 +18,7 @@ from brrr.gpu import is_gpu
 from brrr.running.lanes import ThreadLane
 from brrr.running.pipeline import Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.overlap import ITEM_BYTES, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -28,7 +28,7 @@ TOLERANCE = 1e-5
 CHECK_ELEMENTS = 2**24
 
 
-class Travelling(Shared):
+class Travelling(PointInputs):
     """Input, result and reference of one point; freed when the point's last workload is."""
 
     def __init__(self, elements: int, sines: int, place: str) -> None:
@@ -71,14 +71,9 @@ def sine_in_place(values: torch.Tensor, count: int) -> None:
         values.sin_()
 
 
-def copied(data: Travelling, *found: torch.Tensor) -> Callable[[Any], float]:
-    """The relative error of copies, which is zero or wrong."""
-
-    def error(_: Any) -> float:
-        wrong = [float("inf") for copy in found if not torch.equal(copy.cpu(), data.x)]
-        return max(wrong, default=0.0)
-
-    return error
+def copied(data: Travelling, found: torch.Tensor) -> Callable[[Any], float]:
+    """The relative error of a copy, which is zero or wrong."""
+    return lambda _: 0.0 if torch.equal(found.cpu(), data.x) else float("inf")
 
 
 # ---- the CPU queue: worker threads for lanes, and a link that takes its time ----
@@ -150,7 +145,6 @@ class Toy:
         queue = LaneQueue(self.lanes, self.worked_s)
         checks = {
             "upload": copied(self.data, self.there),
-            "both": copied(self.data, self.there, self.out),
             "compute": lambda _: self.data.error(self.there),
         }
         error = checks.get(name, lambda _: self.data.error(self.out))
@@ -196,8 +190,3 @@ class Toy:
     def upload(self) -> None:
         """One way alone."""
         self.up.copy(self.there, self.data.x)
-
-    def both(self) -> None:
-        """Both ways at once: nothing ties the two lanes together."""
-        self.up.copy(self.there, self.data.x)
-        self.down.copy(self.out, self.data.x)

@@ -33,8 +33,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     data = Travelling.of(elements, sines, "cuda")
     run, found = ON_CUDA[variant.way](data)
 
-    moved = variant.way in ("upload", "download", "both")
-    error = copied(data, *found) if moved else lambda result: data.error(found if result is None else result)
+    sent = variant.way == "upload"
+    error = copied(data, found) if sent else lambda result: data.error(found if result is None else result)
     return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
 
 
@@ -141,24 +141,16 @@ def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
     return run, there
 
 
-def _moves(data: Travelling, *, up: bool, down: bool) -> tuple[Run, tuple[torch.Tensor, ...]]:
-    """Copies alone, each direction on a stream of its own; what should be equal afterwards is returned in pairs."""
-    x, out = data.x, data.spoilt(data.out)
-    sent = torch.full((data.elements,), float("nan"), device="cuda")
-    kept = x.cuda()
-    lanes = CudaLane(), CudaLane()
+def _upload(data: Travelling) -> tuple[Run, torch.Tensor]:
+    """The copy to the GPU alone, on a stream of its own."""
+    sent, lane = torch.full((data.elements,), float("nan"), device="cuda"), CudaLane()
     torch.cuda.synchronize()
 
     def run() -> None:
-        here = torch.cuda.current_stream()
-        if up:
-            lanes[0].copy(sent, x)
-            here.wait_stream(lanes[0].stream)
-        if down:
-            lanes[1].copy(out, kept)
-            here.wait_stream(lanes[1].stream)
+        lane.copy(sent, data.x)
+        torch.cuda.current_stream().wait_stream(lane.stream)
 
-    return run, (*((sent,) if up else ()), *((out,) if down else ()))
+    return run, sent
 
 
 ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
@@ -171,7 +163,5 @@ ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
     "pipeline": lambda data: _pipeline(data, data.x, data.out),
     **{name: partial(_shaped, shape=shape) for name, shape in SHAPED.items()},
     "compute": _compute,
-    "upload": lambda data: _moves(data, up=True, down=False),
-    "download": lambda data: _moves(data, up=False, down=True),
-    "both": lambda data: _moves(data, up=True, down=True),
+    "upload": _upload,
 }

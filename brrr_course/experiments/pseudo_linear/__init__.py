@@ -18,7 +18,7 @@ from brrr_course.experiments.pseudo_linear.theory import (
     speedup_by_flop,
     speedup_by_roofline,
 )
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
 BATCHES = (128, 2048, 32768)
@@ -50,6 +50,11 @@ def supports(variant: Variant, point: Point) -> bool:
     return not (linear and variant.way == "graph") or flop <= SLOW_FLOP
 
 
+def _queued(kind: str, way: str, label: str, *, shown: bool = True) -> Variant:
+    line = f"{kind} {way}"
+    return Variant(f"queue-{kind}-{way}", label, "cpu-queue", way=way, kind=kind, shown=shown, stands_in_for=line)
+
+
 EXPERIMENT = Experiment(
     name="pseudo_linear",
     title="Pseudo-Linear",
@@ -61,39 +66,25 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("linear-eager", "Linear", "cuda", way="eager", kind="linear"),
-        Variant("linear-compile", "Linear, torch.compile", "cuda", way="compile", kind="linear"),
-        Variant("linear-graph", "Linear, CUDA Graph", "cuda", way="graph", kind="linear"),
-        Variant("linear-integers", "Linear on whole numbers, exact", "cuda", way="integers", kind="linear"),
         Variant("pseudo-eager", "pseudo", "cuda", way="eager", kind="pseudo"),
         Variant("pseudo-compile", "pseudo, torch.compile", "cuda", way="compile", kind="pseudo"),
         Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", way="graph", kind="pseudo"),
-        Variant("pseudo-triton", "pseudo, fused by hand (Triton)", "cuda", way="triton", kind="pseudo"),
-        Variant("pseudo-triton-graph", "pseudo, fused by hand, CUDA Graph", "cuda", way="triton-graph", kind="pseudo"),
-        Variant("queue-linear-eager", "Linear", "cpu-queue", way="eager", kind="linear"),
-        Variant("queue-linear-graph", "Linear, one order", "cpu-queue", way="graph", kind="linear"),
-        Variant("queue-pseudo-eager", "pseudo", "cpu-queue", way="eager", kind="pseudo"),
-        Variant("queue-pseudo-graph", "pseudo, one order", "cpu-queue", way="graph", kind="pseudo"),
-        Variant("queue-pseudo-triton", "pseudo, fused", "cpu-queue", way="triton", kind="pseudo"),
+        Variant("pseudo-triton", "pseudo, fused (Triton)", "cuda", way="triton", kind="pseudo"),
+        Variant("pseudo-triton-graph", "pseudo, fused, CUDA Graph", "cuda", way="triton-graph", kind="pseudo"),
+        Variant("linear-compile", "Linear, torch.compile", "cuda", way="compile", kind="linear", shown=False),
+        Variant("linear-graph", "Linear, CUDA Graph", "cuda", way="graph", kind="linear", shown=False),
+        Variant("linear-integers", "Linear on whole numbers", "cuda", way="integers", kind="linear", shown=False),
+        _queued("linear", "eager", "Linear"),
+        _queued("pseudo", "eager", "pseudo"),
+        _queued("pseudo", "graph", "pseudo, one order"),
+        _queued("pseudo", "triton", "pseudo, fused"),
+        _queued("linear", "graph", "Linear, one order", shown=False),
     ),
+    field="period_s",
     lines=(
-        Line("linear eager", "linear-eager", "period_s", "Linear"),
-        Line("pseudo eager", "pseudo-eager", "period_s", "pseudo"),
-        Line("pseudo compile", "pseudo-compile", "period_s", "pseudo, torch.compile"),
-        Line("pseudo graph", "pseudo-graph", "period_s", "pseudo, CUDA Graph"),
-        Line("pseudo triton", "pseudo-triton", "period_s", "pseudo, fused (Triton)"),
-        Line("pseudo triton graph", "pseudo-triton-graph", "period_s", "pseudo, fused, CUDA Graph"),
-        Line("linear compile", "linear-compile", "period_s", "Linear, torch.compile", shown=False),
-        Line("linear graph", "linear-graph", "period_s", "Linear, CUDA Graph", shown=False),
         Line("linear busy", "linear-eager", "busy_s", "Linear, GPU's own time", shown=False),
         Line("pseudo busy", "pseudo-eager", "busy_s", "pseudo, GPU's own time", shown=False),
-        Line("pseudo span", "pseudo-eager", "span_s", "pseudo, without waiting for the host", shown=False),
         Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
-        Line("linear integers", "linear-integers", "period_s", "Linear on whole numbers", shown=False),
-        stand_in("linear eager", "queue-linear-eager", "period_s", "Linear"),
-        stand_in("pseudo eager", "queue-pseudo-eager", "period_s", "pseudo"),
-        stand_in("pseudo graph", "queue-pseudo-graph", "period_s", "pseudo, one order"),
-        stand_in("pseudo triton", "queue-pseudo-triton", "period_s", "pseudo, fused"),
-        stand_in("linear graph", "queue-linear-graph", "period_s", "Linear, one order", shown=False),
     ),
     package=__name__,
     supports=supports,

@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 from brrr.core.measurement import Point
 from brrr.gpu import is_queue
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, compile_now, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, cost, sizes
 from brrr_course.nouns.experiment import Variant, Workload
@@ -31,7 +31,7 @@ def pseudo(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return x * w + b
 
 
-class Inputs(Shared):
+class PseudoInputs(PointInputs):
     """The tensors of one point, drawn once and used by all of its variants as long as one of them is there."""
 
     def __init__(self, width: int, batch: int, backward: bool, device: str) -> None:
@@ -60,7 +60,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.way == "integers":
         return _on_whole_numbers(variant, point)
-    inputs = Inputs.of(width, batch, backward, device)
+    inputs = PseudoInputs.of(width, batch, backward, device)
     layer, how = variant.kind, variant.way
     if on_queue:
         return _queued(variant, point, inputs, layer)
@@ -72,7 +72,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return Workload(run, cost(variant, point), _error(layer, inputs), TOLERANCE, synchronize=torch.cuda.synchronize)
 
 
-def _error(layer: str, inputs: Inputs) -> Callable[[Any], float]:
+def _error(layer: str, inputs: PseudoInputs) -> Callable[[Any], float]:
     """What checks the layer's result."""
     check = linear_error if layer == "linear" else pseudo_error
     return check(inputs.x, *inputs.parameters(layer), inputs.gradient)
@@ -86,7 +86,7 @@ def needed_bytes(variant: Variant, point: Point) -> int:
     return ITEMSIZE * (tensors * width * batch + weights * square)
 
 
-def _function(layer: str, how: str, inputs: Inputs) -> Layer:
+def _function(layer: str, how: str, inputs: PseudoInputs) -> Layer:
     """The layer as a function of input, weight and bias."""
     if how.startswith("triton"):
         from brrr.kernels.pseudo_linear import pseudo_linear
@@ -96,7 +96,7 @@ def _function(layer: str, how: str, inputs: Inputs) -> Layer:
     return compiled(function, inputs) if how == "compile" else function
 
 
-def compiled(function: Layer, inputs: Inputs) -> Layer:
+def compiled(function: Layer, inputs: PseudoInputs) -> Layer:
     """The layer under torch.compile, compiled as seldom as its speed allows.
 
     Linear: once for all shapes, for its work is a library's. Pseudo: once for each width, since a width known when
@@ -109,7 +109,7 @@ def compiled(function: Layer, inputs: Inputs) -> Layer:
     return torch.compile(function, dynamic=False)
 
 
-def _calls(function: Layer, inputs: Inputs, layer: str) -> Callable[[], Any]:
+def _calls(function: Layer, inputs: PseudoInputs, layer: str) -> Callable[[], Any]:
     """The call that is timed: the layer's result, or with backward `(y, dx, dw, db)`."""
     x, (w, b), g = inputs.x, inputs.parameters(layer), inputs.gradient
     if g is None:
@@ -151,7 +151,7 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
 # ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
 
 
-def _queued(variant: Variant, point: Point, inputs: Inputs, layer: str) -> Workload:
+def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
     orders, results = _orders(layer, inputs, fused=variant.way == "triton")
     queue = CpuQueue()
@@ -168,18 +168,13 @@ def _queued(variant: Variant, point: Point, inputs: Inputs, layer: str) -> Workl
             queue.submit(order)
         return results if inputs.backward else results[0]
 
-    return Workload(
-        run,
-        cost(variant, point),
-        _error(layer, inputs),
-        TOLERANCE,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )
+    work, error = cost(variant, point), _error(layer, inputs)
+    return Workload(run, work, error, TOLERANCE, queue.synchronize, queue.close, queue)
 
 
-def _orders(layer: str, inputs: Inputs, *, fused: bool) -> tuple[list[Callable[[], Any]], tuple[torch.Tensor, ...]]:
+def _orders(
+    layer: str, inputs: PseudoInputs, *, fused: bool
+) -> tuple[list[Callable[[], Any]], tuple[torch.Tensor, ...]]:
     """What torch would run, operator by operator, and the tensors that it writes."""
     x, (w, b) = inputs.x.detach(), (each.detach() for each in inputs.parameters(layer))
     y, between = torch.empty_like(x), torch.empty_like(x)

@@ -7,6 +7,8 @@ timed; the stand-in adds its input once more; and a ReLU is timed with both laye
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
@@ -55,17 +57,18 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
 
 
-def _variants() -> tuple[Variant, ...]:
+def _variants() -> Iterator[Variant]:
     """Both layers at each stage, on the GPU and on the CPU queue; where Linear has no `+ x`, one does for two."""
-    made: dict[str, Variant] = {}
     places: tuple[tuple[str, DeviceKind], ...] = ("", "cuda"), ("queue-", "cpu-queue")
     for queue, device in places:
-        for layer, title in (("linear", "Linear"), ("pseudo", "pseudo")):
+        for layer, title in (("pseudo", "pseudo"), ("linear", "Linear")):
             for stage, (label, _) in FLAWS.items():
-                own = _own(layer, stage)
-                name = f"{queue}{layer}-{own.replace(' ', '-')}"
-                made.setdefault(name, Variant(name, f"{title}, {label}", device, way=own, kind=layer))
-    return tuple(made.values())
+                if _own(layer, stage) == stage:
+                    name, line = f"{layer}-{stage}".replace(" ", "-"), f"{layer} {stage}"
+                    yield Variant(
+                        f"{queue}{name}", f"{title}, {label}", device, way=stage, kind=layer,
+                        shown=stage in CUMULATIVE and layer == "pseudo", stands_in_for=line if queue else "",
+                    )  # fmt: skip
 
 
 def _own(layer: str, stage: str) -> str:
@@ -74,15 +77,13 @@ def _own(layer: str, stage: str) -> str:
     return same.get(stage, stage) if layer == "linear" else stage
 
 
-def _all_lines() -> tuple[Line, ...]:
-    found = []
+def _shared_lines() -> Iterator[Line]:
+    """The lines of Linear's stages that another stage's variant stands for."""
     for make, queue in ((Line, ""), (stand_in, "queue-")):
-        for layer, title in (("pseudo", "pseudo"), ("linear", "Linear")):
-            for stage, (label, _) in FLAWS.items():
-                variant = f"{queue}{layer}-{_own(layer, stage)}".replace(" ", "-")
-                shown = stage in CUMULATIVE and layer == "pseudo"
-                found.append(make(f"{layer} {stage}", variant, "period_s", f"{title}, {label}", shown=shown))
-    return tuple(found)
+        for stage, (label, _) in FLAWS.items():
+            if (own := _own("linear", stage)) != stage:
+                variant = f"{queue}linear-{own.replace(' ', '-')}"
+                yield make(f"linear {stage}", variant, "period_s", f"Linear, {label}", shown=False)
 
 
 EXPERIMENT = Experiment(
@@ -93,8 +94,9 @@ EXPERIMENT = Experiment(
         Axis("width", (POSTED_WIDTH, 256, 1024, 4096), label="width of the layer", quick=(POSTED_WIDTH, 256, 1024)),
         Axis("batch", BATCHES, label="batch (rows)", quick=(BATCHES[0],)),
     ),
-    variants=_variants(),
-    lines=_all_lines(),
+    variants=tuple(_variants()),
+    lines=tuple(_shared_lines()),
+    field="period_s",
     package=__name__,
     supports=supports,
     cost=cost,

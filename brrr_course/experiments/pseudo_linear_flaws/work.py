@@ -99,6 +99,4 @@ def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
     def error(result: list[torch.Tensor]) -> float:
         return bench.error(result[0])
 
-    return Workload(
-        run, cost(variant, point), error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue
-    )
+    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)

@@ -20,7 +20,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 ITEMSIZE = 4
 ACTIVATIONS = ("hardswish", "cos")
@@ -127,16 +127,7 @@ EXPERIMENT = Experiment(
         Variant("cpu-eager", "CPU, all saved", "cpu", way="eager"),
         Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", way="checkpoint"),
     ),
-    lines=(
-        Line("eager", "eager", "period_s", "operator by operator, all saved"),
-        Line("checkpoint", "checkpoint", "period_s", "torch.utils.checkpoint"),
-        Line("compile saved", "compile-saved", "period_s", "torch.compile, all saved"),
-        Line("compile", "compile", "period_s", "torch.compile, its own choice"),
-        Line("compile saved busy", "compile-saved", "busy_s", "torch.compile, all saved, on the device", shown=False),
-        Line("compile busy", "compile", "busy_s", "torch.compile, its own choice, on the device", shown=False),
-        Line("cpu eager", "cpu-eager", "period_s", "CPU, all saved"),
-        Line("cpu checkpoint", "cpu-checkpoint", "period_s", "CPU, torch.utils.checkpoint"),
-    ),
+    field="period_s",
     package=__name__,
     supports=supports,
     cost=cost,

@@ -14,7 +14,7 @@ from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import (
     CHUNK,
     Function,
-    Shared,
+    PointInputs,
     compile_now,
     compiled,
     error_against,
@@ -33,7 +33,7 @@ Tensor = torch.Tensor
 OPERATORS: dict[str, Function] = {"hardswish": torch.nn.functional.hardswish, "cos": torch.cos}
 
 
-class Inputs(Shared):
+class RematInputs(PointInputs):
     """x and the gradient that comes from above, drawn once for all variants of a size."""
 
     def __init__(self, elements: int, device: str) -> None:
@@ -105,7 +105,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     arrays = 8 + saved_arrays(variant.way, depth)
     needed = ITEMSIZE * elements * arrays + 8 * (depth + 6) * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    inputs = Inputs.of(elements, device)
+    inputs = RematInputs.of(elements, device)
     run = both(WAYS[variant.way](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)
     counted = cost(variant, point)
@@ -118,7 +118,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return Workload(run, counted, check, TOLERANCE, synchronize=torch.cuda.synchronize, others=peak)
 
 
-def both(function: Function, inputs: Inputs) -> Callable[[], tuple[Tensor, Tensor]]:
+def both(function: Function, inputs: RematInputs) -> Callable[[], tuple[Tensor, Tensor]]:
     """The call that is timed: forward, then backward; `(y, dx)`."""
 
     def run() -> tuple[Tensor, Tensor]:

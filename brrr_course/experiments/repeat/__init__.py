@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brrr.core.measurement import Field, Point
+from brrr.core.measurement import Point
 from brrr.gpu import is_gpu
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.experiments.repeat.theory import ITEMSIZE, cost, fma_peak, multiply_peak, predicted
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Variant
 
 __all__ = ["EXPERIMENT", "cost", "supports"]
 
@@ -41,18 +41,16 @@ def supports(variant: Variant, point: Point) -> bool:
     if variant.way == "compile":
         return repeat in COMPILED_REPEATS and elements in COMPILED.get((kind, dtype), ())
     if variant.way == "eager":
-        there = elements in EAGER_ELEMENTS if dtype != "float32" else kind == "mul" or elements in EAGER_ELEMENTS
+        there = dtype == "float32" or elements in EAGER_ELEMENTS
         return there and cost(variant, point).eager_bytes <= EAGER_BYTES
-    if variant.way == "pycuda":
-        return dtype == "float32" and elements != max(ELEMENTS)
     return True
 
 
 MULTIPLICATIONS = ("compile mul", "triton mul", "cuda mul", "pycuda mul")
 
 
-def _line(variant: str, field: Field, label: str, *, name: str = "", shown: bool = True) -> Line:
-    return Line(name or variant.replace("-", " "), variant, field, label, shown)
+def _queued(name: str, label: str, way: str, kind: str, line: str) -> Variant:
+    return Variant(f"queue-{name}", label, "cpu-queue", way=way, kind=kind, field="period_s", stands_in_for=line)
 
 
 EXPERIMENT = Experiment(
@@ -68,42 +66,15 @@ EXPERIMENT = Experiment(
         Variant("compile-mul", "multiplications, torch.compile", "cuda", way="compile", kind="mul"),
         Variant("triton-mul", "multiplications, Triton", "cuda", way="triton", kind="mul"),
         Variant("cuda-mul", "multiplications, CUDA C++", "cuda", way="cuda", kind="mul"),
-        Variant("pycuda-mul", "multiplications, CUDA C++ by PyCUDA", "cuda", way="pycuda", kind="mul"),
-        Variant("eager-mul", "multiplications, one operator each", "cuda", way="eager", kind="mul"),
-        Variant("compile-fma", "FMAs, torch.compile", "cuda", way="compile", kind="fma"),
-        Variant("triton-fma", "FMAs, Triton", "cuda", way="triton", kind="fma"),
         Variant("cuda-fma", "FMAs, CUDA C++", "cuda", way="cuda", kind="fma"),
-        Variant("pycuda-fma", "FMAs, CUDA C++ by PyCUDA", "cuda", way="pycuda", kind="fma"),
-        Variant("eager-fma", "multiply and add, two operators each", "cuda", way="eager", kind="fma"),
-        Variant("copy", "copy", "cuda", kind="copy"),
-        Variant("cpu-eager-mul", "CPU, multiplications, one operator each", "cpu", way="eager", kind="mul"),
-        Variant("cpu-fused-mul", "CPU, multiplications, a block at a time", "cpu", way="fused", kind="mul"),
-        Variant("queue-fused-mul", "multiplications, fused", "cpu-queue", way="fused", kind="mul"),
-        Variant("queue-fused-fma", "multiply and add, fused", "cpu-queue", way="fused", kind="fma"),
-        Variant("queue-eager-mul", "multiplications, one order each", "cpu-queue", way="eager", kind="mul"),
-        Variant("queue-copy", "copy", "cpu-queue", way="copy", kind="copy"),
+        Variant("triton-fma", "FMAs, Triton", "cuda", way="triton", kind="fma", shown=False),
+        Variant("compile-fma", "FMAs, torch.compile", "cuda", way="compile", kind="fma", shown=False),
+        Variant("eager-mul", "multiplications, one operator each", "cuda", way="eager", kind="mul", shown=False),
+        _queued("fused-mul", "multiplications, fused", "fused", "mul", "cuda mul"),
+        _queued("fused-fma", "multiply and add, fused", "fused", "fma", "cuda fma"),
+        _queued("eager-mul", "multiplications, one order each", "eager", "mul", "eager mul"),
     ),
-    lines=(
-        _line("compile-mul", "busy_s", "multiplications, torch.compile"),
-        _line("triton-mul", "busy_s", "multiplications, Triton"),
-        _line("cuda-mul", "busy_s", "multiplications, CUDA C++"),
-        _line("cuda-fma", "busy_s", "FMAs, CUDA C++"),
-        _line("triton-fma", "busy_s", "FMAs, Triton", shown=False),
-        _line("compile-fma", "busy_s", "FMAs, torch.compile", shown=False),
-        _line("eager-mul", "busy_s", "multiplications, one operator each", shown=False),
-        _line("eager-fma", "busy_s", "multiply and add, two operators each", shown=False),
-        _line("copy", "busy_s", "copy (no FLOP)", shown=False),
-        _line("pycuda-mul", "busy_s", "multiplications, PyCUDA", shown=False),
-        _line("pycuda-fma", "busy_s", "FMAs, PyCUDA", shown=False),
-        _line("cuda-mul", "period_s", "multiplications, CUDA C++, in a loop", name="cuda mul period", shown=False),
-        _line("pycuda-mul", "period_s", "multiplications, PyCUDA, in a loop", name="pycuda mul period", shown=False),
-        _line("cpu-fused-mul", "period_s", "CPU, a block at a time", shown=False),
-        _line("cpu-eager-mul", "period_s", "CPU, one operator each", shown=False),
-        stand_in("cuda mul", "queue-fused-mul", "period_s", "multiplications, fused"),
-        stand_in("cuda fma", "queue-fused-fma", "period_s", "multiply and add, fused"),
-        stand_in("eager mul", "queue-eager-mul", "period_s", "multiplications, one order each"),
-        stand_in("copy", "queue-copy", "period_s", "copy (no FLOP)", shown=False),
-    ),
+    field="busy_s",
     package=__name__,
     supports=supports,
     cost=cost,
@@ -116,7 +87,8 @@ EXPERIMENT = Experiment(
     other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
     guides=(
         Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", fma_peak),
-        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", multiply_peak, MULTIPLICATIONS),
+        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", multiply_peak,
+              ("compile mul", "triton mul", "cuda mul")),
         replace(BANDWIDTH, view="bytes"),
     ),
 )  # fmt: skip

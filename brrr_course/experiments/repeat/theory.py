@@ -10,16 +10,16 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.predicted import alone, kernel, moving, pointwise, run
+from brrr_course.experiments.predicted import alone, kernel, pointwise, run
 from brrr_course.nouns.experiment import PredictedRun, Variant
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
-MULTIPLY, FMA, COPY = "mul", "fma", "copy"
+MULTIPLY, FMA = "mul", "fma"
 
 
 def flop_a_step(kind: str) -> int:
     """FLOP of a step on an element."""
-    return {MULTIPLY: 1, FMA: 2, COPY: 0}[kind]
+    return {MULTIPLY: 1, FMA: 2}[kind]
 
 
 def moved_bytes(point: Point) -> float:
@@ -31,7 +31,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and compulsory bytes; without fusion every operator reads and writes all elements again (`eager_bytes`)."""
     kind, repeat = variant.kind, float(point["repeat"])
     once = moved_bytes(point)
-    operators = repeat * flop_a_step(kind) if variant.way == "eager" else 1
+    operators = repeat if variant.way == "eager" else 1
     return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
 
 
@@ -47,17 +47,13 @@ def peak(hardware: Hardware | None, kind: str) -> float | None:
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """Fused: one kernel, its steps in float32; eager: an operator a step."""
+    """Fused: one kernel, its steps in float32; eager: a multiplication a step."""
     kind, steps = variant.kind, int(point["repeat"])
     elements, dtype = int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     nbytes = float(size * elements)
-    if kind == COPY:
-        return alone(moving("copy_", elements, size, dtype))
     if variant.way == "eager":
-        names = ("mul", "add") if kind == FMA else ("mul",)
-        by_number = Form("scalar", 1, elements)
-        listed = tuple(pointwise(name, elements, size, dtype, form=by_number) for name in names) * steps
+        listed = (pointwise("mul", elements, size, dtype, form=Form("scalar", 1, elements)),) * steps
         return run(listed, 2 * nbytes, (2 if len(listed) == 1 else 3) * nbytes)
     flop = flop_a_step(kind) * steps * elements
     made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)

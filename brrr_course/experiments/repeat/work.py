@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu, is_queue
+from brrr.gpu import is_queue
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Shared, compile_now, refuse_too_large
-from brrr_course.experiments.repeat.theory import COPY, FMA, ITEMSIZE, cost
+from brrr_course.experiments.checked import PointInputs, compile_now, refuse_too_large
+from brrr_course.experiments.repeat.theory import FMA, ITEMSIZE, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 4e-5, torch.float16: 7e-4, torch.bfloat16: 4e-3}
@@ -102,7 +102,7 @@ BLOCK = 2**15
 """Elements of a block on the CPU: 128 KB of float32, which stay in a core's cache from step to step."""
 
 
-class Inputs(Shared):
+class RepeatInputs(PointInputs):
     """The data of one point, drawn once and used by all of its variants as long as one of them is there.
 
     `factor` and `addend` are numbers that the type holds exactly, so that all ways compute the same.
@@ -125,13 +125,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
     device = variant.processor
     refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
-    inputs, kind = Inputs.of(elements, dtype, device), variant.kind
+    inputs, kind = RepeatInputs.of(elements, dtype, device), variant.kind
     error, tolerance = _check(variant, inputs, kind, repeat)
     if is_queue(variant.device):
         return _queued(variant, point, inputs, error, tolerance)
     run = WAYS[variant.way](inputs, kind, repeat)
-    if is_cpu(device):
-        return Workload(run, cost(variant, point), error, tolerance)
     compile_now(run)
     return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
 
@@ -142,10 +140,8 @@ def needed_bytes(point: Point) -> int:
     return 3 * ITEMSIZE[str(point["dtype"])] * elements + 4 * 8 * min(elements, 2**24)
 
 
-def _check(variant: Variant, inputs: Inputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
+def _check(variant: Variant, inputs: RepeatInputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
     """What checks the result, and how far off it may be: operators one by one round at each step, fused ones once."""
-    if kind == COPY:
-        return fused_error(inputs.x, 1.0, None, 0), 0.0
     what = inputs.x, inputs.factor, inputs.addend_for(kind), repeat
     if variant.way == "eager" and inputs.dtype != torch.float32:
         return stepwise_error(*what), EXACT
@@ -175,13 +171,13 @@ def chain(kind: str, repeat: int) -> Callable[..., torch.Tensor]:
     return multiply_and_add if kind == FMA else multiply
 
 
-def _eager(inputs: Inputs, kind: str, repeat: int) -> Run:
+def _eager(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     """With plain numbers: for a tensor of one element on the GPU, torch takes a slower kernel."""
     function = chain(kind, repeat)
     return lambda: function(inputs.x, inputs.factor, inputs.addend)
 
 
-def _compiled(inputs: Inputs, kind: str, repeat: int) -> Run:
+def _compiled(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     """One kernel: the loop unrolled; the factor is an argument, so that the compiler does not know its powers."""
     function: Any = chain(kind, repeat)
     # torch keeps what it compiled with the code, which all loops of this module share, and gives up after eight.
@@ -190,41 +186,29 @@ def _compiled(inputs: Inputs, kind: str, repeat: int) -> Run:
     return lambda: fused(inputs.x, inputs.factor_tensor, inputs.addend_tensor)
 
 
-def _triton(inputs: Inputs, kind: str, repeat: int) -> Run:
+def _triton(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     from brrr.kernels.repeat import repeat_multiply
 
     out, addend = _empty(inputs), inputs.addend_for(kind)
     return lambda: repeat_multiply(inputs.x, repeat, inputs.factor, addend, out)
 
 
-def _cuda(inputs: Inputs, kind: str, repeat: int) -> Run:
+def _cuda(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     from brrr.kernels.repeat import by_bindings
 
     out = _empty(inputs)
     return _giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
 
 
-def _pycuda(inputs: Inputs, kind: str, repeat: int) -> Run:
-    from brrr.kernels.repeat import by_pycuda
-
-    out = _empty(inputs)
-    return _giving(out, by_pycuda(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
-
-
-def _copy(inputs: Inputs, kind: str, repeat: int) -> Run:
-    out = _empty(inputs)
-    return lambda: out.copy_(inputs.x)
-
-
-def _empty(inputs: Inputs) -> torch.Tensor:
+def _empty(inputs: RepeatInputs) -> torch.Tensor:
     """A result of NaN: only what a variant writes itself can pass the check."""
     return torch.full_like(inputs.x, float("nan"))
 
 
-def _giving(out: torch.Tensor, launch: Callable[[], Any], inputs: Inputs) -> Run:
+def _giving(out: torch.Tensor, launch: Callable[[], Any], inputs: RepeatInputs) -> Run:
     """The launch, then its result. It knows addresses only, so the input is held here, lest torch give it away."""
 
-    def run(held: Inputs = inputs) -> torch.Tensor:
+    def run(held: RepeatInputs = inputs) -> torch.Tensor:
         launch()
         return out
 
@@ -234,7 +218,7 @@ def _giving(out: torch.Tensor, launch: Callable[[], Any], inputs: Inputs) -> Run
 # ---- a CPU: fused means that a block stays in the cache from the first step to the last ----
 
 
-def blockwise(inputs: Inputs, kind: str, repeat: int, out: torch.Tensor) -> None:
+def blockwise(inputs: RepeatInputs, kind: str, repeat: int, out: torch.Tensor) -> None:
     """All steps on one block, then on the next: the memory is read and written once, by as many threads as torch's.
 
     The steps are NumPy's, in float32 as in the kernels: torch would divide every one of them among its threads and
@@ -252,7 +236,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="brrr-repeat")
 
 
-def _share(inputs: Inputs, kind: str, repeat: int, out: torch.Tensor, starts: range) -> None:
+def _share(inputs: RepeatInputs, kind: str, repeat: int, out: torch.Tensor, starts: range) -> None:
     """One thread's blocks, one after the other."""
     factor, addend = (np.float32(each) for each in (inputs.factor, inputs.addend))
     for start in starts:
@@ -267,26 +251,15 @@ def _share(inputs: Inputs, kind: str, repeat: int, out: torch.Tensor, starts: ra
             target.copy_(torch.from_numpy(after))
 
 
-def _fused(inputs: Inputs, kind: str, repeat: int) -> Run:
-    out = _empty(inputs)
-
-    def run() -> torch.Tensor:
-        blockwise(inputs, kind, repeat, out)
-        return out
-
-    return run
-
-
-WAYS: dict[str, Callable[[Inputs, str, int], Run]] = {
-    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "pycuda": _pycuda, "copy": _copy,
-    "fused": _fused,
+WAYS: dict[str, Callable[[RepeatInputs, str, int], Run]] = {
+    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda,
 }  # fmt: skip
 
 
 def _queued(
-    variant: Variant, point: Point, inputs: Inputs, error: Callable[[Any], float], tolerance: float
+    variant: Variant, point: Point, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
-    """On the CPU queue: one order for all (`fused`, `copy`), or one for each step (`eager`)."""
+    """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
     kind, repeat, out, queue = variant.kind, int(point["repeat"]), _empty(inputs), CpuQueue()
 
     def first() -> None:
@@ -296,9 +269,7 @@ def _queued(
         out.mul_(inputs.factor)
 
     def run() -> torch.Tensor:
-        if kind == COPY:
-            queue.submit(out.copy_, inputs.x)
-        elif variant.way == "fused":
+        if variant.way == "fused":
             queue.submit(blockwise, inputs, kind, repeat, out)
         else:
             queue.submit(first)
@@ -306,7 +277,4 @@ def _queued(
                 queue.submit(again)
         return out
 
-    return Workload(
-        run, cost(variant, point), error, tolerance,
-        synchronize=queue.synchronize, close=queue.close, queue=queue,
-    )  # fmt: skip
+    return Workload(run, cost(variant, point), error, tolerance, queue.synchronize, queue.close, queue)

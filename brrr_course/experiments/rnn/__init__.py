@@ -7,11 +7,12 @@ step's time is a slope: a longer sequence's time less a shorter one's, so that w
 
 from __future__ import annotations
 
-from brrr.core.measurement import Point
+from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost
+from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn.claims import JUDGES
 from brrr_course.experiments.rnn.steps import LONG, MAIN, SHORT
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm")
 DTYPES = ("float32", "float16", "bfloat16")
@@ -35,19 +36,13 @@ CHOSEN = (1, 4, 16, 64)
 OTHERS = {("rnn_relu", "float32"): (1, 64), ("rnn_tanh", "bfloat16"): (1, 16, 64), ("lstm", "bfloat16"): (1, 16, 64)}
 """Batches of what is only compared with another cell or type, at MAIN; no other ReLU and no other bfloat16."""
 LONGEST = (1, 4, 64)
-FLASH_BATCH = 16
-PLAN_S, FLASH_S = 1.3, 60.0
-"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points; and FlashRNN's."""
+PLAN_S = 1.3
+"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points."""
 
 CPU_HIDDEN, CPU_BATCHES = (32, 256, 512), (1, 4, 16)
 
 PADDED = {"cudnn-pad8": 8, "cudnn-pad16": 16}
 """To a multiple of what cuDNN's batch is padded."""
-
-
-def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """Nothing: the predictor has no model of a kernel whose steps wait for each other."""
-    return None
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -70,8 +65,6 @@ def supports(variant: Variant, point: Point) -> bool:
             return usual and batch in LOOPED
         case "cudnn-graph" | "train-persistent" | "train-cudnn":
             return usual and batch in CHOSEN
-        case "flashrnn":
-            return dtype == "bfloat16" and cell == "lstm" and batch == FLASH_BATCH
         case _:
             return True
 
@@ -113,27 +106,19 @@ LABELS = {
     "persistent": "weights kept on the chip", "cudnn": "cuDNN", "cudnn-tf32": "cuDNN, TF32",
     "cudnn-pad8": "cuDNN, batch padded to 8", "cudnn-pad16": "cuDNN, batch padded to 16",
     "cudnn-graph": "cuDNN in a CUDA Graph", "graph": "a loop of products, CUDA Graph",
-    "flashrnn": "FlashRNN's fused kernel", "train-persistent": "training step, weights kept on the chip",
+    "train-persistent": "training step, weights kept on the chip",
     "train-cudnn": "training step, cuDNN",
 }  # fmt: skip
 SHOWN = ("persistent", "cudnn", "graph")
 TRAINED = ("train-persistent", "train-cudnn")
-PREPARE_S = {"persistent": PLAN_S, "train-persistent": 2 * PLAN_S, "flashrnn": FLASH_S}
+PREPARE_S = {"persistent": PLAN_S, "train-persistent": 2 * PLAN_S}
 
 
-def _lines() -> tuple[Line, ...]:
-    """Each way by the device's own time, training in a loop; the others in a loop, too, where a call overfills it."""
-    spans = [Line(_words(name), name, "span_s", label, name in SHOWN)
-             for name, label in LABELS.items() if name not in TRAINED]  # fmt: skip
-    loops = [Line(f"{_words(name)} loop", name, "period_s", f"{label}, in a loop", shown=False)
-             for name, label in LABELS.items() if name not in TRAINED]  # fmt: skip
-    training = [Line(_words(name), name, "period_s", LABELS[name], shown=False)
-                for name in TRAINED]  # fmt: skip
-    return (*spans, *loops, *training, stand_in("cudnn", "cpu", "period_s", "PyTorch's layer on the CPU"))
-
-
-def _words(name: str) -> str:
-    return name.replace("-", " ")
+def _variant(name: str, label: str) -> Variant:
+    """Each way by the device's own time, training in a loop."""
+    field: Field | None = "period_s" if name in TRAINED else None
+    kind = "train" if name in TRAINED else ""
+    return Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), kind=kind, field=field, shown=name in SHOWN)
 
 
 EXPERIMENT = Experiment(
@@ -148,18 +133,20 @@ EXPERIMENT = Experiment(
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
     ),
     variants=(
-        *(Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), apart=name == "flashrnn",
-                  kind="train" if name in TRAINED else "")
-          for name, label in LABELS.items()),
-        Variant("cpu", "PyTorch's layer on the CPU", "cpu"),
+        *(_variant(name, label) for name, label in LABELS.items()),
+        Variant("cpu", "PyTorch's layer on the CPU", "cpu", stands_in_for="cudnn"),
     ),
-    lines=_lines(),
+    field="span_s",
+    lines=tuple(  # where a call overfills the gate
+        Line(f"{name.replace('-', ' ')} loop", name, "period_s", f"{label}, in a loop", shown=False)
+        for name, label in LABELS.items() if name not in TRAINED
+    ),
     package=__name__,
     supports=supports,
     judges=JUDGES,
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     cost=cost,
-    predicts=predicted,
+    predicts=unpredicted,
     predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
 )  # fmt: skip

@@ -293,13 +293,6 @@ def _fits(evidence: Evidence) -> Verdict:
     return Verdict("holds" if all(found[each] >= FIT[each] for each in FIT) else "fails", text)
 
 
-def _flash(evidence: Evidence) -> Verdict:
-    """FlashRNN's step over ours, wherever it was measured: its points are not worth measuring first."""
-    found = gains_everywhere(evidence, ["flashrnn"])
-    text = ", ".join(f"{gain:x} as fast, {named(at)}" for at, gain in found)
-    return Verdict(not_below(minimum(gain for _, gain in found), 1.0), text)
-
-
 JUDGES: dict[str, Judge] = {
     **_table(),
     "low-batch": _all(_places(CELLS, ("float32",), LOW), 2.0),
@@ -327,5 +320,4 @@ JUDGES: dict[str, Judge] = {
     "training-memory": _training_memory,
     "as-accurate": _as_accurate,
     "fits": _fits,
-    "beats-flashrnn": _flash,
 }  # fmt: skip

@@ -5,17 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch.nn.functional import pad
 
-from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_recurrence
-from brrr_course.experiments.checked import Shared, refuse_too_large, relative
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
 from brrr_course.experiments.rnn import PADDED, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -38,7 +35,7 @@ def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype) -> Modu
     return torch.nn.RNN(hidden, hidden, nonlinearity=cell.removeprefix("rnn_"), device=device, dtype=dtype).eval()
 
 
-class Given(Shared):
+class LayerInputs(PointInputs):
     """The layer and its input, the gradient that comes from above, and what float64 makes of them."""
 
     def __init__(self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str) -> None:
@@ -86,20 +83,16 @@ def workload(variant: Variant, point: Point) -> Workload:
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
     device, made, training = variant.processor, cost(variant, point), variant.kind == "train"
     refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
-    given = Given.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
+    given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.way](given)
     tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
     tolerance = TF32_TOLERANCE if variant.way == "cudnn-tf32" else tolerance
 
-    def error(found: Any, kept: Given = given) -> float:
+    def error(found: Any, kept: LayerInputs = given) -> float:
         return kept.error(found, training)
 
-    if is_cpu(device):
-        return Workload(run, made, error, tolerance)
-    run()  # compiles, loads and chooses: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
     others = {"peak_bytes": lambda: peak_bytes(run)} if training else {}
-    return Workload(run, made, error, tolerance, synchronize=torch.cuda.synchronize, others=others)
+    return warmed(Workload(run, made, error, tolerance, others=others), device)
 
 
 def peak_bytes(run: Run) -> int:
@@ -117,7 +110,7 @@ def peak_bytes(run: Run) -> int:
 # The ways.
 
 
-def _module(given: Given, tf32: bool = False) -> Run:
+def _module(given: LayerInputs, tf32: bool = False) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
 
     def run() -> torch.Tensor:
@@ -128,7 +121,7 @@ def _module(given: Given, tf32: bool = False) -> Run:
     return run
 
 
-def _padded(given: Given, whole: int) -> Run:
+def _padded(given: LayerInputs, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
     batch = given.x.shape[1]
 
@@ -140,13 +133,13 @@ def _padded(given: Given, whole: int) -> Run:
     return run
 
 
-def _cudnn_graph(given: Given) -> Run:
+def _cudnn_graph(given: LayerInputs) -> Run:
     from brrr.running.graphs import capture
 
     return capture(_module(given)).replay
 
 
-def _loop_graph(given: Given) -> Run:
+def _loop_graph(given: LayerInputs) -> Run:
     """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
     from brrr.networks.recurrent import rung
     from brrr.running.graphs import capture
@@ -156,7 +149,7 @@ def _loop_graph(given: Given) -> Run:
         return capture(loop).replay
 
 
-def _persistent(given: Given) -> Run:
+def _persistent(given: LayerInputs) -> Run:
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module)
@@ -169,14 +162,14 @@ def _persistent(given: Given) -> Run:
     return run
 
 
-def _train_persistent(given: Given) -> Run:
+def _train_persistent(given: LayerInputs) -> Run:
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module)
     return lambda: gradients(net, given.module, given.x, given.above)
 
 
-def _train_cudnn(given: Given) -> Run:
+def _train_cudnn(given: LayerInputs) -> Run:
     """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
     module = copy.deepcopy(given.module).train()
 
@@ -187,46 +180,9 @@ def _train_cudnn(given: Given) -> Run:
     return run
 
 
-def _flash(given: Given) -> Run:
-    """FlashRNN's fused kernel behind one product for all inputs; the weights are laid out as it wants them before."""
-    try:
-        flash: Any = import_module("flashrnn")
-    except Exception as error:  # it looks for a compiler when it is imported
-        raise UnavailableError(
-            f"FlashRNN is not here ({type(error).__name__}: {error}); `pip install flashrnn`, nvcc and g++ make it"
-        ) from error
-    (steps, batch, hidden), weights = given.x.shape, dict(given.module.named_parameters())
-    gates, kind = (4, "lstm") if given.cell == "lstm" else (1, "elman")
-    with torch.no_grad():
-        inner = weights["weight_ih_l0"].view(gates, hidden, hidden).transpose(0, 1).reshape(gates * hidden, hidden).t()
-        recurrent = weights["weight_hh_l0"].view(gates, 1, hidden, hidden).contiguous()
-        bias = (weights["bias_ih_l0"] + weights["bias_hh_l0"]).view(gates, 1, hidden).contiguous()
-    name = str(given.x.dtype)[6:]
-    config = flash.FlashRNNConfig(
-        head_dim=hidden, num_heads=1, batch_size=batch, function=kind, backend="cuda_fused", dtype=name,
-        input_shape="TBGHD", output_shape="STBHD",
-    )  # fmt: skip
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            wx = (given.x.flatten(0, 1) @ inner).view(steps, batch, 1, hidden, gates).permute(0, 1, 4, 2, 3)
-            states, _ = flash.flashrnn(wx, recurrent, bias, function=kind, config=config)
-        found: torch.Tensor = states[0].reshape(steps, batch, hidden)
-        return found
-
-    try:
-        run()
-    except Exception as error:  # it compiles itself at its first call
-        said = (str(error).strip().splitlines() or [""])[0]
-        raise UnavailableError(
-            f"FlashRNN fails here ({type(error).__name__}: {said}); it needs nvcc and g++"
-        ) from error
-    return run
-
-
-MAKERS: dict[str, Callable[[Given], Run]] = {
+MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
     "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
-    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "flashrnn": _flash, "train-persistent": _train_persistent,
+    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,
 }  # fmt: skip

@@ -7,11 +7,12 @@ it have; those that came later stand behind. The network in the middle is the pa
 
 from __future__ import annotations
 
-from brrr.core.measurement import Point
+from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
+from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn_ladder import grid
 from brrr_course.experiments.rnn_ladder.claims import JUDGES, place
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
@@ -31,11 +32,6 @@ TRACED = ("naive", "fused", "wavefront", "graph")
 """Whose timelines are recorded, of few steps."""
 PREPARE_S = {"compiled": 30.0, "persistent": 1.0, "graph": 0.2, **dict.fromkeys(grid.GRAPHS, 0.2)}
 """What compiling, choosing a plan and capturing a loop take."""
-
-
-def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """Nothing: the predictor has no model of products that wait for each other on several streams."""
-    return None
 
 
 def product_of(variant: str, point: Point) -> tuple[int, int, int]:
@@ -61,27 +57,14 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(2.0 * weights * each, float(itemsize * (weights + 2 * hidden * each)))
 
 
-def _variants() -> tuple[Variant, ...]:
-    on_gpu = [Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0)) for name, label in LABELS.items()]
-    return (
-        *on_gpu,
-        *(Variant(f"cpu-{name}", f"{_label_on_cpu(name)} on the CPU", "cpu", way=name) for name in grid.ON_CPU),
-    )
+def _variant(name: str, label: str) -> Variant:
+    field: Field | None = "span_s" if name in grid.PRODUCTS else None
+    return Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), field=field, shown=name in SHOWN)
 
 
-def _label_on_cpu(name: str) -> str:
-    return "PyTorch's layer" if name == "cudnn" else LABELS[name]
-
-
-def _lines() -> tuple[Line, ...]:
-    """Each way as calls follow each other; by the device's own time, too."""
-    calls = [Line(name.replace("-", " "), name, "span_s" if name in grid.PRODUCTS else "period_s", label, name in SHOWN)
-             for name, label in LABELS.items()]  # fmt: skip
-    rungs = [(name, label) for name, label in LABELS.items() if name not in grid.PRODUCTS]
-    spans = [Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
-             for name, label in rungs]  # fmt: skip
-    cpu = [stand_in(name, f"cpu-{name}", "period_s", f"{_label_on_cpu(name)} on the CPU") for name in grid.ON_CPU]
-    return (*calls, *spans, *cpu)
+def _on_cpu(name: str) -> Variant:
+    label = "PyTorch's layer" if name == "cudnn" else LABELS[name]
+    return Variant(f"cpu-{name}", f"{label} on the CPU", "cpu", way=name, stands_in_for=name)
 
 
 EXPERIMENT = Experiment(
@@ -96,15 +79,19 @@ EXPERIMENT = Experiment(
         Axis("cell", grid.CELLS, label="cell", scale="category", quick=("lstm",)),
         Axis("dtype", grid.DTYPES, label="type", scale="category", quick=("float32",)),
     ),
-    variants=_variants(),
-    lines=_lines(),
+    variants=(*(_variant(name, label) for name, label in LABELS.items()), *map(_on_cpu, grid.ON_CPU)),
+    field="period_s",
+    lines=tuple(  # by the device's own time, too
+        Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
+        for name, label in LABELS.items() if name not in grid.PRODUCTS
+    ),
     package=__name__,
     supports=grid.supports,
     judges=JUDGES,
     anchors=(place(),),
     traces=tuple((name, place(steps=grid.LENGTHS[0])) for name in TRACED),
     cost=cost,
-    predicts=predicted,
+    predicts=unpredicted,
     predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=grid.PRODUCTS,

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
 from brrr.gpu.precision import float32_products
-from brrr_course.experiments.checked import Shared, refuse_too_large, relative
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
 from brrr_course.experiments.rnn_ladder import cost
 from brrr_course.experiments.rnn_ladder.grid import GRAPHS, PRODUCTS
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -22,7 +21,7 @@ KEPT = 4
 """Buffers of all gates of all steps that the loops of a point may hold at once, and the float64 network's."""
 
 
-class Given(Shared):
+class LadderInputs(PointInputs):
     """The network and its input, and what float64 makes of them on the same device."""
 
     def __init__(self, cell: str, hidden: int, layers: int, batch: int, steps: int, dtype: str, device: str) -> None:
@@ -46,21 +45,16 @@ def workload(variant: Variant, point: Point) -> Workload:
     gates = int(4 * hidden * batch * steps * layers)
     what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
     refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
-    given = Given.of(str(point["cell"]), hidden, layers, batch, steps, str(point["dtype"]), device)
+    given = LadderInputs.of(str(point["cell"]), hidden, layers, batch, steps, str(point["dtype"]), device)
     run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
-    tolerance = TOLERANCES[given.x.dtype]
 
-    def checked(found: Any, kept: Given = given) -> float:
+    def checked(found: Any, kept: LadderInputs = given) -> float:
         return error(found)
 
-    if is_cpu(device):
-        return Workload(run, made, checked, tolerance)
-    run()  # compiles, loads and chooses: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, made, checked, tolerance, synchronize=torch.cuda.synchronize)
+    return warmed(Workload(run, made, checked, TOLERANCES[given.x.dtype]), device)
 
 
-def way(name: str, given: Given) -> Run:
+def way(name: str, given: LadderInputs) -> Run:
     """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
     if name != "persistent":
         from brrr.networks.recurrent import captured, rung
@@ -80,7 +74,7 @@ def way(name: str, given: Given) -> Run:
     return run
 
 
-def product(name: str, given: Given) -> tuple[Run, Any]:
+def product(name: str, given: LadderInputs) -> tuple[Run, Any]:
     """A product of the first layer as the loops run it, and its error: of a gate, of all, or of all steps' inputs."""
     module, weights = given.module, dict(given.module.named_parameters())
     with torch.no_grad():

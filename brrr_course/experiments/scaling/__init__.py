@@ -8,12 +8,12 @@ ratio never crosses two runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import replace
 
-from brrr.core.measurement import DeviceKind, Field, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.gpu import is_gpu
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 OPERATORS = 8
@@ -52,31 +52,19 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 KINDS = (("chain", f"{OPERATORS} pointwise operators"), ("gemm", f"a product with {DIMENSION} x {DIMENSION} weights"))
 TWICE = (("", "", ""), ("-double", " doubled", ", twice the batch"))
-PLACES: tuple[tuple[DeviceKind, str, Callable[..., Line], str], ...] = (
-    ("cuda", "", Line, ""), ("cpu", "cpu-", stand_in, ", on the CPU"),
-)  # fmt: skip
 
 
-def _variants() -> tuple[Variant, ...]:
-    return tuple(
-        Variant(f"{prefix}{kind}{end}", f"{label}{twice}{where}", device, way="double" if end else "once", kind=kind)
-        for device, prefix, _, where in PLACES
-        for kind, label in KINDS
-        for end, _, twice in TWICE
-    )
+def _variants() -> Iterator[Variant]:
+    for kind, label in KINDS:
+        for end, name, twice in TWICE:
+            variant = Variant(f"{kind}{end}", f"{label}{twice}", "cuda", way="double" if end else "once", kind=kind,
+                              line=f"{kind}{name}")  # fmt: skip
+            yield variant
+            yield replace(variant, name=f"cpu-{variant.name}", label=f"{variant.label}, on the CPU", device="cpu",
+                          line="", stands_in_for=variant.line)  # fmt: skip
 
 
-def _lines() -> tuple[Line, ...]:
-    """The loop's time of each variant, and (`NAME busy`) the device's own; `queue NAME` is the CPU's in place of it."""
-    fields: tuple[tuple[Field, str, str], ...] = (("period_s", "", ""), ("busy_s", " busy", ": the GPU working"))
-    return tuple(
-        make(f"{kind}{name}{busy}", f"{prefix}{kind}{end}", field, f"{label}{twice}{where}{of}", shown=not busy)
-        for field, busy, of in fields
-        for device, prefix, make, where in PLACES
-        for kind, label in KINDS
-        for end, name, twice in TWICE
-        if not busy or is_gpu(device)
-    )
+# ---- how the times grow ----
 
 
 EXPERIMENT = Experiment(
@@ -84,8 +72,11 @@ EXPERIMENT = Experiment(
     title="Twice the batch",
     question="Does twice the batch take twice as long?",
     axes=(Axis("batch", BATCHES, label="batch (rows of the input)", quick=(1, 64, 4096)),),
-    variants=_variants(),
-    lines=_lines(),
+    variants=tuple(_variants()),
+    field="period_s",
+    lines=tuple(
+        Line(f"{kind} busy", kind, "busy_s", f"{label}: the GPU working", shown=False) for kind, label in KINDS
+    ),
     package=__name__,
     supports=supports,
     cost=cost,

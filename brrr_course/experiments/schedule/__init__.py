@@ -8,7 +8,7 @@ from __future__ import annotations
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments.overlap import cost as cost_of_overlap
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Variant
 
 ON_GPU: dict[str, Value] = {"elements": 2**26, "sines": 40}
 ON_TOY: dict[str, Value] = {"elements": 2**20, "sines": 40}
@@ -38,12 +38,9 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
-        Variant("queue-pipeline", "CPU queue: pipeline", "cpu-queue", way="pipeline"),
+        Variant("queue-pipeline", "CPU queue: pipeline", "cpu-queue", way="pipeline", stands_in_for="pipeline"),
     ),
-    lines=(
-        Line("pipeline", "pipeline", "period_s", "pipeline, pinned"),
-        stand_in("pipeline", "queue-pipeline", "period_s", "CPU queue: pipeline"),
-    ),
+    field="period_s",
     package=__name__,
     cost=cost,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 ITEMSIZE = 4
 LENGTHS = (1, 2, 4, 8, 16, 32)
@@ -56,17 +56,7 @@ EXPERIMENT = Experiment(
         Variant("cpu-eager", "CPU, one operator each", "cpu", way="eager"),
         Variant("cpu-blocks", "CPU, a block at a time", "cpu", way="blocks"),
     ),
-    lines=(
-        Line("eager", "eager", "busy_s", "one operator each"),
-        Line("script", "script", "busy_s", "fused, torch.jit.script"),
-        Line("compile", "compile", "busy_s", "fused, torch.compile"),
-        Line("cuda", "cuda", "busy_s", "fused, a line of CUDA C++"),
-        Line("eager period", "eager", "period_s", "one operator each, in a loop", shown=False),
-        Line("script period", "script", "period_s", "torch.jit.script, in a loop", shown=False),
-        Line("compile period", "compile", "period_s", "torch.compile, in a loop", shown=False),
-        Line("cpu eager", "cpu-eager", "period_s", "CPU, one operator each"),
-        Line("cpu blocks", "cpu-blocks", "period_s", "CPU, a block at a time"),
-    ),
+    field="busy_s",
     package=__name__,
     supports=supports,
     cost=cost,

@@ -6,11 +6,11 @@ them in float32's accuracy; each with up to three levels of Strassen's or Winogr
 
 from __future__ import annotations
 
-from brrr.core.measurement import Field, Point
+from brrr.core.measurement import Point
 from brrr.strassen.ways import Way
 from brrr_course.experiments.strassen import ways
 from brrr_course.experiments.strassen.claims import JUDGES
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Variant
 
 SMALL = (128, 256)
 """Sizes for a CPU only."""
@@ -41,15 +41,15 @@ MEMORY_BYTES = 60e9
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Which way is measured at which size; what is retired may have been at any of a GPU's."""
+    """Which way is measured at which size."""
     n = int(point["size"])
     if not variant.on_gpu:
         return n <= CPU_LARGEST
-    if n in SMALL or variant.retired:
-        return n not in SMALL
-    if accuracy := ways.accuracy_of(variant.name):
+    if n in SMALL:
+        return False
+    if accuracy := ways.accuracy(variant):
         return n not in BETWEEN and (n not in OFF_GRID or accuracy != "tf32")
-    way = ways.way_of(variant.name)
+    way = ways.way(variant)
     return n in CLAIMED if way is None else _on_gpu(way, n)
 
 
@@ -75,39 +75,6 @@ def _on_gpu(way: Way, n: int) -> bool:
     return True
 
 
-def _variants() -> tuple[Variant, ...]:
-    measured = (Variant(way.name, _label(way), "cuda") for way in ways.MEASURED)
-    retired = (Variant(name, label, "cuda", retired=True) for name, label in ways.RETIRED.items())
-    rivals = (Variant(name, ways.TORCH_LABELS[name], "cuda") for name in ways.TORCH)
-    chosen = (Variant(f"auto-{name}", f"matmul(accuracy={_told(name)})", "cuda") for name in ways.CHOSEN)
-    on_cpu = (Variant(f"{ways.CPU}{way.name}", f"CPU, {_label(way)}", "cpu") for way in ways.ON_CPU)
-    auto = Variant(f"{ways.CPU}auto-fp32", 'CPU, matmul(accuracy="fp32")', "cpu")
-    return (*measured, *retired, *rivals, *chosen, *on_cpu, auto)
-
-
-def _label(way: Way) -> str:
-    """Of Strassen's form the levels alone: seven names find room above a figure."""
-    return way.label.replace("SGEMM (float32)", "SGEMM").replace(", Strassen,", ",")
-
-
-def _told(accuracy: str) -> str:
-    return f'"{accuracy}"' if isinstance(ways.asked(accuracy), str) else accuracy
-
-
-SHOWN = (
-    "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "sgemm-strassen-3-prepared", "bf16", "fp16x3",
-    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
-    "cpu-sgemm-winograd-1",
-)  # fmt: skip
-VARIANTS = _variants()
-
-
-def _line(variant: Variant) -> Line:
-    """On a GPU its own time; on a CPU the time of a call in a loop."""
-    field: Field = "span_s" if variant.on_gpu else "period_s"
-    return Line(ways.line_name(variant.name), variant.name, field, variant.label, variant.name in SHOWN)
-
-
 EXACT = tuple(ways.line_name(way.name) for way in ways.MEASURED if way.kind.exact_sums)
 CLASSICAL = ("sgemm",)
 """What the peak bounds: a way with levels may have an effective rate above it."""
@@ -125,8 +92,8 @@ EXPERIMENT = Experiment(
             alone=OFF_GRID,
         ),
     ),
-    variants=VARIANTS,
-    lines=tuple(map(_line, VARIANTS)),
+    variants=ways.VARIANTS,
+    field="span_s",
     package=__name__,
     supports=supports,
     settle=settle_s,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from brrr.core import units
 from brrr.core.measurement import Measurement, Value
-from brrr_course.experiments.strassen.ways import CPU, accuracy_of, asked, operand_of, way_of
+from brrr_course.experiments.strassen.ways import NAMED, accuracy_of, asked, operand, way_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
 
@@ -81,11 +81,10 @@ def frontier(source: Source, size: int, *, prepared: bool = False) -> list[Place
 
     With `prepared` a way that has a prepared twin is left out for it; what `matmul` chose is never among them.
     """
-    found = places(source, size)
-    ready = {place.variant for place in found if place.variant.endswith("-prepared")}
-    twins = {name.removesuffix("-prepared") for name in ready}
-    left_out = twins if prepared else ready
-    return judged([place for place in found if place.variant not in left_out and not accuracy_of(place.variant)])
+    found = [(place, way_of(place.variant)) for place in places(source, size) if not accuracy_of(place.variant)]
+    ready = {way for _, way in found if way is not None and way.prepared}
+    left_out = {replace(way, prepared=False) for way in ready} if prepared else ready
+    return judged([place for place, way in found if way not in left_out])
 
 
 def chosen(source: Source, size: int) -> list[Place]:
@@ -94,13 +93,13 @@ def chosen(source: Source, size: int) -> list[Place]:
 
 
 def places(source: Source, size: int) -> list[Place]:
-    """Every way with time and error at a size, none retired: a GPU's where the source has one, else the CPU's."""
+    """Every way with time and error at a size: a GPU's where the source has one, else the CPU's."""
     described = _described()
     variants = [described.variant(name) for name in source.variants(described)]
     gpu, found = any(each.on_gpu for each in variants), []
     for each in variants:
         measured = all_known(source, described, each.name).get((size,))
-        if each.retired or each.on_gpu != gpu or measured is None or not measured.error:
+        if each.on_gpu != gpu or measured is None or not measured.error:
             continue
         time = measured.span_s if gpu else measured.period_s
         if time is not None:
@@ -128,7 +127,7 @@ def picks(source: Source) -> Iterator[tuple[str, int, str]]:
     """
     for size in sizes(source):
         found = places(source, size)
-        errors = {place.variant.removeprefix(CPU): place.error for place in found}
+        errors = {way.name: place.error for place in found if (way := way_of(place.variant)) is not None}
         for mine in chosen(source, size):
             wanted = asked(accuracy_of(mine.variant))
             bound = CLOSE * errors.get(PROMISED[wanted], 0.0) if isinstance(wanted, str) else wanted
@@ -140,4 +139,4 @@ def picks(source: Source) -> Iterator[tuple[str, int, str]]:
 def _may(name: str, variant: str) -> bool:
     """Whether `matmul` could have taken a way in a variant's place."""
     way = way_of(name)
-    return way is not None and not way.prepared and operand_of(name) == operand_of(variant)
+    return way is not None and not way.prepared and operand(NAMED[name]) == operand(NAMED[variant])

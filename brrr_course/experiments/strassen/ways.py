@@ -1,7 +1,7 @@
 """Which ways of multiplying `strassen` measures, what is counted of them, and the bounds that a datasheet sets them.
 
-A variant has the name of its way in `brrr.strassen` (`sgemm-strassen-2-prepared`), `auto-fp32` where `matmul` chooses,
-`torch-fp16x3` where torch's own calls make a split product; on a CPU with `cpu-` before it.
+A variant's `way` is the name of a way of `brrr.strassen` (`sgemm-strassen-2-prepared`), unless its `kind` says that
+`matmul` chooses one for an accuracy (`fp32`), or that torch's own calls make a split product.
 
 The FLOP of a `Cost` are those of the textbook's product, 2n^3, for every way: an *effective* rate, FLOP over time, may
 then lie above the peak, because a way with levels multiplies less. What is really multiplied is a `flop_share` of them.
@@ -9,7 +9,7 @@ then lie above the peak, because a way with levels multiplies less. What is real
 
 from __future__ import annotations
 
-from brrr.core.measurement import Point
+from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
@@ -30,25 +30,10 @@ TORCH_LABELS = {
 CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
 """The accuracies that `matmul` is asked for: of a classical product by its name, or a number."""
 
-CPU = "cpu-"
+BY_TORCH, BY_MATMUL = "torch", "matmul"
+"""Kinds of variant that are no way of `brrr.strassen`: split products of torch's calls, and what `matmul` chooses."""
 
-_KERNEL, _RETIRED = "our float32 kernel, retired", ", retired"
-_ITS_LEVELS = ("strassen-3", *(f"strassen-{level}-prepared" for level in (1, 2, 3, 4)),
-               *(f"winograd-{level}-prepared" for level in (1, 2, 3)))  # fmt: skip
-RETIRED = {
-    "ffma": _KERNEL,
-    **{f"ffma-{levels}": f"{_KERNEL}, {levels.replace('-', ' ')}" for levels in _ITS_LEVELS},
-    "tf32x3": "two TF32 terms, 3 products, retired",
-    "bf16x6": "three bfloat16 terms, 6 products, retired",
-    "fp8": "float8 (e4m3), retired",
-    "sgemm-strassen-4": f"SGEMM, 4 levels{_RETIRED}",
-    "sgemm-strassen-4-prepared": f"SGEMM, 4 levels, prepared{_RETIRED}",
-    **{f"tf32-strassen-{level}": f"TF32, {level} level{'s' * (level > 1)}{_RETIRED}" for level in (1, 2)},
-    **{f"tf32-strassen-{level}-prepared": f"TF32, {level} level{'s' * (level > 1)}, prepared{_RETIRED}"
-       for level in (1, 2)},
-    "fp16-strassen-1-prepared": f"float16, 1 level, prepared{_RETIRED}",
-}  # fmt: skip
-"""Variants whose code is gone, and whose recorded times are still read, with their labels."""
+CPU = "cpu-"
 
 
 def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Way, ...]:
@@ -72,24 +57,25 @@ ON_CPU = (
 ACCURATE = ("sgemm", "fp16x3")
 """Inner products that are meant to be as accurate as float32."""
 
-
-def way_of(variant: str) -> Way | None:
-    """The way of a variant; None where `matmul` chooses, for torch's split products, and for what is retired.
-
-    >>> way_of("cpu-sgemm-winograd-1"), way_of("auto-fp32")
-    (Way(inner='sgemm', level=1, form='winograd', prepared=False), None)
-    """
-    return WAYS.get(variant.removeprefix(CPU))
+SHOWN = (
+    "sgemm", "sgemm-strassen-1-prepared", "sgemm-strassen-2-prepared", "sgemm-strassen-3-prepared", "bf16", "fp16x3",
+    "auto-fp32", "cpu-sgemm", "cpu-sgemm-strassen-1", "cpu-sgemm-strassen-1-prepared",
+    "cpu-sgemm-winograd-1",
+)  # fmt: skip
 
 
-def accuracy_of(variant: str) -> str:
-    """The accuracy that `matmul` is asked for by a variant; empty for all others.
+def _variant(name: str, label: str, device: DeviceKind, way: str, kind: str = "") -> Variant:
+    return Variant(name, label, device, way=way, kind=kind, shown=name in SHOWN)
 
-    >>> accuracy_of("cpu-auto-fp32"), accuracy_of("sgemm-strassen-1")
-    ('fp32', '')
-    """
-    name = variant.removeprefix(CPU)
-    return name.removeprefix("auto-") if name.startswith("auto-") else ""
+
+def _label(way: Way) -> str:
+    """Of Strassen's form the levels alone: seven names find room above a figure."""
+    return way.label.replace("SGEMM (float32)", "SGEMM").replace(", Strassen,", ",")
+
+
+def _matmul(accuracy: str) -> str:
+    asked_for = f'"{accuracy}"' if isinstance(asked(accuracy), str) else accuracy
+    return f"matmul(accuracy={asked_for})"
 
 
 def asked(accuracy: str) -> str | float:
@@ -101,6 +87,44 @@ def asked(accuracy: str) -> str | float:
     return float(accuracy) if accuracy[:1].isdigit() else accuracy
 
 
+VARIANTS = (
+    *(_variant(way.name, _label(way), "cuda", way.name) for way in MEASURED),
+    *(_variant(f"auto-{name}", _matmul(name), "cuda", name, BY_MATMUL) for name in CHOSEN),
+    *(_variant(name, label, "cuda", name, BY_TORCH) for name, label in TORCH_LABELS.items()),
+    *(_variant(f"{CPU}{way.name}", f"CPU, {_label(way)}", "cpu", way.name) for way in ON_CPU),
+    _variant(f"{CPU}auto-fp32", f"CPU, {_matmul('fp32')}", "cpu", "fp32", BY_MATMUL),
+)
+NAMED = {variant.name: variant for variant in VARIANTS}
+
+
+def way(variant: Variant) -> Way | None:
+    """The way of a variant; None where `matmul` chooses, and for torch's split products."""
+    return None if variant.kind else WAYS[variant.way]
+
+
+def accuracy(variant: Variant) -> str:
+    """The accuracy that `matmul` is asked for by a variant; empty for all others."""
+    return variant.way if variant.kind == BY_MATMUL else ""
+
+
+def way_of(name: str) -> Way | None:
+    """The way of the variant of that name; None where it has none, and where there is no such variant.
+
+    >>> way_of("cpu-sgemm-winograd-1"), way_of("auto-fp32")
+    (Way(inner='sgemm', level=1, form='winograd', prepared=False), None)
+    """
+    return way(NAMED[name]) if name in NAMED else None
+
+
+def accuracy_of(name: str) -> str:
+    """The accuracy that `matmul` is asked for by the variant of that name; empty for all others.
+
+    >>> accuracy_of("cpu-auto-fp32"), accuracy_of("sgemm-strassen-1")
+    ('fp32', '')
+    """
+    return accuracy(NAMED[name])
+
+
 def line_name(variant: str) -> str:
     """The line that shows a variant.
 
@@ -110,19 +134,18 @@ def line_name(variant: str) -> str:
     return variant.replace("-", " ")
 
 
-def short(variant: str) -> str:
+def short(name: str) -> str:
     """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side.
 
-    >>> short("sgemm-strassen-2-prepared"), short("sgemm-winograd-1"), short("auto-fp32"), short("torch-fp16x3")
+    >>> short("sgemm-strassen-2-prepared"), short("cpu-sgemm-winograd-1"), short("auto-fp32"), short("torch-fp16x3")
     ('sgemm S2*', 'sgemm W1', 'matmul(fp32)', 'torch fp16x3')
     """
-    accuracy, way = accuracy_of(variant), way_of(variant)
-    if accuracy:
-        return f"matmul({accuracy})"
-    if way is None:
-        return line_name(variant.removeprefix(CPU))
-    level = f" {str(way.form)[0].upper()}{way.level}" if way.level else ""
-    return f"{way.inner}{level}{'*' * way.prepared}"
+    variant = NAMED[name]
+    found = way(variant)
+    if found is None:
+        return f"matmul({variant.way})" if variant.kind == BY_MATMUL else line_name(variant.way)
+    level = f" {str(found.form)[0].upper()}{found.level}" if found.level else ""
+    return f"{found.inner}{level}{'*' * found.prepared}"
 
 
 def leveled(inner: str, *, prepared: bool) -> tuple[str, ...]:
@@ -138,24 +161,28 @@ def leveled(inner: str, *, prepared: bool) -> tuple[str, ...]:
 # ---- what is counted, and the bounds ----
 
 
-def operand_of(variant: str) -> str:
+OPERANDS = {"bf16": "bfloat16", "fp16": "float16"}
+"""The short types of operands, by inner product or accuracy."""
+
+
+def operand(variant: Variant) -> str:
     """The type of the matrices that a variant is given, and of its result: short for the short ways, else float32.
 
-    >>> operand_of("bf16-strassen-1"), operand_of("auto-bf16"), operand_of("fp16x3")
+    >>> operand(NAMED["bf16-strassen-1"]), operand(NAMED["auto-bf16"]), operand(NAMED["fp16x3"])
     ('bfloat16', 'bfloat16', 'float32')
     """
-    name = accuracy_of(variant) or variant.removeprefix(CPU).partition("-")[0]
-    return {"bf16": "bfloat16", "fp16": "float16"}.get(name, "float32")
+    found = way(variant)
+    return OPERANDS.get(found.inner if found else variant.way, "float32")
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """2n^3 FLOP, and the bytes of two operands and a result: the same for every way of a type.
 
-    >>> cost(Variant("sgemm-strassen-3", "", "cuda"), {"size": 1000}).flop
+    >>> cost(NAMED["sgemm-strassen-3"], {"size": 1000}).flop
     2000000000.0
     """
     n = int(point["size"])
-    return Cost(2.0 * n**3, float(3 * n * n * (4 if operand_of(variant.name) == "float32" else 2)))
+    return Cost(2.0 * n**3, float(3 * n * n * (4 if operand(variant) == "float32" else 2)))
 
 
 def flop_share(way: Way) -> float:
@@ -173,7 +200,7 @@ def buffers(way: Way, n: int) -> tuple[float, float, float]:
     >>> buffers(Way("sgemm"), 64), buffers(Way("bf16", 1, "strassen"), 64)
     ((0.0, 0.0, 0.0), (14336.0, 14336.0, 14336.0))
     """
-    needed = Buffers.of(Problem(way, n, n, n, operand_of(way.name)))
+    needed = Buffers.of(Problem(way, n, n, n, OPERANDS.get(way.inner, "float32")))
     return float(needed.left), float(needed.right), float(needed.products)
 
 
@@ -204,14 +231,14 @@ TYPES = {"sgemm": "float32", "bf16": "bfloat16", "fp16": "float16", "fp16x3": "f
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The kernels of a way, as a CUDA Graph runs them; a CPU's as torch runs them, one by one."""
-    way, n = way_of(variant.name), int(point["size"])
-    if way is None or way.inner not in TYPES:
+    found, n = way(variant), int(point["size"])
+    if found is None or found.inner not in TYPES:
         return None
-    listed = operators(way, n, operand_of(variant.name))
+    listed = operators(found, n, operand(variant))
     whole = cost(variant, point)
-    touched = whole.bytes + sum(buffers(way, n))
+    touched = whole.bytes + sum(buffers(found, n))
     work = Cost(flop_of(listed), whole.bytes, sum(each.bytes for each in listed), touched, listed)
-    return PredictedRun(work, "graph" if variant.on_gpu else "eager", TYPES[way.inner])
+    return PredictedRun(work, "graph" if variant.on_gpu else "eager", TYPES[found.inner])
 
 
 def operators(way: Way, n: int, operand: str) -> tuple[OperatorCost, ...]:

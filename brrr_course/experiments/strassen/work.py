@@ -15,7 +15,7 @@ from brrr.strassen.accuracy import accuracy_limit, predicted_error
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.ways import Way
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.strassen import ways
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -77,7 +77,7 @@ SLACK_BYTES = 4 * 2**20
 """Rounding up of each buffer in the workspace, and the exponents of split rows."""
 
 
-class Given(Shared):
+class SquareInputs(PointInputs):
     """The operands of a size, the expected rows, and the memory that its ways share."""
 
     def __init__(self, n: int, device: str) -> None:
@@ -143,40 +143,39 @@ class Given(Shared):
 def workload(variant: Variant, point: Point) -> Workload:
     """A variant's product of the size's two matrices; UnavailableError, with the reason, where it cannot run here."""
     n, device = int(point["size"]), variant.processor
-    refuse_too_large(needed_bytes(variant.name, n), device, f"{variant.label} of size {n}")
-    given = Given.of(n, device)
-    run = _chosen(variant.name, given) or _torch(variant.name, given) or _way(variant.name, given)
-    work, allowed = ways.cost(variant, point), tolerance(variant.name, n)
+    refuse_too_large(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
+    given = SquareInputs.of(n, device)
+    run = {ways.BY_MATMUL: _chosen, ways.BY_TORCH: _torch}.get(variant.kind, _way)(variant, given)
+    work, allowed = ways.cost(variant, point), tolerance(variant, n)
     wait = None if is_cpu(device) else torch.cuda.synchronize
     return Workload(run, work, given.error, allowed, wait)
 
 
-def needed_bytes(variant: str, n: int) -> int:
+def needed_bytes(variant: Variant, n: int) -> int:
     """Operands, result, workspace, and the rows in float64."""
-    way = ways.way_of(variant)
+    way = ways.way(variant)
     work = ways.workspace_bytes(way, n) if way is not None else 5.25 * 4 * n * n
     return int(work) + 4 * 4 * n * n + 8 * n * (n + 2 * min(n, ROWS))
 
 
-def tolerance(variant: str, n: int) -> float:
+def tolerance(variant: Variant, n: int) -> float:
     """The largest relative error that is no mistake: `ROOM` times what `brrr.strassen` expects of the way.
 
-    >>> 1e-6 < tolerance("sgemm", 1024) < 2.9e-4 < tolerance("tf32", 1024) < 0.02
+    >>> 1e-6 < tolerance(ways.NAMED["sgemm"], 1024) < 2.9e-4 < tolerance(ways.NAMED["tf32"], 1024) < 0.02
     True
     """
-    if variant in ways.TORCH:  # their sums over all of k stay in the tensor cores, which truncate
+    if variant.kind == ways.BY_TORCH:  # their sums over all of k stay in the tensor cores, which truncate
         return ROOM * 1.2e-9 * n + 1e-6
-    way, operand = ways.way_of(variant), ways.operand_of(variant)
-    asked = ways.asked(ways.accuracy_of(variant))
-    expected = predicted_error(way, n, operand) if way else accuracy_limit(asked, n, operand)
+    way, operand = ways.way(variant), ways.operand(variant)
+    expected = predicted_error(way, n, operand) if way else accuracy_limit(ways.asked(variant.way), n, operand)
     return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ways.ACCURATE else 1.0)
 
 
-def _way(variant: str, given: Given) -> Run:
+def _way(variant: Variant, given: SquareInputs) -> Run:
     """A way's steps on the shared workspace; what it takes of it is free again for the next way."""
-    way = ways.way_of(variant)
+    way = ways.way(variant)
     assert way is not None
-    operand = ways.operand_of(variant)
+    operand = ways.operand(variant)
     a, right, out = given.matrices(operand)[0], given.right(way, operand), given.out(operand)
     arena = given.arena(ways.workspace_bytes(way, given.n))
     with arena.mark():
@@ -184,31 +183,26 @@ def _way(variant: str, given: Given) -> Run:
     return partial(_steps, made, out, given)
 
 
-def _steps(made: list[Callable[[], None]], out: torch.Tensor, given: Given) -> torch.Tensor:
+def _steps(made: list[Callable[[], None]], out: torch.Tensor, given: SquareInputs) -> torch.Tensor:
     run_all(made)
     return out
 
 
-def _chosen(variant: str, given: Given) -> Run | None:
-    """`matmul` as it is called, where the variant asks for an accuracy."""
-    accuracy = ways.accuracy_of(variant)
-    if not accuracy:
-        return None
+def _chosen(variant: Variant, given: SquareInputs) -> Run:
+    """`matmul` as it is called, asked for an accuracy."""
     from brrr.strassen.multiply import matmul
 
-    operand = ways.operand_of(variant)
+    operand = ways.operand(variant)
     (a, b), out = given.matrices(operand), given.out(operand)
 
     def run() -> torch.Tensor:
-        return matmul(a, b, accuracy=ways.asked(accuracy), out=out)
+        return matmul(a, b, accuracy=ways.asked(variant.way), out=out)
 
     run()  # its plan is made and kernels load now: so long a first call would be taken for a slow one, and timed once
     out.fill_(math.nan)
     return run
 
 
-def _torch(variant: str, given: Given) -> Run | None:
+def _torch(variant: Variant, given: SquareInputs) -> Run:
     """A split product of torch's calls."""
-    if variant not in ways.TORCH:
-        return None
-    return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=ways.TORCH[variant])
+    return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=ways.TORCH[variant.way])

@@ -1,4 +1,4 @@
-"""What the experiment `strassen_errors` runs: a product of a few levels on inputs of a kind, scaled where asked for."""
+"""What the experiment `strassen_errors` runs: a product of a few levels on inputs of a kind."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
 from brrr.strassen.ways import Way
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.strassen_errors import BADLY, DEFAULT, cost
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error
-from brrr_course.experiments.strassen_errors.scaling import Scaling
 from brrr_course.nouns.experiment import Variant, Workload
 
 ALLOWED = {False: 0.5, True: 10.0}
 """No error is a mistake here but a result that is none: the largest allowed, and on badly scaled inputs."""
 
 
-class Given(Shared):
+class ErrorInputs(PointInputs):
     """Two matrices of a kind and their product in float64, shared by the ways of a point."""
 
     def __init__(self, inputs: str, n: int, device: str) -> None:
@@ -43,13 +42,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's product at a point."""
     n, inputs, level = int(point["size"]), str(point["inputs"]), int(point["level"])
     refuse_too_large(12 * 8 * n * n, variant.processor, f"{variant.label} of size {n}")
-    given = Given.of(inputs, n, variant.processor)
+    given = ErrorInputs.of(inputs, n, variant.processor)
     measure, badly = relative_error, inputs.startswith(BADLY)
-    if variant.name in DEFAULT:
-        run: Callable[[], torch.Tensor] = partial(matmul if variant.name == "default" else library, given.a, given.b)
+    if variant.way in DEFAULT:
+        run: Callable[[], torch.Tensor] = partial(matmul if variant.way == "default" else library, given.a, given.b)
         measure, badly = partial(row_error, columns=False), True
     else:
-        run = _multiplied(way_of(variant.name, level), given, variant.name.endswith("-scaled"))
+        out = torch.full_like(given.a, math.nan)
+        run = partial(_multiplied, prepared(Way("sgemm", level, "strassen"), given.a, given.b, out), out)
         measure = row_error if badly else relative_error
     wait = None if is_cpu(variant.device) else torch.cuda.synchronize
     return Workload(run, cost(variant, point), partial(given.error, measure), ALLOWED[badly], wait)
@@ -61,31 +61,6 @@ def library(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a @ b
 
 
-def way_of(variant: str, level: int) -> Way:
-    """The way of a variant with so many levels.
-
-    >>> way_of("cpu-winograd-scaled", 2).name, way_of("fp16x3", 1).name
-    ('sgemm-winograd-2', 'fp16x3-strassen-1')
-    """
-    name = variant.removeprefix("cpu-").removesuffix("-scaled")
-    form = name if name == "winograd" else "strassen"
-    return Way("sgemm" if name == form else name, level, form)
-
-
-def _multiplied(way: Way, given: Given, scaled: bool) -> Callable[[], torch.Tensor]:
-    """The product; scaled, both operands by powers of two before and the result back after, all of it in the time."""
-    dtype = torch.bfloat16 if way.inner == "bf16" else torch.float32
-    a, b = given.a.to(dtype), given.b.to(dtype)
-    left, right = (torch.empty_like(x) if scaled else x for x in (a, b))
-    out = torch.full_like(a, math.nan)
-    multiply = prepared(way, left, right, out)
-
-    def run() -> torch.Tensor:
-        if scaled:
-            scaling = Scaling.of(a, b, "outer-inner")
-            for buffer, made in zip((left, right), scaling.apply(a, b), strict=True):
-                buffer.copy_(made)
-        multiply()
-        return scaling.undo(out) if scaled else out
-
-    return run
+def _multiplied(multiply: Callable[[], None], out: torch.Tensor) -> torch.Tensor:
+    multiply()
+    return out

@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
 OFFSETS = (0, 1, 3, 8)
@@ -116,21 +116,13 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("read", "read", "cuda"),
         Variant("write", "write", "cuda"),
-        Variant(WHOLE, "write, warps begin with a sector", "cuda"),
-        Variant("copy", "torch, x[offset::stride] copied", "cuda"),
-        Variant("queue-copy", "x[offset::stride] copied", "cpu-queue", way="copy"),
-        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", way="read"),
-        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", way="write"),
+        Variant(WHOLE, "write, warps begin with a sector", "cuda", shown=False),
+        Variant("copy", "torch, x[offset::stride] copied", "cuda", shown=False),
+        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", way="read", stands_in_for="read"),
+        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", way="write", stands_in_for="write"),
+        Variant("queue-copy", "x[offset::stride] copied", "cpu-queue", way="copy", shown=False, stands_in_for="copy"),
     ),
-    lines=(
-        Line("read", "read", "busy_s", "read"),
-        Line("write", "write", "busy_s", "write"),
-        Line("write whole", WHOLE, "busy_s", "write, warps begin with a sector", shown=False),
-        Line("copy", "copy", "busy_s", "torch, x[offset::stride] copied", shown=False),
-        stand_in("read", "queue-read", "kernel_s", "x[offset::stride] summed"),
-        stand_in("write", "queue-write", "kernel_s", "x[offset::stride] filled"),
-        stand_in("copy", "queue-copy", "kernel_s", "x[offset::stride] copied", shown=False),
-    ),
+    field="busy_s",
     package=__name__,
     supports=supports,
     cost=cost,

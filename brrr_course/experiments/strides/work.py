@@ -10,7 +10,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.checked import queued, refuse_too_large
+from brrr_course.experiments.checked import queued, refuse_too_large, warmed
 from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -31,11 +31,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
     run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.way](point, device)
-    if is_cpu(device):
-        return queued(Workload(run, cost(variant, point), error, tolerance))
-    run()
-    torch.cuda.synchronize()
-    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+    made = Workload(run, cost(variant, point), error, tolerance)
+    return queued(made) if is_cpu(device) else warmed(made, device)
 
 
 def strided(x: torch.Tensor, point: Point) -> torch.Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost, matmul_cost
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Variant
 
 BATCH, WIDTH = 8192, 2048
 """Rows, and inputs and outputs of the layer: some 0.2 ms on an H200, so that issuing the kernel hides behind it."""
@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
         Axis("stages", (2, 3, 4, 5), label="steps loaded ahead"),
     ),
     variants=(Variant("layer", "relu(x @ w.T + b), one kernel", "cuda"),),
-    lines=(Line("layer", "layer", "period_s", "relu(x @ w.T + b), one kernel"),),
+    field="period_s",
     package=__name__,
     cost=cost,
 )

@@ -9,7 +9,7 @@ from brrr.core import units
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.kernels.linear_relu import LayerTiling, launch, stage_bytes
-from brrr_course.experiments.checked import Shared, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.tiling import BATCH, EXPERIMENT, ITEM_BYTES, WIDTH, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-2
 """Of the relative error (Frobenius): sums are float32, and the result is rounded to bfloat16."""
 
 
-class Layer(Shared):
+class TiledLayer(PointInputs):
     """A layer on random numbers, and what it must give."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """
     rows, columns, depth, warps, stages = (int(point[axis.name]) for axis in EXPERIMENT.axes)
     tiling = LayerTiling(rows, columns, depth, warps, stages)
-    layer = Layer.of()
+    layer = TiledLayer.of()
     out = torch.full((BATCH, WIDTH), torch.nan, dtype=torch.bfloat16, device="cuda")
     run = launch(layer.x, layer.w, layer.b, out, tiling, tf32=False)
     try:

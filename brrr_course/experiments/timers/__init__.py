@@ -6,9 +6,9 @@ and functions whose host and device work is put there on purpose.
 
 from __future__ import annotations
 
-from brrr.core.measurement import Point
+from brrr.core.measurement import Field, Point
 from brrr.gpu import is_queue
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Variant
 
 SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 INJECTED_US = ((100, 20), (200, 50), (50, 10), (20, 100), (50, 200), (10, 50))
@@ -26,7 +26,7 @@ FUNCTIONS = (*OPERATORS, *CHAIN_NAMES, "syncs")
 CONSTRUCTED = (*SPIN_NAMES, *SPIN_CHAIN_NAMES, *INJECTED_NAMES)
 QUEUE_FUNCTIONS = ("product-128", "product-512", "product-1000")
 
-OWN_TIMERS = ("measure", "measure-no-profiler", "truth")
+OWN_TIMERS = ("measure", "truth")
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -41,13 +41,18 @@ def supports(variant: Variant, point: Point) -> bool:
     if function in CONSTRUCTED:
         return variant.timer in OWN_TIMERS and not cold
     if cold:  # what do_bench times is a cold cache: it overwrites the L2 before each call
-        no_fallback = function == "syncs"  # without a gate and without a profiler nothing is left to go by
-        return variant.timer in ("measure", "do-bench") or (variant.timer == "measure-no-profiler" and not no_fallback)
-    if variant.timer == "do-bench-cudagraph":
-        return function != "syncs"
+        return variant.timer in ("measure", "do-bench")
     if variant.timer == "transfers-included":
         return function in (*OPERATORS, "chain-20") and function not in ("copy-1GB", "gemm-8192")
     return variant.timer != "do-bench"
+
+
+def _timer(timer: str, label: str, field: Field, *, line: str = "", shown: bool = True) -> Variant:
+    return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line, shown=shown)
+
+
+def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
+    return Variant(f"queue-{timer}", label, "cpu-queue", timer=timer, field=field, stands_in_for=line)
 
 
 EXPERIMENT = Experiment(
@@ -65,47 +70,20 @@ EXPERIMENT = Experiment(
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
     ),
     variants=(
-        Variant("no-warm-up", "first call, no warm-up", "cuda", timer="no-warm-up"),
-        Variant("measure", "measure()", "cuda", work="function"),
-        Variant("truth", "known by construction", "cuda", timer="truth", work="function"),
-        Variant("measure-no-profiler", "measure(), no profiler", "cuda", timer="measure-no-profiler", work="function"),
-        Variant("no-sync", "host clock, no synchronize()", "cuda", timer="no-sync", work="function"),
-        Variant(
-            "sync-each-call", "host clock, synchronize() each call", "cuda", timer="sync-each-call", work="function"
-        ),
-        Variant(
-            "loop-then-sync", "host clock, a loop, one synchronize()", "cuda", timer="loop-then-sync", work="function"
-        ),
-        Variant("event-pair", "event pair each call", "cuda", timer="event-pair", work="function"),
-        Variant("transfers-included", "transfers included", "cuda", timer="transfers-included", work="function"),
-        Variant("do-bench", "triton do_bench", "cuda", timer="do-bench", work="function"),
-        Variant("do-bench-cudagraph", "triton do_bench_cudagraph", "cuda", timer="do-bench-cudagraph", work="function"),
-        Variant("torch-benchmark", "torch.utils.benchmark", "cuda", timer="torch-benchmark", work="function"),
-        Variant("queue-no-warm-up", "first call, no warm-up", "cpu-queue", timer="no-warm-up"),
-        Variant("queue-measure", "measure()", "cpu-queue"),
-        Variant("queue-no-sync", "host clock, no synchronize()", "cpu-queue", timer="no-sync"),
-        Variant("queue-sync-each-call", "host clock, synchronize() each call", "cpu-queue", timer="sync-each-call"),
-        Variant("queue-loop-then-sync", "host clock, a loop, one synchronize()", "cpu-queue", timer="loop-then-sync"),
+        Variant("measure", "measure(): kernel_s", "cuda", work="function", field="kernel_s"),
+        _timer("truth", "known by construction", "kernel_s", shown=False),
+        _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
+        _timer("no-sync", "no synchronize()", "host_s"),
+        Variant("no-warm-up", "first call, no warm-up", "cuda", timer="no-warm-up", line="no warm-up"),
+        _timer("sync-each-call", "synchronize() each call", "latency_s"),
+        _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
+        _timer("transfers-included", "transfers included", "latency_s"),
+        Variant("queue-measure", "measure(): kernel_s", "cpu-queue", field="kernel_s", stands_in_for="measure"),
+        _queued("no-sync", "no synchronize()", "host_s", "no sync"),
+        _queued("no-warm-up", "first call, no warm-up", "latency_s", "no warm-up"),
+        _queued("sync-each-call", "synchronize() each call", "latency_s", "sync each call"),
     ),
-    lines=(
-        Line("measure", "measure", "kernel_s", "measure(): kernel_s"),
-        Line("no profiler", "measure-no-profiler", "kernel_s", "measure() without a profiler: kernel_s"),
-        Line("truth", "truth", "kernel_s", "known by construction", shown=False),
-        Line("no sync", "no-sync", "host_s", "no synchronize()"),
-        Line("no warm-up", "no-warm-up", "latency_s", "first call, no warm-up"),
-        Line("sync each call", "sync-each-call", "latency_s", "synchronize() each call"),
-        Line("loop then sync", "loop-then-sync", "period_s", "a loop, one synchronize()"),
-        Line("event pair each call", "event-pair", "span_s", "event pair each call"),
-        Line("transfers included", "transfers-included", "latency_s", "transfers included"),
-        Line("do_bench", "do-bench", "span_s", "triton do_bench (cold cache)"),
-        Line("do_bench_cudagraph", "do-bench-cudagraph", "span_s", "triton do_bench_cudagraph"),
-        Line("torch.utils.benchmark", "torch-benchmark", "period_s", "torch.utils.benchmark"),
-        stand_in("measure", "queue-measure", "kernel_s", "measure(): kernel_s"),
-        stand_in("no sync", "queue-no-sync", "host_s", "no synchronize()"),
-        stand_in("no warm-up", "queue-no-warm-up", "latency_s", "first call, no warm-up"),
-        stand_in("sync each call", "queue-sync-each-call", "latency_s", "synchronize() each call"),
-        stand_in("loop then sync", "queue-loop-then-sync", "period_s", "a loop, one synchronize()"),
-    ),
+    field="latency_s",
     package=__name__,
     supports=supports,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),

@@ -43,9 +43,7 @@ def both_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
     return None if one is None else 2 * one
 
 
-LINK_LINES = (
-    "up pageable", "up pinned", "down pageable", "down pinned", "up pinned, engine", "down pinned, engine",
-)  # fmt: skip
+LINK_LINES = ("up pageable", "up pinned", "down pageable", "down pinned")
 
 EXPERIMENT = Experiment(
     name="transfers",
@@ -60,34 +58,25 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("h2d-pageable", "to the GPU, pageable memory", "cuda", way="h2d", kind="pageable"),
-        Variant("h2d-pinned", "to the GPU, pinned memory", "cuda", way="h2d", kind="pinned"),
-        Variant("d2h-pageable", "from the GPU, pageable memory", "cuda", way="d2h", kind="pageable"),
-        Variant("d2h-pinned", "from the GPU, pinned memory", "cuda", way="d2h", kind="pinned"),
-        Variant("both-pinned", "both ways at once, pinned memory", "cuda", way="both", kind="pinned"),
-        Variant("device", "within the GPU's memory", "cuda"),
-        Variant("cpu", "within the CPU's memory", "cpu"),
+        Variant("h2d-pageable", "to the GPU, pageable", "cuda", way="h2d", kind="pageable", line="up pageable"),
+        Variant("h2d-pinned", "to the GPU, pinned", "cuda", way="h2d", kind="pinned", line="up pinned"),
+        Variant("d2h-pageable", "from the GPU, pageable", "cuda", way="d2h", kind="pageable", line="down pageable"),
+        Variant("d2h-pinned", "from the GPU, pinned", "cuda", way="d2h", kind="pinned", line="down pinned"),
+        Variant("both-pinned", "both ways at once, pinned", "cuda", way="both", kind="pinned"),
+        Variant("device", "within the GPU's memory (read and written)", "cuda"),
+        Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
         Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
-                way="queue", kind="pageable"),
-        Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue", way="queue", kind="pinned"),
+                way="queue", kind="pageable", stands_in_for="up pageable"),
+        Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue",
+                way="queue", kind="pinned", stands_in_for="up pinned"),
     ),
+    field="period_s",
     lines=(
-        Line("up pageable", "h2d-pageable", "period_s", "to the GPU, pageable"),
-        Line("up pinned", "h2d-pinned", "period_s", "to the GPU, pinned"),
-        Line("down pageable", "d2h-pageable", "period_s", "from the GPU, pageable"),
-        Line("down pinned", "d2h-pinned", "period_s", "from the GPU, pinned"),
-        Line("both pinned", "both-pinned", "period_s", "both ways at once, pinned"),
-        Line("device", "device", "period_s", "within the GPU's memory (read and written)"),
-        Line("cpu", "cpu", "period_s", "within the CPU's memory (read and written)"),
         Line("up pageable once", "h2d-pageable", "latency_s", "to the GPU, pageable, a single copy", shown=False),
         Line("up pinned once", "h2d-pinned", "latency_s", "to the GPU, pinned, a single copy", shown=False),
         Line("down pinned once", "d2h-pinned", "latency_s", "from the GPU, pinned, a single copy", shown=False),
         Line("up pageable issued", "h2d-pageable", "host_s", "to the GPU, pageable: until the call returns", False),
         Line("up pinned issued", "h2d-pinned", "host_s", "to the GPU, pinned: until the call returns", False),
-        Line("up pinned, engine", "h2d-pinned", "busy_s", "to the GPU, pinned, the copy engine alone", shown=False),
-        Line("down pinned, engine", "d2h-pinned", "busy_s", "from the GPU, pinned, the copy engine alone", shown=False),
-        stand_in("up pageable", "queue-pageable", "period_s", "to the CPU queue, through a staging buffer"),
-        stand_in("up pinned", "queue-pinned", "period_s", "to the CPU queue, direct"),
         stand_in("up pageable once", "queue-pageable", "latency_s", "to the queue, staging buffer, one copy", False),
         stand_in("up pinned once", "queue-pinned", "latency_s", "to the queue, direct, one copy", False),
         stand_in("up pageable issued", "queue-pageable", "host_s", "to the queue, staging buffer: until return", False),

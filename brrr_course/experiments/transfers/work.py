@@ -141,15 +141,8 @@ def _queue(variant: Variant, point: Point, n: int) -> Workload:
         queue.submit(target.copy_, source)
 
     run = _staged(queue, source, target) if variant.kind == "pageable" else direct
-    return Workload(
-        run,
-        cost(variant, point),
-        wrong_share((source, target)),
-        EXACT,
-        synchronize=queue.synchronize,
-        close=queue.close,
-        queue=queue,
-    )
+    error = wrong_share((source, target))
+    return Workload(run, cost(variant, point), error, EXACT, queue.synchronize, queue.close, queue)
 
 
 def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:

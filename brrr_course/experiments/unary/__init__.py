@@ -9,7 +9,7 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
 
 ACTIVATIONS = ("relu", "gelu", "sigmoid", "tanh")
 OPERATORS = (*ACTIVATIONS, "exp", "cos")
@@ -51,13 +51,10 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(name, name, "cuda") for name in FUNCTIONS),
-        *(Variant(f"queue-{name}", name, "cpu-queue", way=name) for name in FUNCTIONS),
+        *(Variant(f"queue-{name}", name, "cpu-queue", way=name, stands_in_for=name) for name in FUNCTIONS),
     ),
-    lines=(
-        *(Line(name, name, "busy_s", name) for name in FUNCTIONS),
-        *(Line(f"{name} latency", name, "latency_s", f"{name}, one call", shown=False) for name in ("relu", "gelu")),
-        *(stand_in(name, f"queue-{name}", "kernel_s", name) for name in FUNCTIONS),
-    ),
+    field="busy_s",
+    lines=tuple(Line(f"{name} latency", name, "latency_s", f"{name}, one call", False) for name in ("relu", "gelu")),
     package=__name__,
     supports=supports,
     cost=cost,

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import waiting
-from brrr_course.experiments.checked import CHUNK, Shared, error_against, queued, refuse_too_large
+from brrr_course.experiments.checked import CHUNK, PointInputs, error_against, queued, refuse_too_large, warmed
 from brrr_course.experiments.unary import ITEMSIZE, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -18,7 +17,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 4e-3}
 Operator = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Input(Shared):
+class Input(PointInputs):
     """Normal numbers, drawn once for all variants of a point."""
 
     def __init__(self, elements: int, dtype: str, device: str) -> None:
@@ -39,8 +38,5 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     operator, held = OPERATORS[variant.way], Input.of(elements, dtype, device)
     error = error_against(operator, (held.x,))
-    if variant.on_gpu:
-        operator(held.x)  # loads the kernel: what happens once must not pass for a slow call
-        torch.cuda.synchronize()
-    made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[held.x.dtype], waiting(device))
-    return made if variant.on_gpu else queued(made)
+    made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[held.x.dtype])
+    return warmed(made, device) if variant.on_gpu else queued(made)

@@ -11,7 +11,7 @@ from brrr.core import units
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.nouns.claim import Judge, Verdict, not_above, not_below
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, Variant
 from brrr_course.nouns.source import Evidence
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
@@ -50,11 +50,7 @@ EXPERIMENT = Experiment(
         Variant("busy", "kernels are running", "cuda", timer="own"),
         Variant("peak", "needed at the datasheet's peak", "cuda", timer="own"),
     ),
-    lines=(
-        Line("driver", "driver", "busy_s", "utilisation as the driver reports it"),
-        Line("busy", "busy", "busy_s", "kernels are running"),
-        Line("peak", "peak", "busy_s", "needed at the datasheet's peak"),
-    ),
+    field="busy_s",
     package=__name__,
     cost=cost,
     judges=JUDGES,

@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul
 from brrr.roofline.products import operator_of
 from brrr_course.experiments.predicted import run
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 WIDTH, DTYPE = 768, "bfloat16"
 WORDS, PADDED = 50257, 50304
@@ -52,10 +52,7 @@ EXPERIMENT = Experiment(
         Variant("forward", "logits", "cuda"),
         Variant("step", "logits and both gradients", "cuda"),
     ),
-    lines=(
-        Line("forward", "forward", "span_s", "logits"),
-        Line("step", "step", "span_s", "logits and both gradients"),
-    ),
+    field="span_s",
     package=__name__,
     cost=cost,
     predicts=predicted,

@@ -9,7 +9,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.roofline.calibrate.part import product_error
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import refuse_too_large, warmed
 from brrr_course.experiments.vocabulary import WIDTH, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -33,6 +33,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: Sequence[Any]) -> float:
         return max(check(each) for check, each in zip(checks, found, strict=True))
 
-    run()
-    torch.cuda.synchronize()
-    return Workload(run, made, error, TOLERANCE, synchronize=torch.cuda.synchronize)
+    return warmed(Workload(run, made, error, TOLERANCE), variant.processor)

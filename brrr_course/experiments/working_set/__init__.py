@@ -8,10 +8,10 @@ small sets the kernel's start and end weigh more than the memory.
 from __future__ import annotations
 
 from brrr.core.measurement import Point
-from brrr.counting.cost import Cost, Form
+from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.predicted import alone, moving, pointwise, reduction
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Variant, stand_in
+from brrr_course.experiments.predicted import alone, moving
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
 NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
@@ -36,32 +36,24 @@ def set_bytes(kind: str, nbytes: int) -> int:
     >>> set_bytes("copy", 65536), set_bytes("triad", 65536)
     (65536, 64512)
     """
-    arrays = KINDS.get(kind, 2)
+    arrays = KINDS[kind]
     return arrays * (nbytes // (WORD * arrays) // LINES * LINES) * WORD
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """Every array of the set moved once in each pass; a triad and a scale also compute."""
-    how, kind = variant.way, variant.kind
-    nbytes = int(point["nbytes"])
+    """Every array of the set moved once in each pass; a triad also computes."""
+    kind, nbytes = variant.kind, int(point["nbytes"])
     within = set_bytes(kind, nbytes)
-    passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if how == "sustained" else 1
-    arrays, flop = KINDS.get(kind, 2), {"triad": 2, "scale": 1, "read": 1 if how == "once" else 0}.get(kind, 0)
-    return Cost(float(flop * within // (4 * arrays) * passes), float(within * passes))
+    passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if variant.way == "sustained" else 1
+    flop = 2 * within // (4 * KINDS[kind]) if kind == "triad" else 0
+    return Cost(float(flop * passes), float(within * passes))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One torch operator; None for the sustained passes, since it is such passes that bandwidths are measured with."""
-    how, kind = variant.way, variant.kind
-    if how == "sustained":
+    if variant.way == "sustained":
         return None
-    nbytes = set_bytes(kind, int(point["nbytes"]))
-    made = {
-        "copy": moving("copy_", nbytes // 8, 4),
-        "scale": pointwise("mul", nbytes // 8, 4),
-        "read": reduction("sum", Form("whole", 1, nbytes // 4), 4),
-    }
-    return alone(made[kind])
+    return alone(moving("copy_", set_bytes(variant.kind, int(point["nbytes"])) // 8, 4))
 
 
 def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
@@ -79,23 +71,12 @@ EXPERIMENT = Experiment(
         Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
     ),
     variants=(
-        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind) for kind in KINDS),
-        Variant("once-copy", "copy, torch", "cuda", way="once", kind="copy"),
-        Variant("once-scale", "scale, torch", "cuda", way="once", kind="scale"),
-        Variant("once-read", "sum, torch", "cuda", way="once", kind="read"),
-        Variant("queue-once-copy", "copy", "cpu-queue", way="once", kind="copy"),
-        Variant("queue-once-scale", "scale", "cpu-queue", way="once", kind="scale"),
-        Variant("queue-once-read", "sum", "cpu-queue", way="once", kind="read"),
+        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind, line=kind)
+          for kind in KINDS),
+        Variant("once-copy", "copy, one torch operator", "cuda", way="once", kind="copy", line="torch copy"),
+        Variant("queue-once-copy", "copy, one order", "cpu-queue", way="once", kind="copy", stands_in_for="torch copy"),
     ),
-    lines=(
-        *(Line(kind, f"sustained-{kind}", "busy_s", f"{kind}, sustained") for kind in KINDS),
-        Line("torch copy", "once-copy", "busy_s", "copy, one torch operator"),
-        Line("torch scale", "once-scale", "busy_s", "scale, one torch operator", shown=False),
-        Line("torch read", "once-read", "busy_s", "sum, one torch operator", shown=False),
-        Line("torch copy latency", "once-copy", "latency_s", "copy, one call", shown=False),
-        *(stand_in(f"torch {kind}", f"queue-once-{kind}", "kernel_s", f"{label}, one order")
-          for kind, label in (("copy", "copy"), ("scale", "scale"), ("read", "sum"))),
-    ),
+    field="busy_s",
     package=__name__,
     supports=supports,
     cost=cost,

@@ -10,7 +10,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.checked import queued, refuse_too_large
+from brrr_course.experiments.checked import queued, refuse_too_large, warmed
 from brrr_course.experiments.working_set import cost, set_bytes
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -27,12 +27,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
     if how == "sustained":
         return _sustained(variant, point, kind, nbytes)
-    run, error, tolerance = ONCE[kind](set_bytes(kind, nbytes) // 4, device)
-    if is_cpu(device):
-        return queued(Workload(run, cost(variant, point), error, tolerance))
-    run()
-    torch.cuda.synchronize()
-    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+    run, error, tolerance = _copy(set_bytes(kind, nbytes) // 4, device)
+    made = Workload(run, cost(variant, point), error, tolerance)
+    return queued(made) if is_cpu(device) else warmed(made, device)
 
 
 def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Workload:
@@ -56,32 +53,7 @@ Once = tuple[Callable[[], Any], Callable[[Any], float], float]
 
 
 def _copy(numbers: int, device: str) -> Once:
-    x, y = _halves(numbers, device)
-    return lambda: y.copy_(x), lambda found: 0.0 if torch.equal(found, x) else math.nan, 0.0
-
-
-def _scale(numbers: int, device: str) -> Once:
-    """By a power of two, without a rounding: every element must be exact."""
-    (x, y), factor = _halves(numbers, device), 0.5
-    return (lambda: torch.mul(x, factor, out=y), lambda found: 0.0 if _exact(found, x, factor) else math.nan, 0.0)
-
-
-def _read(numbers: int, device: str) -> Once:
-    """A sum of numbers from 0 to 1, so that it is large beside its rounding, and any part that is missing shows."""
-    x = torch.rand(numbers, device=device)
-    expected = sum(float(part.double().sum()) for part in x.split(CHUNK))
-    return x.sum, lambda found: abs(float(found) - expected) / expected, SUM_TOLERANCE
-
-
-def _halves(numbers: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """An array of random numbers and one of NaN, which together are the working set."""
+    """An array of random numbers into one of NaN, which together are the working set."""
     x = torch.randn(numbers // 2, device=device)
-    return x, torch.full_like(x, math.nan)
-
-
-def _exact(found: torch.Tensor, x: torch.Tensor, factor: float) -> bool:
-    parts = zip(found.split(CHUNK), x.split(CHUNK), strict=True)
-    return found.shape == x.shape and all(torch.equal(y.double(), part.double() * factor) for y, part in parts)
-
-
-ONCE: dict[str, Callable[[int, str], Once]] = {"copy": _copy, "scale": _scale, "read": _read}
+    y = torch.full_like(x, math.nan)
+    return lambda: y.copy_(x), lambda found: 0.0 if torch.equal(found, x) else math.nan, 0.0

@@ -123,7 +123,7 @@ def family(variant: str) -> int:
     (0, 1, 1)
     """
     way = way_of(variant)
-    inner = way.inner if way is not None else variant.split("-")[0]
+    inner = way.inner if way is not None else "torch"
     return next(index for _, inners, index in FAMILIES if inner in inners)
 
 

@@ -120,7 +120,7 @@ def test_a_points_variants_share_its_numbers_as_long_as_one_is_there() -> None:
 
 
 def _fresh(one: Any, other: Any, point: dict[str, Value]) -> torch.Tensor:
-    alive = fusion_work.Inputs._alive
+    alive = fusion_work.FusionInputs._alive
     for key in list(alive):
         del alive[key]
     again: torch.Tensor = FUSION.workload("cpu-chain-eager", point).run()
@@ -155,7 +155,7 @@ def test_saved_activations_take_the_memory_that_was_counted() -> None:
 @pytest.mark.parametrize(("activation", "depth"), [("hardswish", 8), ("hardswish", 16), ("cos", 8)])
 def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: int) -> None:
     for elements in (2**16, 2**18):
-        inputs = remat_work.Inputs.of(elements, "cpu")
+        inputs = remat_work.RematInputs.of(elements, "cpu")
         reference = remat_work._reference(activation, depth)
         check_ = error_against(reference, (inputs.x.detach(), inputs.gradient), results=2)
         peaks = {}

@@ -126,8 +126,6 @@ def test_a_spoilt_operator_is_found() -> None:
     ("variant", "nbytes", "flop", "moved"),
     [
         ("once-copy", 2**20, 0, 2**20),
-        ("once-scale", 2**20, 2**17, 2**20),
-        ("once-read", 2**20, 2**18, 2**20),
         ("sustained-copy", 2**20, 0, 2**28),
         ("sustained-read", 2**30, 0, 2**30),
         ("sustained-triad", 3 * 2**20, 2 * 2**18 * 86, 3 * 2**20 * 86),

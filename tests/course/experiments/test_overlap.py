@@ -40,10 +40,10 @@ def test_what_exists_where() -> None:
 
 def test_bytes_are_those_that_cross_the_link() -> None:
     point = {"elements": 1000, "sines": 4}
-    bytes_of = {name: OVERLAP.cost_at(name, point).bytes for name in ("serial", "upload", "download", "both")}  # type: ignore[union-attr]
-    assert bytes_of == {"serial": 8000, "upload": 4000, "download": 4000, "both": 8000}
+    bytes_of = {name: OVERLAP.cost_at(name, point).bytes for name in ("serial", "upload")}  # type: ignore[union-attr]
+    assert bytes_of == {"serial": 8000, "upload": 4000}
     assert OVERLAP.cost_at("pipeline", point).flop == 4000  # type: ignore[union-attr]
-    assert OVERLAP.cost_at("both", point).flop == 0  # type: ignore[union-attr]
+    assert OVERLAP.cost_at("upload", point).flop == 0  # type: ignore[union-attr]
 
 
 # ---- the CPU queue runs, and is checked ----
@@ -64,7 +64,7 @@ def test_every_toy_variant_is_right(name: str, point: dict[str, Value]) -> None:
 def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sine too many; of what only copies, a copy that does not arrive."""
     point: dict[str, Value] = {"elements": 5000, "sines": 128}
-    if name in ("queue-upload", "queue-both"):
+    if name == "queue-upload":
         monkeypatch.setattr("brrr.running.lanes.host_copy", lambda target, source: None)
     else:
         monkeypatch.setattr(Toy, "sines", lambda self, values: [values.sin_() for _ in range(129)])

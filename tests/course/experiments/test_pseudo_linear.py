@@ -103,14 +103,14 @@ def test_every_way_on_the_toy_accelerator_is_right(width: int, batch: int, direc
 def test_they_are_measured_together_and_share_their_input() -> None:
     found = measure_point(PSEUDO, QUEUE, {"width": 32, "batch": 16, "direction": "forward"}, budget_s=0.02)
     assert all(isinstance(run, Timed) and run.measurement.period_s for run in found.values())
-    one, same, other = (work.Inputs.of(8, batch, False, "cpu") for batch in (4, 4, 5))
+    one, same, other = (work.PseudoInputs.of(8, batch, False, "cpu") for batch in (4, 4, 5))
     assert one is same
     assert one is not other
 
 
 def test_the_next_point_draws_new_data() -> None:
-    before = work.Inputs.of(8, 4, False, "cpu").x.clone()
-    assert not torch.equal(before, work.Inputs.of(8, 4, False, "cpu").x)
+    before = work.PseudoInputs.of(8, 4, False, "cpu").x.clone()
+    assert not torch.equal(before, work.PseudoInputs.of(8, 4, False, "cpu").x)
 
 
 def test_a_layer_that_has_not_run_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from formulas import Made
 
-from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.roofline.persistent import Step
 from brrr_course.experiments import experiment
@@ -20,7 +20,7 @@ from brrr_course.experiments.checked import relative
 from brrr_course.experiments.rnn import CELLS, DTYPES, HIDDEN, recurrent_flop
 from brrr_course.experiments.rnn.claims import BATCHES, TABLE, short_name
 from brrr_course.experiments.rnn.steps import cudnn, gains, gains_everywhere, place, slope, slopes
-from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, Given, gradients, make_module
+from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, LayerInputs, gradients, make_module
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
@@ -93,7 +93,7 @@ def test_costs_by_hand() -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("name", ["cudnn", "cudnn-tf32", "cudnn-pad8", "cudnn-pad16"])
 def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
-    given = Given(cell, 24, 3, 6, dtype, "cpu")
+    given = LayerInputs(cell, 24, 3, 6, dtype, "cpu")
     right, allowed = MAKERS[name](given)(), TOLERANCES[getattr(torch, dtype)]
     wide = make_module(cell, 24, "cpu", torch.float64)
     wide.load_state_dict(given.module.state_dict())
@@ -107,7 +107,7 @@ def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: s
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_are_those_of_float64(cell: str) -> None:
-    given = Given(cell, 16, 3, 6, "float32", "cpu")
+    given = LayerInputs(cell, 16, 3, 6, "float32", "cpu")
     found = MAKERS["train-cudnn"](given)()
     assert len(found) == 1 + len(list(given.module.parameters())) == 5
     assert given.error(found, training=True) <= 1e-5
@@ -124,15 +124,15 @@ def test_gradients_are_those_of_float64(cell: str) -> None:
 
 
 def test_tf32_would_be_found_out_among_float32() -> None:
-    given = Given("lstm", 24, 3, 6, "float32", "cpu")
+    given = LayerInputs("lstm", 24, 3, 6, "float32", "cpu")
     right = MAKERS["cudnn"](given)()
     assert given.error(right * (1 + 3e-4)) > TOLERANCES[torch.float32]
     assert relative(right, right.double(), torch.float32) == 0
 
 
 def test_the_ways_of_a_point_share_their_numbers() -> None:
-    given = Given.of("lstm", 8, 2, 4, "float32", "cpu")
-    assert Given.of("lstm", 8, 2, 4, "float32", "cpu") is given
+    given = LayerInputs.of("lstm", 8, 2, 4, "float32", "cpu")
+    assert LayerInputs.of("lstm", 8, 2, 4, "float32", "cpu") is given
     assert torch.equal(MAKERS["cudnn"](given)(), MAKERS["cpu"](given)())
 
 
@@ -147,48 +147,6 @@ def test_the_cpu_is_measured_and_the_gpu_says_why_not() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(DeviceMemoryError, match="a layer of 4194304, 64 steps of 2 samples"):
         RNN.workload("cpu", at(2, 2**22, 64))
-
-
-def test_flashrnn_says_why_it_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "flashrnn", None)
-    with pytest.raises(UnavailableError, match=r"FlashRNN is not here \(.*pip install flashrnn"):
-        MAKERS["flashrnn"](Given("lstm", 8, 2, 4, "bfloat16", "cpu"))
-
-
-def test_flashrnn_that_cannot_compile_itself_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*args: Any, **options: Any) -> Any:
-        raise RuntimeError("Error building extension 'lstm_f'\nmany lines")
-
-    stub = SimpleNamespace(flashrnn=fails, FlashRNNConfig=dict)
-    monkeypatch.setitem(__import__("sys").modules, "flashrnn", stub)
-    with pytest.raises(UnavailableError, match=r"RuntimeError: Error building extension 'lstm_f'\); it needs nvcc"):
-        MAKERS["flashrnn"](Given("lstm", 8, 2, 4, "bfloat16", "cpu"))
-
-
-@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
-def test_flashrnn_is_given_the_same_layer(cell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its documented meaning in plain torch in its place: R y + W x + b, gates i f z o, shapes TBGHD and STBHD."""
-
-    def flashrnn(wx: Any, recurrent: Any, bias: Any, *, function: str, config: Any) -> Any:
-        assert config["input_shape"] == "TBGHD" and config["output_shape"] == "STBHD"
-        assert config["function"] == function == ("lstm" if cell == "lstm" else "elman")
-        y = c = torch.zeros_like(wx[0, :, 0])
-        found = []
-        for each in wx:
-            raw = each + torch.einsum("ghdp,bhp->bghd", recurrent, y) + bias
-            if cell == "lstm":
-                i, f, z, o = raw.unbind(1)
-                c = f.sigmoid() * c + i.sigmoid() * z.tanh()
-                y = o.sigmoid() * c.tanh()
-            else:
-                y = raw[:, 0].tanh()
-            found.append(y)
-        return torch.stack(found)[None], None
-
-    stub = SimpleNamespace(flashrnn=flashrnn, FlashRNNConfig=dict)
-    monkeypatch.setitem(__import__("sys").modules, "flashrnn", stub)
-    given = Given(cell, 8, 2, 4, "bfloat16", "cpu")
-    assert given.error(MAKERS["flashrnn"](given)()) <= TOLERANCES[torch.bfloat16]
 
 
 # ---- claims on made-up machines ----
@@ -239,7 +197,7 @@ def times(formula: Formula, factor: float, where: Callable[..., bool] = lambda *
 
 GOOD: dict[str, Any] = {
     "persistent": ours, "cudnn": theirs, "cudnn-tf32": times(ours, 2), "cudnn-pad8": times(theirs, 1.5),
-    "cudnn-pad16": times(theirs, 1.5), "cudnn-graph": theirs, "graph": times(ours, 30), "flashrnn": times(ours, 2),
+    "cudnn-pad16": times(theirs, 1.5), "cudnn-graph": theirs, "graph": times(ours, 30),
     "train-persistent": times(ours, 3), "train-cudnn": times(theirs, 3),
 }  # fmt: skip
 OTHERWISE: dict[str, dict[str, Any]] = {
@@ -281,7 +239,7 @@ def floor_of(share: float) -> Any:
     return lambda evidence, at: Step({"exchange": share * slope(evidence, "persistent", at).median})
 
 
-JUDGED = [each.name for each in RNN.claims if not each.entry.not_here]
+JUDGED = [each.name for each in RNN.claims if each.judge]
 
 
 @pytest.mark.parametrize("claim", JUDGED)
@@ -349,7 +307,6 @@ OTHER: list[tuple[str, dict[str, Any], str]] = [
     ("training-memory", {"memory": {"train-persistent": 1.1e6}}, "holds"),
     ("as-accurate", {"errors": {"persistent": 2.1e-7}}, "fails"),
     ("fits", {"largest": 2048}, "fails"),
-    ("beats-flashrnn", slower("flashrnn", 0.49), "fails"),
     *((f"{short_name(cell, dtype)}-batch-{batch}{far}", at_gain(cell, dtype, batch, share * bound), status)
       for (cell, dtype), bounds in TABLE.items() for far, row in zip(("", "-far"), bounds, strict=True)
       for batch, bound in zip(BATCHES, row, strict=True) for share, status in ((0.99, "fails"), (1.01, "holds"))),
@@ -427,6 +384,6 @@ def test_the_best_of_cudnn_may_be_padded() -> None:
 def test_the_loop_that_is_captured_gives_the_layer(cell: str) -> None:
     from brrr.networks.recurrent import rung
 
-    given = Given(cell, 24, 3, 6, "float32", "cpu")
+    given = LayerInputs(cell, 24, 3, 6, "float32", "cpu")
     with torch.no_grad():
         assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES[torch.float32]

@@ -18,7 +18,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.rnn_ladder import grid, product_of
 from brrr_course.experiments.rnn_ladder.claims import OURS, fastest, half, place
-from brrr_course.experiments.rnn_ladder.work import TOLERANCES, Given, product, way
+from brrr_course.experiments.rnn_ladder.work import TOLERANCES, LadderInputs, product, way
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
@@ -92,7 +92,7 @@ def test_kernels_are_named_for_single_products_only() -> None:
 @pytest.mark.parametrize("cell", grid.CELLS)
 @pytest.mark.parametrize("name", ["naive", "inputs", "cudnn"])
 def test_every_way_gives_the_network_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
-    given = Given(cell, 24, 2, 3, 6, dtype, "cpu")
+    given = LadderInputs(cell, 24, 2, 3, 6, dtype, "cpu")
     right, allowed = way(name, given)(), TOLERANCES[getattr(torch, dtype)]
     assert given.error(right) <= allowed < given.error(right * (1 + 3 * allowed))
     assert math.isnan(given.error(right[:-1])) and math.isnan(given.error(right.double()))
@@ -101,7 +101,7 @@ def test_every_way_gives_the_network_and_a_wrong_one_is_refused(name: str, cell:
 
 @pytest.mark.parametrize("name", grid.PRODUCTS)
 def test_products_are_those_of_the_first_layer(name: str) -> None:
-    given = Given("lstm", 8, 1, 3, 5, "float32", "cpu")
+    given = LadderInputs("lstm", 8, 1, 3, 5, "float32", "cpu")
     run, error = product(name, given)
     found = run().clone()
     assert found.shape == product_of(name, {"cell": "lstm", "hidden": 8, "batch": 3, "steps": 5})[:2]
@@ -112,15 +112,15 @@ def test_products_are_those_of_the_first_layer(name: str) -> None:
 
 
 def test_tf32_would_be_found_out_among_float32() -> None:
-    given = Given("lstm", 24, 2, 3, 6, "float32", "cpu")
+    given = LadderInputs("lstm", 24, 2, 3, 6, "float32", "cpu")
     right = way("cudnn", given)()
     assert given.error(right * (1 + 3e-4)) > TOLERANCES[torch.float32]
     assert relative(right, right.double(), torch.float32) == 0
 
 
 def test_the_ways_of_a_point_share_their_numbers() -> None:
-    given = Given.of("lstm", 8, 2, 2, 4, "float32", "cpu")
-    assert Given.of("lstm", 8, 2, 2, 4, "float32", "cpu") is given
+    given = LadderInputs.of("lstm", 8, 2, 2, 4, "float32", "cpu")
+    assert LadderInputs.of("lstm", 8, 2, 2, 4, "float32", "cpu") is given
 
 
 def test_the_cpu_is_measured_and_the_gpu_says_why_not() -> None:

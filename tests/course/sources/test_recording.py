@@ -333,7 +333,7 @@ WRONG_CELLS = [
     ("size", "0", "size is 0; expected a positive whole number"),
     ("size", "-4", "size is -4; expected a positive whole number"),
     ("size", "", "size is ''; expected a whole number"),
-    ("variant", "gpuu", "variant is 'gpuu'; expected one of cpu, gpu-transfers"),
+    ("variant", "", "variant is ''; expected printable text"),
     ("cache", "warm", "cache is 'warm'; expected hot or cold"),
     ("latency_s_n", "0", "latency_s_n is 0; expected at least 1"),
     ("host_s_n", "3.5", "host_s_n is '3.5'; expected a whole number"),
