@@ -98,7 +98,7 @@ class _Known(Mapping[Key, Measurement]):
 
 @dataclass(frozen=True)
 class _Watching(Evidence):
-    """Evidence that notes a curve, or a table with one open axis, as its points."""
+    """Evidence that notes a curve, or a table with one open axis, as its points, the last of a table as named."""
 
     source: Watched
 
@@ -120,15 +120,23 @@ class _Watching(Evidence):
             return super()._points(variant, at)
         finally:
             self.source.noted = True
-            axes, reads = self.experiment.axes, self.source.reads
-            free = [axis for axis in axes if axis.name not in at or callable(at[axis.name])]
-            along = product(*([each for each in axis.values if fits(each, at.get(axis.name))] for axis in axes))
-            if len(free) > 1:
-                reads.whole[self.experiment.name, variant] = None
-            else:
-                for key in along:
-                    place = (self.experiment.name, variant, key)
-                    reads.looks[place] = reads.looks.get(place, False) or not free
+            self._note(variant, at)
+
+    def _note(self, variant: str, at: Mapping[str, Any]) -> None:
+        """The points of a table with one open axis, its last one by name; of more open axes, all there is."""
+        axes, reads = self.experiment.axes, self.source.reads
+        free = [place for place, axis in enumerate(axes) if axis.name not in at or callable(at[axis.name])]
+        if len(free) > 1:
+            reads.whole[self.experiment.name, variant] = None
+            return
+        along = product(*([each for each in axis.values if fits(each, at.get(axis.name))] for axis in axes))
+        keys = [key for key in along
+                if self.experiment.has(variant, {a.name: v for a, v in zip(axes, key, strict=True)})]  # fmt: skip
+        curve = [place for place in free if axes[place].scale != "category"]
+        largest = [max((key[place] for key in keys), key=float, default=0) for place in curve]
+        for key in keys:
+            look = (self.experiment.name, variant, key)
+            reads.looks[look] = reads.looks.get(look, False) or [key[place] for place in curve] == largest
 
 
 def claimed_points(experiment: Experiment) -> list[Key]:
