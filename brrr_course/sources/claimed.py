@@ -80,8 +80,10 @@ class _Known(Mapping[Key, Measurement]):
         self._watched, self._of, self._inner = watched, (experiment, variant), inner
 
     def __getitem__(self, key: Key) -> Measurement:
-        if self._watched.noted:
-            self._watched.reads.looks[(*self._of, key)] = True
+        looks, place = self._watched.reads.looks, (*self._of, key)
+        if self._watched.noted and not looks.get(place):
+            looks.pop(place, None)  # it stands behind what was named before, also where it was one of a curve
+            looks[place] = True
         return self._watched.seen(self._inner[key])
 
     def __iter__(self) -> Iterator[Key]:
