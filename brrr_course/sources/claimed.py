@@ -7,14 +7,16 @@ all there is of a line is judged on what there is, so that the ends and the midd
 from __future__ import annotations
 
 import contextlib
-from collections.abc import ItemsView, Iterator, Mapping, Sequence
+from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr_course.nouns.claim import Claim
 from brrr_course.nouns.experiment import Axis, Experiment
+from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence, Key, Source
 
 if TYPE_CHECKING:
@@ -77,7 +79,8 @@ class _Known(Mapping[Key, Measurement]):
         self._watched, self._of, self._inner = watched, (experiment, variant), inner
 
     def __getitem__(self, key: Key) -> Measurement:
-        self._watched.reads.looks[(*self._of, key)] = True
+        if self._watched.noted:
+            self._watched.reads.looks[(*self._of, key)] = True
         return self._watched.seen(self._inner[key])
 
     def __iter__(self) -> Iterator[Key]:
@@ -94,9 +97,30 @@ class _Known(Mapping[Key, Measurement]):
 
 @dataclass(frozen=True)
 class _Watching(Evidence):
-    """Evidence that notes a curve as its points."""
+    """Evidence that notes a curve as its points, and of a table those that an expression means."""
 
     source: Watched
+
+    def table(self, variant: str, column: str, at: Mapping[str, Any]) -> Table:
+        self.source.noted = False
+        try:
+            return super().table(variant, column, at)
+        finally:
+            self.source.noted = True
+
+    def _points(self, variant: str, at: Mapping[str, Any]) -> Collection[Key]:
+        """The points named are noted as such; those along an axis as a curve's; of more axes that it goes through."""
+        e, reads = self.experiment, self.source.reads
+        free = [axis.name for axis in e.axes if callable(at.get(axis.name, callable))]
+        if len(free) > 1:
+            reads.whole[e.name, variant] = None
+        else:
+            names = [axis.name for axis in e.axes]
+            along = [_meant(at.get(axis.name), axis.values) for axis in e.axes]
+            keys = [key for key in product(*along) if e.has(variant, e.point(**dict(zip(names, key, strict=True))))]
+            for key in keys:
+                reads.looks[e.name, variant, key] = not free or reads.looks.get((e.name, variant, key), False)
+        return super()._points(variant, at)
 
     def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
         self.source.noted = False
@@ -111,6 +135,13 @@ class _Watching(Evidence):
             self.source.reads.looks = dict.fromkeys(looks, False) | self.source.reads.looks
 
 
+def _meant(wanted: Any, values: Sequence[Value]) -> Sequence[Value]:
+    """An axis's values that an expression means: those that it names, those from or up to one, or all."""
+    if wanted is None or callable(wanted):
+        return [value for value in values if wanted is None or wanted(value)]
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
 def claimed_points(experiment: Experiment) -> list[Key]:
     """The points that the experiment's claims name, found on made-up times.
 
@@ -121,15 +152,21 @@ def claimed_points(experiment: Experiment) -> list[Key]:
     A claim about a whole curve names no point of it.
     """
     watched = Watched(MadeUp(experiment))
-    for judge in experiment.judges.values():
-        _judged(Evidence(experiment, watched), judge)
-    return list(dict.fromkeys(key for name, _, key in watched.reads.looks if name == experiment.name))
+    for claim in _live(experiment):
+        _judged(_Watching(experiment, watched), claim)
+    looks = watched.reads.looks.items()
+    return list(dict.fromkeys(key for (name, _, key), named in looks if named and name == experiment.name))
 
 
-def _judged(evidence: Evidence, judge: Any) -> str:
+def _live(experiment: Experiment) -> list[Claim]:
+    """The claims that measurements decide."""
+    return [each for each in experiment.claims if not (each.entry.retired or each.entry.not_here)]
+
+
+def _judged(evidence: Evidence, claim: Claim) -> str:
     """The verdict's status; a claim that cannot be judged here only loses its priority."""
     with contextlib.suppress(Exception):
-        return str(judge(evidence).status)
+        return claim.verdict(evidence).status
     return "not judged"
 
 
@@ -150,17 +187,17 @@ def claimed(experiment: Experiment, reference: Source | None) -> dict[tuple[str,
     An interval is too wide where it leaves a claim undecided which is decided on the reference, a recording.
     """
     every: dict[tuple[str, Key], Look] = {}
-    for judge in experiment.judges.values():
+    for claim in _live(experiment):
         narrow, reads = False, None
         if reference is not None:
             watched = Watched(reference)
-            status = _judged(_Watching(experiment, watched), judge)
+            status = _judged(_Watching(experiment, watched), claim)
             if status not in ("not measured", "not judged"):
                 reads = watched.reads
-                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), judge)
+                narrow = status != _judged(Evidence(experiment, Watched(reference, wide=True)), claim)
         if reads is None:
             watched = Watched(MadeUp(experiment))
-            _judged(_Watching(experiment, watched), judge)
+            _judged(_Watching(experiment, watched), claim)
             reads = watched.reads
         for at, named in reads.of(experiment).items():
             every[at] = every.get(at, Look()) | Look(named, narrow)
