@@ -15,7 +15,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from statistics import geometric_mean, mean
@@ -245,6 +244,7 @@ class Recording:
     @property
     def sheet(self) -> dict[str, Any]:
         """The device's datasheet."""
+        present(self.rows)  # nothing is said of a device on which the experiment did not run
         name = json.loads((self.folder / "machine.json").read_text(encoding="utf-8"))["device"]
         sheets: list[dict[str, Any]] = present([each for each in HARDWARE.values() if name in each["reported_as"]])
         return sheets[0]
@@ -728,147 +728,32 @@ def rounded(r: Recording, variant: str) -> T:
     t = r.along(f"{variant}.span_s", tokens=12288)
     return t[50257] / t[50304]
 
-def step(r: Recording, name: str, cell: str, dtype: str, batch: int, hidden: int = 1024, last: bool = False) -> T:
-    """A recurrent layer's step: the longer sequence less the shorter one, over the steps between."""
-    short, long = (256, 1024) if last else (64, 256)
-    where = {"batch": batch, "hidden": hidden, "cell": cell, "dtype": dtype}
-    for field in ("span_s", "period_s"):
-        t = r.all(f"{name}.{field}", steps=(short, long), **where)
-        if len(t) == 2:
-            less, more = (t[point] for point in sorted(t))
-            return (more - less) / (long - short)
-    raise Missing(f"a step of {name} at {where}")
+def time_steps(r: Recording, name: str, short: int = 64, long: int = 256, **where: Any) -> dict[Any, T]:
+    """A recurrent layer's step by the open axes: the longer sequence less the shorter one, over the steps between."""
+    free = [place for place, axis in enumerate(r.axes)
+            if axis != "steps" and isinstance(where.get(axis, ()), tuple)]
+    found: dict[Any, T] = {}
+    for field in ("period_s", "span_s"):
+        less, more = ({tuple(point[place] for place in free): t
+                       for point, t in r.all(f"{name}.{field}", steps=n, **where).items()} for n in (short, long))
+        found |= {key: (more[key] - t) / (long - short) for key, t in less.items() if key in more}
+    return found
 
-def rivals(r: Recording, cell: str, dtype: str, batch: int, hidden: int = 1024) -> T:
+def opened(found: dict[Any, T]) -> Any:
+    """The one value, or the values by the axes that are open."""
+    if () in present(found):
+        return found[()]
+    return {key if len(key) > 1 else key[0]: t for key, t in found.items()}
+
+def cudnn(r: Recording, **where: Any) -> Any:
     """The best of cuDNN's ways."""
-    at = cell, dtype, batch, hidden
-    found = [step(r, "cudnn", *at)]
-    for name in ("cudnn-pad8", "cudnn-pad16"):
-        with suppress(Missing):
-            found.append(step(r, name, *at))
-    return min(found)
-
-def rnn(cells: str, dtypes: str, batches: Iterable[int], low: float, high: float = INF, rival: str = "") -> Claim:
-    """Ours over a rival, the best of cuDNN's ways where none is named, at each cell, type and batch."""
-    places = [(cell, dtype, batch) for cell in cells.split() for dtype in dtypes.split() for batch in batches]
-    return lambda r: (lambda found: (each(found, low, high)[0], min(found)))(
-        [(step(r, rival, *at) if rival else rivals(r, *at)) / step(r, "persistent", *at) for at in places])
-
-def anywhere(r: Recording, names: Iterable[str]) -> Verdict:
-    """The best of some ways over ours, wherever both have a step."""
-    found = []
-    for batch, hidden, steps, cell, dtype in r.rows.get("persistent", {}):
-        theirs = []
-        for name in names if steps == 256 else ():
-            with suppress(Missing):
-                theirs.append(step(r, name, cell, dtype, batch, hidden))
-        if theirs:
-            found.append(min(theirs) / step(r, "persistent", cell, dtype, batch, hidden))
-    return each(present(found), 1)[0], min(found)
-
-def same_step(pairs: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]]) -> Claim:
-    """Our step at one place over that at another: within a tenth."""
-    return lambda r: (lambda found: (each(found, 0.9, 1.1)[0], max(found)))(
-        [step(r, "persistent", *one) / step(r, "persistent", *other) for one, other in pairs])
-
-def recurrent_rate(r: Recording, cell: str, batch: int, hidden: int = 1024) -> T:
-    """FLOP/s of the recurrent product alone."""
-    return 2.0 * hidden**2 * (4 if cell == "lstm" else 1) * batch / step(
-        r, "persistent", cell, "float32", batch, hidden)
-
-def training(r: Recording, field: str, way: str, cell: str, batch: int) -> T:
-    """Of a training step over 256 time steps."""
-    return r(f"train-{way}.{field}", batch=batch, hidden=1024, steps=256, cell=cell, **F32)
-
-def trained(r: Recording, field: str, low: float, high: float = INF) -> Verdict:
-    """cuDNN's training step over ours, at each cell and batch."""
-    return each([training(r, field, "cudnn", cell, batch) / training(r, field, "persistent", cell, batch)
-                 for cell in BOTH.split() for batch in RNN_BATCHES], low, high)
-
-def less_memory(r: Recording) -> Verdict:
-    """Ours with 4 samples, cuDNN with 64: the time a sample, and the memory."""
-    (ours, less), (theirs, more) = ((training(r, "period_s", way, TANH, batch) / batch,
-                                     training(r, "peak_bytes", way, TANH, batch))
-                                    for way, batch in (("persistent", 4), ("cudnn", 64)))
-    return every(band(theirs / ours, 1), fact(less.mid < more.mid))
-
-def memories(r: Recording) -> Verdict:
-    """Registers against shared memory and L2."""
-    s = r.sheet
-    found = [s["sm_count"] * s["sm_register_bytes"], s["sm_count"] * s["sm_shared_bytes"], s["l2_bytes"]]
-    return fact(found[0] == max(found), str(found))
-
-def network(cell: str = "lstm", dtype: str = "float32", batch: int = 64, hidden: int = 512, layers: int = 4) -> At:
-    """A point of the ladder with 64 steps; the paper's network, where nothing else is said."""
-    return At(batch=batch, hidden=hidden, steps=64, layers=layers, cell=cell, dtype=dtype)
-
-def quickest(r: Recording, names: str, at: At) -> T:
-    """The least time in a loop of some ways, of those that were measured at a point."""
-    return min(present([t for name in names.split() for t in r.all(f"{name}.period_s", **at).values()]))
-
-def rung(slow: str, fast: str, low: float = 1) -> Claim:
-    """The fastest of some ways over that of others, on the paper's network."""
-    return lambda r: band(quickest(r, slow, network()) / quickest(r, fast, network()), low)
-
-def in_graph(loop: str) -> str:
-    """The loop captured in a CUDA Graph, by the device's time; that of the wavefront is the rung of that name."""
-    return "graph.span_s" if loop == "wavefront" else f"{loop}-graph.span_s"
-
-def captured(slow: str, fast: str, low: float = 1) -> Claim:
-    """The fastest of some loops over another, each in a CUDA Graph, on the paper's network."""
-    return lambda r: band(
-        over([r(in_graph(name), **network()) for name in slow.split()], min) / r(in_graph(fast), **network()), low)
-
-def rungs(slow: str, fast: str, places: Iterable[At]) -> Claim:
-    """One way over another, at each of several points."""
-    listed = list(places)
-    return lambda r: (lambda found: (each(found, 1)[0], min(found)))(
-        [r(f"{slow}.period_s", **at) / r(f"{fast}.period_s", **at) for at in listed])
-
-def detrimental(r: Recording) -> Verdict:
-    """Where the inputs of all steps in one product are slower than of one: of places, the batch of 32 left out."""
-    gains = [r(in_graph("transposed"), **at) / r(in_graph("inputs"), **at)
-             for cell in CELLS for n in (1, 2, 4, 8, 16, 64, 128) for at in [network(cell, batch=n, layers=1)]]
-    slower = sum(t.high < 1 for t in gains)
-    return fact(3 * slower >= len(gains), f"{slower} of {len(gains)}")
-
-def best_inputs(r: Recording) -> Verdict:
-    """Which of one, two and all steps' inputs in a product is ahead of both others by more than 2 %, and how often."""
-    lines, won = {name: r.all(in_graph(name)) for name in LAYERWISE.split()}, Counter[str]()
-    there = present(set.intersection(*map(set, lines.values())))
-    for p in there:
-        (best_s, name), (next_s, _), _ = sorted((line[p].mid, name) for name, line in lines.items())
-        won[name] += next_s > 1.02 * best_s
-    return fact(sum(map(bool, won.values())) >= 2, f"{dict(won)} of {len(there)}")
+    plain, *padded = (time_steps(r, name, **where) for name in ("cudnn", "cudnn-pad8", "cudnn-pad16"))
+    return opened({key: min([t, *(each[key] for each in padded if key in each)]) for key, t in plain.items()})
 
 def grids(r: Recording, name: str) -> dict[tuple[Any, ...], int]:
     """Blocks of the first kernel of a product, by the point."""
     first = {p: row["launched"].partition(";")[0] for p, row in r.rows.get(name, {}).items() if row["launched"]}
     return present({p: math.prod(map(int, kernel.split()[-3].split("x"))) for p, kernel in first.items()})
-
-def of_the_graph(r: Recording, inputs: bool) -> Verdict:
-    """The products alone, 64 of the state and one of all inputs or none, over the network in a CUDA Graph."""
-    found = []
-    for at in (*(network(cell, layers=1) for cell in CELLS), *(network(hidden=n, layers=1) for n in (1024, 2048))):
-        whole = r("graph.span_s", **at)
-        state, every_step = 64 * r("state-product.span_s", **at) / whole, r("inputs-product.span_s", **at) / whole
-        found.append(over([state, every_step], sum) if inputs else state)
-    return each(found, 0.5)[0], min(found)
-
-def activations() -> float:
-    """Numbers that training keeps over the weights', each layer with two biases: the least."""
-    return min(1024 * 64 * kept * n / (2 * gates * n * (n + 1))
-               for kept, gates in ((1, 1), (4, 3), (6, 4)) for n in (256, 512, 1024, 2048))
-
-CELLS, LAYERWISE = ("rnn_tanh", "gru", "lstm"), "transposed inputs2 inputs"
-LOOPS = f"naive combined streamed fused {LAYERWISE} wavefront"
-TANH, BOTH, HALVES, RNN_BATCHES = "rnn_tanh", "rnn_tanh lstm", "float32 float16", (1, 4, 16, 64)
-RNN_TABLE = {
-    ("tanh-fp32", TANH, "float32"): ((5, 5, 3.5, 2), (7, 8, 6, 3)),
-    ("lstm-fp32", "lstm", "float32"): ((4, 4, 3, 1.8), (6, 6, 4.5, 2.5)),
-    ("tanh-fp16", TANH, "float16"): ((1.8, 1.5, 1.8, 1.2), (2.5,) * 4),
-    ("lstm-fp16", "lstm", "float16"): ((1.2, 1.1, 1, 1.2), (1.8,) * 4),
-}
 
 # ---- the claims ----
 
@@ -1147,79 +1032,6 @@ CLAIMS: dict[str, Claim] = {
     "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
     "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
     "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
-    "rnn_ladder.combining-helps": captured("naive", "combined"),
-    "rnn_ladder.streams-help": captured("combined", "streamed"),
-    "rnn_ladder.fusing-helps": captured("streamed", "fused"),
-    "rnn_ladder.transposing-helps": captured("fused", "transposed", 1.1),
-    "rnn_ladder.two-steps-best": lambda r: (lambda one, two, most: band(over([one / two, most / two], min), 1))(
-        *(r(in_graph(name), **network()) for name in LAYERWISE.split())),
-    "rnn_ladder.all-inputs-detrimental": detrimental,
-    "rnn_ladder.best-depends": best_inputs,
-    "rnn_ladder.combined-parallel": lambda r: (lambda one, most: (lambda found: fact(found > 1, found))(
-        min(most[p] / one[p] for p in present(one.keys() & most.keys()))))(
-        grids(r, "state-product"), grids(r, "inputs-product")),
-    "rnn_ladder.wavefront-helps": captured(LAYERWISE, "wavefront"),
-    "rnn_ladder.exposed-parallelism": captured("naive", "wavefront", 2),
-    "rnn_ladder.lacks-parallelism": lambda r: (lambda found: fact(
-        2 * sum(n < r.sheet["sm_count"] for n in found.values()) > len(found), sorted(found.values())))(
-        grids(r, "gate-product")),
-    "rnn_ladder.recurrent-bottleneck": lambda r: of_the_graph(r, False),
-    "rnn_ladder.products-dominate": lambda r: of_the_graph(r, True),
-    "rnn_ladder.loads-once": lambda r: each((
-        r("graph.span_s", **network(batch=n, layers=1)) / r("graph.span_s", **network(batch=1, layers=1))
-        for n in (2, 4, 8, 16, 32, 64)), 0.9, 1.1),
-    "rnn_ladder.ahead-of-cudnn": rung("cudnn", f"{LOOPS} graph compiled persistent"),
-    "rnn_ladder.graph-gains": rung("wavefront", "graph", 2),
-    "rnn_ladder.host-bound": lambda r: each((
-        1 - r(in_graph(name), **network()) / r(f"{name}.period_s", **network())
-        for name in ("naive", "combined", "transposed", "wavefront")), 0.5),
-    "rnn_ladder.cudnn-cliff": lambda r: each((
-        r("cudnn.period_s", **network(cell, "float16", 4, 1024, 1))
-        / r("cudnn.period_s", **network(cell, "float16", 8, 1024, 1)) for cell in BOTH.split()), 1),
-    "rnn_ladder.padding-gains": rungs("cudnn", "cudnn-padded", (
-        network(cell, "float16", n, 1024, 1) for cell in BOTH.split() for n in range(1, 18) if n % 8)),
-    "rnn_ladder.persistent-ahead": rungs("graph", "persistent", (
-        network(cell, batch=n, layers=layers) for n in (1, 2, 4)
-        for cell, layers in ((TANH, 1), ("lstm", 1), ("lstm", 4)))),
-    **{f"rnn.{name}-batch-{batch}{far}": rnn(cell, dtype, (batch,), low)
-       for (name, cell, dtype), table in RNN_TABLE.items() for far, row in zip(("", "-far"), table, strict=True)
-       for batch, low in zip(RNN_BATCHES, row, strict=True)},
-    "rnn.low-batch": rnn(BOTH, "float32", (1, 2, 3, 4, 8), 2),
-    "rnn.doubles": rnn(TANH, "float32", (1, 4, 8, 16), *within(2), rival="graph"),
-    "rnn.registers-largest": memories,
-    "rnn.off-chip-slower": lambda r: band(r.fp32 / 2 * 4 / r.bandwidth, 2),
-    "rnn.high-throughput": lambda r: band(
-        max(recurrent_rate(r, cell, n) for cell in BOTH.split() for n in (16, 32, 64, 128)) / r.fp32, 0.5),
-    "rnn.saves-memory": less_memory,
-    "rnn.sustains": lambda r: band(recurrent_rate(r, TANH, 4, 1152), 2.8e12),
-    "rnn.of-the-peak": lambda r: band(recurrent_rate(r, TANH, 4, 1152) / r.fp32, *within(0.45)),
-    "rnn.thirty-times": rnn(TANH, "float32", (4,), *within(30), rival="graph"),
-    "rnn.graph-three-times": rnn(BOTH, HALVES, (1, 2, 3, 4), 3, rival="graph"),
-    "rnn.never-slower": lambda r: anywhere(r, ("cudnn", "cudnn-pad8", "cudnn-pad16")),
-    "rnn.beats-tf32": rnn(BOTH, "float32", (1, 2, 3, 4), 1, rival="cudnn-tf32"),
-    "rnn.gain-shrinks": lambda r: each((
-        rivals(r, *few) / step(r, "persistent", *few) / (rivals(r, *many) / step(r, "persistent", *many))
-        for few, many in (((cell, "float32", 4), (cell, "float32", 128)) for cell in BOTH.split())), 2),
-    "rnn.exchange-dominates": lambda r: each((
-        step(r, "persistent", cell, "float32", 1, 32) / step(r, "persistent", cell, "float32", 1)
-        for cell in BOTH.split()), 0.5),
-    "rnn.long-sequences": same_step([((cell, "float32", n, 1024, True), (cell, "float32", n))
-                                 for cell in BOTH.split() for n in (1, 4, 64)]),
-    "rnn.cudnn-graph-little": lambda r: each((
-        step(r, "cudnn", cell, "float32", n) / step(r, "cudnn-graph", cell, "float32", n)
-        for cell in BOTH.split() for n in RNN_BATCHES), 1 / 1.2, 1.2),
-    "rnn.relu-as-tanh": same_step([(("rnn_relu", "float32", n), (TANH, "float32", n)) for n in (1, 64)]),
-    "rnn.bfloat16-as-float16": same_step([((cell, "bfloat16", n), (cell, "float16", n))
-                                      for cell in BOTH.split() for n in (1, 16, 64)]),
-    "rnn.training-faster": lambda r: trained(r, "period_s", 1),
-    "rnn.training-memory": lambda r: trained(r, "peak_bytes", 1 / 1.1),
-    "rnn.as-accurate": lambda r: (lambda ours, theirs: each(
-        (ours[p] / theirs[p] for p in present(ours.keys() & theirs.keys())), 0, 2))(
-        r.all("persistent.error"), r.all("cudnn.error")),
-    "rnn.fits": lambda r: fact(all(
-        max(p[1] for p in present(r.all("persistent.span_s", cell=cell, dtype=dtype))) >= size
-        for cell, dtype, size in ((TANH, "float32", 1792), (TANH, "float16", 2560), ("lstm", "float32", 1280)))),
-    "rnn.beats-flashrnn": lambda r: anywhere(r, ("flashrnn",)),
     **{f"strassen.fp32-prepared-{n}": faster("sgemm", READY, n, by)
        for n, by in ((2048, 1.05), (4096, 1.24), (8192, 1.36), (16384, 1.4))},
     **{f"strassen.fp32-timed-{n}": faster("sgemm", TIMED, n, by)
@@ -1270,13 +1082,13 @@ CLAIMS: dict[str, Claim] = {
 }
 FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "repeat": {"knee": lambda r, times: knee(times.points())},
-    "rnn": {"step": step, "rivals": rivals},
+    "rnn": {"step": lambda r, name, **where: opened(time_steps(r, name, **where)), "cudnn": cudnn},
     "rnn_ladder": {"grids": grids},
 }
 """What expressions call beside the notation's own functions, by the experiment: each takes the recording first, tables
 as T, and returns a number, a name, a T, or a dict of these by the point."""
-ARITHMETIC: dict[str, Callable[[], Verdict]] = {"rnn_ladder.activations": lambda: band(activations(), 2)}
-"""Claims that need no recording."""
+ELSEWHERE = ("rnn.cached-in-registers", "rnn.floor-explains")
+"""Claims that ask a model of brrr's, which nothing here may import."""
 # fmt: on
 
 
@@ -1305,9 +1117,7 @@ def main() -> int:
         experiment = name.partition(".")[0]
         if "retired" in row:
             found[name] = "retired", row["retired"]
-        elif "value" not in row and name in ARITHMETIC:
-            found[name] = ARITHMETIC[name]()
-        elif "value" in row or name in CLAIMS:
+        elif name in CLAIMS or ("value" in row and name not in ELSEWHERE):
             if experiment not in recordings:
                 recordings[experiment] = Recording(asked.source, experiment)
             recording = recordings[experiment]

@@ -9,7 +9,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.experiments.rnn import BATCHES
-from brrr_course.experiments.rnn.steps import MAIN, At, cudnn, place, slope
+from brrr_course.experiments.rnn.steps import MAIN, At, best_cudnn, place, step
 from brrr_course.lessons.comparison import checked_factor, judged
 from brrr_course.lessons.guessing import Guess
 from brrr_course.lessons.waiting import UNANSWERED, Comparison, fills_in
@@ -71,21 +71,21 @@ def compare_steps(
 
 
 def _both(evidence: Evidence, at: At) -> tuple[Estimate, str, Estimate] | None:
-    """Our step, and the line and the step of the best cuDNN; None where one of them was not measured."""
+    """Our step, and the variant and the step of the best cuDNN; None where one of them was not measured."""
     try:
-        return slope(evidence, "persistent", at), *cudnn(evidence, at)
+        return step(evidence, "persistent", **at), *best_cudnn(evidence, at)
     except NotRecordedError:
         return None
 
 
-def _row(evidence: Evidence, batch: int, at: At, ours: Estimate, line: str, theirs: Estimate) -> tuple[str, ...]:
-    label = evidence.experiment.line(line).label
-    graphs = (_step(evidence, each, at) for each in ("cudnn graph", "graph"))
+def _row(evidence: Evidence, batch: int, at: At, ours: Estimate, variant: str, theirs: Estimate) -> tuple[str, ...]:
+    label = evidence.experiment.variant(variant).label
+    graphs = (_step(evidence, each, at) for each in ("cudnn-graph", "graph"))
     return str(batch), units.seconds(ours.median), units.seconds(theirs.median), label, f"{theirs / ours:x}", *graphs
 
 
-def _step(evidence: Evidence, line: str, at: At) -> str:
+def _step(evidence: Evidence, variant: str, at: At) -> str:
     try:
-        return units.seconds(slope(evidence, line, at).median)
+        return units.seconds(step(evidence, variant, **at).median)
     except NotRecordedError:
         return "–"

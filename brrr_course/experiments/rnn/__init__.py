@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost
-from brrr_course.experiments.rnn.claims import JUDGES
 from brrr_course.experiments.rnn.steps import LONG, MAIN, SHORT
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
@@ -156,7 +155,6 @@ EXPERIMENT = Experiment(
     lines=_lines(),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     cost=cost,
     predicts=predicted,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr_course.experiments.rnn_ladder import grid
-from brrr_course.experiments.rnn_ladder.claims import JUDGES, place
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, stand_in
 
 LOOPS = {
@@ -100,9 +99,8 @@ EXPERIMENT = Experiment(
     lines=_lines(),
     package=__name__,
     supports=grid.supports,
-    judges=JUDGES,
-    anchors=(place(),),
-    traces=tuple((name, place(steps=grid.LENGTHS[0])) for name in TRACED),
+    anchors=(grid.place(),),
+    traces=tuple((name, grid.place(steps=grid.LENGTHS[0])) for name in TRACED),
     cost=cost,
     predicts=predicted,
     predict_by_default=False,
