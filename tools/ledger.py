@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from statistics import geometric_mean, mean
@@ -300,8 +301,6 @@ MEGA, RIVALS = "megakernel megakernel-graph", "module graph max-autotune"
 RIVALS_ALL, WITHOUT = f"{RIVALS} compile", f"graph max-autotune pycuda-graph triton-graph {MEGA}"
 SINE = ("CUDA context", "memory", "copy", "first kernel")
 GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6|sgemm-strassen-4|tf32-s|fp16-s", "-(strassen|winograd)-[123]"
-TIMED, READY, ANY = f"sgemm{LEVELS}", f"sgemm{LEVELS}-prepared", f"{LEVELS}(-prepared)?"
-SPLIT = f"fp16x3({LEVELS})?"
 A100, A100_40, OLD, NEW = (HARDWARE[name] for name in ("a100", "a100-40gb", "gtx-1070", "h200"))
 TENSOR, PLAIN = A100["dense"]["tensor cores"]["bf16"], A100["dense"]["cuda cores"]["fp32"]
 
@@ -518,24 +517,6 @@ def stride(line: str, one: tuple[int, int], other: tuple[int, int], low: float, 
         return r(f"{variant}.busy_s", stride=stride, offset=offset, numbers=2**28)
     return lambda r: band(at(r, line, *one) / at(r, line.removesuffix("-whole"), *other), low, high)
 
-OPERATORS = ("products", "attention", "norms", "pointwise", "other")
-
-def bert(r: Recording, name: str, column: str) -> str:
-    """A cell of a class of operators, of a training step as wide as BERT."""
-    return present(r.rows.get(name, {}).get(("training", 1024, 16), {}).get(column))
-
-def flop_rate(r: Recording, name: str) -> float:
-    return float(bert(r, name, "flop")) / float(bert(r, name, "busy_s"))
-
-def full(r: Recording, how: str) -> Verdict:
-    at = {"how": how, "size": 256}
-    return every(band(r("peak.busy_s", **at), 0, 0.1), band(r("driver.busy_s", **at), 0.9))
-
-def limited(eager: float, graph: float, half: float, double: float) -> str:
-    if eager / graph >= 1.3:
-        return "overhead"
-    return "memory" if graph / half >= 1.3 else "latency" if double / graph <= 1.15 else "compute"
-
 def busy(r: Recording, blocks: int, loads: int) -> T:
     return r(f"loads-{loads}.busy_s", blocks=blocks)
 
@@ -622,70 +603,54 @@ def fastest(r: Recording, pattern: str, size: int, error: float = INF) -> str:
              for t in r.all(f"{name}.span_s", size=size).values() if r(f"{name}.error", size=size).mid <= error}
     return min(present(times), key=lambda name: times[name])
 
-def compared(r: Recording, one: tuple[str, int], other: tuple[str, int], low: float, high: float = INF) -> Verdict:
-    """The ratio of two times; in cycles too where the SM clocks are over 5 % apart, undecided if those disagree."""
-    pair = (one, other)
-    a, b = (r(f"{name}.span_s", size=size) for name, size in pair)
-    x, y = (max((t.mid for t in r.all(f"{name}.sm_clock_hz", size=size).values()), default=1) for name, size in pair)
-    ratios = [a / b] if min(x, y) >= 0.95 * max(x, y) else [a / b, a / b * (x / y)]
-    statuses = {band(t, low, high)[0] for t in ratios}
-    return statuses.pop() if len(statuses) == 1 else "undecided", " or ".join(map(shown, ratios))
+def compared(r: Recording, one: str, other: str, size: int, other_size: int = 0) -> Any:
+    """The ratio of two times, 0 without the other; in cycles too where the SM clocks are over 5 % apart."""
+    if not other:
+        return 0.0
+    pair = (one, size), (other, other_size or size)
+    a, b = (r(f"{name}.span_s", size=n) for name, n in pair)
+    x, y = (max((t.mid for t in r.all(f"{name}.sm_clock_hz", size=n).values()), default=0) for name, n in pair)
+    ratio = a / b
+    if not x or not y or min(x, y) >= 0.95 * max(x, y):
+        return ratio
+    return T(ratio.mid, min(ratio.low, ratio.low * (x / y)), max(ratio.high, ratio.high * (x / y)))
 
-def faster(base: str, pattern: str, size: int, *bounds: float, accurate: bool = False) -> Claim:
-    """A product over the fastest of several (no less accurate)."""
-    def best(r: Recording) -> str:
-        return fastest(r, pattern, size, r(f"{base}.error", size=size).mid if accurate else INF)
-    return lambda r: compared(r, (base, size), (best(r), size), *bounds)
+def quickest(r: Recording, inner: str, size: int, prepared: bool | None = None, fewest: int = 1,
+             error: Any = INF) -> str:
+    """The fastest way over an inner product, with levels or without too; nothing where none is as accurate."""
+    ready = {True: "-prepared", False: "", None: "(-prepared)?"}[prepared]
+    pattern = f"{inner}{LEVELS}{ready}" if fewest else f"{inner}({LEVELS})?{ready}"
+    there = fastest(r, pattern, size)
+    with suppress(Missing):
+        return fastest(r, pattern, size, exact(error).mid)
+    return "" if there else there
 
-def effective(r: Recording, actual: bool) -> T:
-    """FLOP/s at 16384 of the fastest prepared float32 way, counted in full or as multiplied."""
-    name = fastest(r, READY, 16384)
-    share = (7 / 8) ** int(name.split("-")[2]) if actual else 1.0
-    return 2 * 16384**3 * share / r(f"{name}.span_s", size=16384) / r.fp32
-
-def growth(r: Recording, form: str, bound: float) -> Verdict:
-    """The largest growth of the error a level, over SGEMM."""
+def growth(r: Recording, form: str) -> dict[Any, float]:
+    """The growth of the error a level, over SGEMM."""
     ways = [way for name in r.names if (way := re.fullmatch(rf"sgemm-{form}-([123])(-prepared)?", name))]
-    base, found = r.all("sgemm.error"), [(int(w[1]), p, t) for w in ways for p, t in r.all(f"{w[0]}.error").items()]
-    return band(max(present([(t.mid / base[p].mid) ** (1 / level) for level, p, t in found])), 0, bound)
+    base, found = r.all("sgemm.error"), [(w, p, t) for w in ways for p, t in r.all(f"{w[0]}.error").items()]
+    return dict(present({(w[0], *p): (t.mid / base[p].mid) ** (1 / int(w[1])) for w, p, t in found if p in base}))
 
-def frontier(r: Recording) -> Verdict:
-    """Is a way with levels beaten by no other, at the largest size?"""
-    times = {(name, *p): t.mid for name in r.names if not re.match(f"auto|{GONE}", name)
+def unbeaten(r: Recording) -> dict[str, int]:
+    """The levels of the ways that no other beats, at the largest size."""
+    times = {(name, *p): t.mid for name in r.names if not re.match(f"auto|{GONE}|.*-prepared", name)
              for p, t in r.all(f"{name}.span_s").items()}
-    last = max(size for _, size in times)
+    last = max(size for _, size in present(times))
     places = {name: (t, r(f"{name}.error", size=size).mid) for (name, size), t in times.items() if size == last}
     best = [name for name, (t, e) in places.items()
             if not any(a <= t and b <= e and (a, b) != (t, e) for a, b in places.values())]
-    return fact(any(re.search(LEVELS, name) for name in best), best)
+    return {name: int(name[-1]) if re.search(LEVELS, name) else 0 for name in best}
 
-def chooses(r: Recording) -> Verdict:
+def choices(r: Recording) -> dict[Any, Any]:
     """matmul over the fastest way that is as accurate as promised."""
-    found = []
+    found = {}
     for name in r.names:
         promised = {"fp32": "sgemm"}.get(name[5:], name[5:])
         inner = "bf16" if promised == "bf16" else "(sgemm|tf32|fp16x3)"
         for (size,) in r.all(f"{name}.span_s") if name.startswith("auto-") else ():
             error = 1e-5 if promised == "1e-5" else 1.05 * r(f"{promised}.error", size=size).mid
-            best = fastest(r, f"(?!{GONE}){inner}({LEVELS})?", size, error)
-            found.append(compared(r, (name, size), (best, size), 0, 1.05))
-    return every(*found)
-
-def errors(r: Recording, form: str, *inputs: str) -> dict[tuple[Any, ...], float]:
-    return {p: t.mid for p, t in present(r.all(f"{form}.error", inputs=inputs)).items()}
-
-def a_level(r: Recording, form: str, bound: float) -> Verdict:
-    found = errors(r, form, "normal", "uniform")
-    return band(max((e / found[0, p[1], p[2]]) ** (1 / p[0]) for p, e in found.items() if p[0]), 0, bound)
-
-def badly(r: Recording, scaled: bool, bound: float) -> Verdict:
-    """At most levels and the largest size: the error over that without levels, or over that with scaling."""
-    found = []
-    for inputs in ("badly scaled rows", "badly scaled inside"):
-        plain, other = (errors(r, form, inputs) for form in ("strassen", "strassen-scaled" if scaled else "strassen"))
-        key = max(point for point in plain if point in other)
-        found.append(plain[key] / other[key if scaled else (0, *key[1:])])
-    return band(min(found), bound)
+            found[name, size] = compared(r, name, fastest(r, f"(?!{GONE}){inner}({LEVELS})?", size, error), size)
+    return dict(present(found))
 
 def peak(sheet: dict[str, Any]) -> float:
     return float(max(rate for unit in sheet["dense"].values() for rate in unit.values()))
@@ -1032,58 +997,13 @@ CLAIMS: dict[str, Claim] = {
     "gemm_many.batched-as-combined": ratio("span_s", "batched", "combined", 0.9, 1.1, count=4, size=512, **F32),
     "vocabulary.a-quarter": lambda r: band(rounded(r, "step"), *as_told(1.25)),
     "vocabulary.more-is-faster": lambda r: band(rounded(r, "forward"), 1),
-    **{f"strassen.fp32-prepared-{n}": faster("sgemm", READY, n, by)
-       for n, by in ((2048, 1.05), (4096, 1.24), (8192, 1.36), (16384, 1.4))},
-    **{f"strassen.fp32-timed-{n}": faster("sgemm", TIMED, n, by)
-       for n, by in ((4096, 1.18), (8192, 1.3), (16384, 1.35))},
-    "strassen.effective-above-peak": lambda r: band(effective(r, False), 1),
-    "strassen.actual-below-peak": lambda r: band(effective(r, True), 0, 1),
-    "strassen.split-8192": faster("sgemm", SPLIT, 8192, 3.6, accurate=True),
-    "strassen.split-16384": faster("sgemm", SPLIT, 16384, 3.6, accurate=True),
-    "strassen.split-stretch": faster("sgemm", SPLIT, 16384, 4, accurate=True),
-    "strassen.bf16-16384": faster("bf16", f"bf16{ANY}", 16384, 1.2),
-    "strassen.bf16-8192": faster("bf16", f"bf16{ANY}", 8192, 1.06),
-    "strassen.error-strassen": lambda r: growth(r, "strassen", 1.6),
-    "strassen.odd-sizes": lambda r: compared(
-        r, (fastest(r, READY, 4097), 4097), (fastest(r, READY, 4096), 4096), 0, 1.1),
-    "strassen.levels-on-frontier": frontier,
-    "strassen.matmul-chooses": chooses,
-    "strassen.sixteen-times": faster("sgemm", "bf16", 8192, *within(16)),
-    "strassen_errors.growth-strassen": lambda r: a_level(r, "strassen", 1.6),
-    "strassen_errors.growth-winograd": lambda r: a_level(r, "winograd", 1.9),
-    "strassen_errors.whole-numbers-exact": lambda r: fact(
-        not any(max(errors(r, form, "integer").values()) for form in ("strassen", "winograd"))),
-    "block.norms-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "norms"), *within(250)),
-    "block.pointwise-slower": lambda r: band(flop_rate(r, "products") / flop_rate(r, "pointwise"), *within(700)),
-    "block.rest-is-little-work": lambda r: band(
-        sum(float(bert(r, name, "flop")) for name in ("norms", "pointwise"))
-        / sum(float(bert(r, name, "flop")) for name in OPERATORS), *within(0.002)),
-    "block.rest-is-much-time": lambda r: band(
-        sum(float(bert(r, name, "busy_s")) for name in ("norms", "pointwise"))
-        / sum(float(bert(r, name, "busy_s")) for name in OPERATORS), *within(0.39)),
-    "block.overhead-to-compute": lambda r: band(min(
-        1 - r("to-latency.busy_s", step="forward", width=256, batch=1) / r("step.period_s", step="forward", width=256,
-                                                                           batch=1),
-        r("to-compute.busy_s", step="forward", width=4096, batch=64) / r("step.period_s", step="forward", width=4096,
-                                                                         batch=64)), 0.5, 1),
-    "block.latency-in-a-graph": lambda r: (lambda at: band(
-        (r("to-latency.busy_s", **at) - r("to-memory.busy_s", **at)) / r("step.period_s", **at), 0.5, 1))(
-        {"step": "forward, as a graph", "width": 256, "batch": 1}),
-    "utilisation.full-at-tiny-work": lambda r: full(r, "one by one"),
-    "utilisation.full-in-a-graph": lambda r: full(r, "as a CUDA Graph"),
-    "mystery.three-regimes": lambda r: (lambda found: fact(found == ["latency", "memory", "overhead"], found))(
-        [limited(*(float(r(f"{way}.period_s", model=name).mid) for way in ("eager", "graph", "half", "double")))
-         for name in "ABC"]),
-    "strassen_errors.bad-scaling-hurts": lambda r: badly(r, False, 1000),
-    "strassen_errors.scaling-helps": lambda r: badly(r, True, 100),
-    "strassen_errors.default-safe": lambda r: (lambda ours, theirs: (lambda worst: fact(worst <= 4, worst))(max(
-        ours[p] / theirs[p] if theirs[p] else float(ours[p] == 0) or math.inf for p in present(ours.keys() & theirs))))(
-        *({p: float(row["error"]) for p, row in r.rows.get(name, {}).items()} for name in ("default", "library"))),
 }
 FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "repeat": {"knee": lambda r, times: knee(times.points())},
     "rnn": {"step": lambda r, name, **where: opened(time_steps(r, name, **where)), "cudnn": cudnn},
     "rnn_ladder": {"grids": grids},
+    "strassen": {"compared": compared, "quickest": quickest, "growth": growth, "unbeaten": unbeaten,
+                 "choices": choices, "multiplied": lambda r, name: (7 / 8) ** int(name.split("-")[2])},
 }
 """What expressions call beside the notation's own functions, by the experiment: each takes the recording first, tables
 as T, and returns a number, a name, a T, or a dict of these by the point."""
