@@ -13,7 +13,7 @@ from brrr.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     __file__,
-    elsewhere="Experiment Live Recorded Scaling Transition check claims compare compare_speedup compare_values explore "
+    elsewhere="Experiment Live Recorded Scaling Transition check claims compare explore "
     "factory find_transition guess pays reachable scaling_test timeline",
     hint="brrr.{name} is the course's: from brrr_course import {name} (the distribution brrr-course)",
 )

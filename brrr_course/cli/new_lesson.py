@@ -1,4 +1,4 @@
-"""`brrr new-lesson`: the six files of a lesson with its experiment, as a skeleton that runs, records and builds.
+"""`brrr new-lesson`: the seven files of a lesson with its experiment, as a skeleton that runs, records and builds.
 
 brrr new-lesson 11 sorting        # in a clone of the repository
 
@@ -17,7 +17,7 @@ from string import Template
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.nouns.places import COURSE
 
-LEDGER = "data/claims.toml"
+LEDGER, CALCULATIONS = "data/claims.toml", "data/exercises.toml"
 FILES = {
     "experiment": "brrr_course/experiments/{name}/__init__.py",
     "work": "brrr_course/experiments/{name}/work.py",
@@ -25,7 +25,8 @@ FILES = {
     "lesson": "notebooks/source/{number}_{name}.py",
     "solution": "notebooks/source/solutions/{number}_{name}.py",
 }
-"""From a template in data/lesson/ to the file made of it; that of the claims goes to the end of the ledger."""
+"""From a template in data/lesson/ to the file made of it; that of the claims goes to the end of the ledger,
+and that of what is calculated to the end of the exercises."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,11 +60,11 @@ def write(root: Path, number: str, name: str) -> list[Path]:
     for template, path in made.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(_filled(template, told), encoding="utf-8")
-    ledger = (root / LEDGER).read_text(encoding="utf-8")
     lesson = f'[lessons.{number}]\ncarry = ["{name}.one-is-faster"]\nfolded = ["{name}"]\n\n[[claim]]'
-    text = ledger.replace("[[claim]]", lesson, 1) + _filled(templates / "claims.txt", told)
-    (root / LEDGER).write_text(text, encoding="utf-8")
-    return [*made.values(), root / LEDGER]
+    for table, key in ((LEDGER, "claims"), (CALCULATIONS, "calculations")):
+        text = (root / table).read_text(encoding="utf-8").replace("[[claim]]", lesson, 1)
+        (root / table).write_text(text + _filled(templates / f"{key}.txt", told), encoding="utf-8")
+    return [*made.values(), root / LEDGER, root / CALCULATIONS]
 
 
 def _filled(template: Path, told: dict[str, str]) -> str:

@@ -1,47 +1,85 @@
-"""`compare`: the guess and the measurements side by side, with their ratio and the badge."""
+"""What a comparison is made of: the guess, lines of an experiment, and the source that they are asked of."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from brrr.core import units
 from brrr.core.errors import ArgumentError, DeviceMemoryError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr_course.experiments import experiment as experiment_named
-from brrr_course.lessons.answers import Answer, Choice, Quantity
-from brrr_course.lessons.guessing import Guess
-from brrr_course.lessons.waiting import UNANSWERED, Comparison, fills_in
+from brrr_course.lessons.answers import Answer
+from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Axis, Experiment, Line
-from brrr_course.nouns.source import Source
+from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as default_source
 from brrr_course.view.words import drifted
 
-TIE = 1.1
-"""Two timers whose errors differ by less than this factor share their place in a ranking."""
+Timed = tuple[Line, Estimate]
 
 
-def judged(guess: Guess, measured: Answer, verb: str = "measured") -> str:
-    """The guess beside what it should have been, of an order only what was measured; without a guess, that alone."""
-    if guess.value is None:  # the edition for reading: nobody has guessed
-        return f"no guess given; {verb}: {guess.form.show(measured)}"
-    value = guess.value
-    if isinstance(value, tuple) and isinstance(measured, tuple):
-        value = tuple(item for item in value if item in measured)
-    return guess.form.judge(value, measured).replace("measured", verb)
+@dataclass(frozen=True)
+class Subject:
+    """What is compared: a guess with lines of an experiment at a point, as a source has them.
 
+    `of` is the word of the quantity, `truth` the line that readings are held against; `guessed` is None in the edition
+    for reading, where nobody has guessed.
+    """
 
-def with_drifts(text: str, experiment: Experiment, source: Source, lines: Iterable[Line]) -> str:
-    """The sentence, and behind it by how much the lines' times were others when they were measured again."""
-    return f"{text} {drifted(experiment, source, lines)}".rstrip()
+    form: Any
+    guessed: Answer | None
+    experiment: Experiment
+    source: Source
+    lines: Sequence[str] | Mapping[str, str]
+    at: Mapping[str, Any]
+    of: str = "time"
+    truth: str = ""
 
+    @property
+    def badge(self) -> str:
+        """Where the measurements come from."""
+        return str(self.source.badge(self.experiment))
 
-def checked_factor(call: str, guess: Guess) -> None:
-    """ArgumentError for a guess that is no factor."""
-    if not isinstance(guess.form, Quantity) or guess.form.unit != "x":
-        raise ArgumentError(call, "guess", guess.form, 'a guess of a factor: guess(..., unit="x")')
+    @property
+    def evidence(self) -> Evidence:
+        """The source, asked of this experiment."""
+        return Evidence(self.experiment, self.source)
+
+    @property
+    def point(self) -> dict[str, Value]:
+        """The whole point that was asked for."""
+        return self.experiment.point(**self.at)
+
+    def judged(self, measured: Answer, verb: str = "measured") -> str:
+        """The guess beside what it should have been, of an order only what was measured; without one, that alone."""
+        if self.guessed is None:
+            return f"no guess given; {verb}: {self.form.show(measured)}"
+        value = self.guessed
+        if isinstance(value, tuple) and isinstance(measured, tuple):
+            value = tuple(item for item in value if item in measured)
+        return str(self.form.judge(value, measured)).replace("measured", verb)
+
+    def timed(self, name: str, point: Mapping[str, Value]) -> Timed | None:
+        """A line with its time at the point, or its twin on the CPU queue; None where the source has neither."""
+        self.experiment.line(name)
+        return next(((line, time) for line in self.experiment.twins(name) if (time := self.time(line, point))), None)
+
+    def time(self, line: Line, point: Mapping[str, Value]) -> Estimate | None:
+        """A line's time at the point; None where the source has none."""
+        return time_at(self.experiment, self.source, line, point)
+
+    def missing(self, point: Mapping[str, Value]) -> Comparison:
+        """What is said where the source has none of the lines at the point."""
+        return Comparison(f"{self.badge} has none of these lines at {where_text(point)}.")
+
+    def table(
+        self, text: str, header: Sequence[str], rows: Iterable[Sequence[str]], lines: Collection[Line] = ()
+    ) -> Comparison:
+        """The comparison with its badge; the text ends with how much the lines' times differed when measured again."""
+        drift = drifted(self.experiment, self.source, lines) if lines else ""
+        return Comparison(f"{text} {drift}".rstrip(), tuple(header), tuple(map(tuple, rows)), self.badge)
 
 
 def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> list[Line]:
@@ -49,61 +87,6 @@ def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> 
     variants = source.variants(experiment)
     found = dict.fromkeys(experiment.available(name, variants) for name in names)
     return [line for line in found if line is not None]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """One line of the comparison: the name a student reads, and the time."""
-
-    name: str
-    line: Line
-    time: Estimate
-
-    @property
-    def label(self) -> str:
-        """What the line is called."""
-        return self.line.label
-
-
-@fills_in
-def compare(
-    guess: Guess,
-    experiment: str,
-    lines: Sequence[str] | Mapping[str, str],
-    *,
-    truth: str = "",
-    source: Source | None = None,
-    **at: Value,
-) -> Comparison:
-    """The guess against lines of an experiment at a point; a live source measures them now.
-
-    >>> from brrr_course.lessons.guessing import guess
-    >>> g = guess("Which is faster?", options=["the CPU", "the GPU"])
-    Which is faster?
-    Not answered yet.
-    >>> compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
-    Not answered yet: give your guess above, then run this cell again.
-
-    `lines` names the lines, or maps each option of the guess to its line. Where a source lacks a line and has its twin
-    on the CPU queue (`queue synchronized` for `synchronized`), that one stands in; else the line is left out. The point
-    snaps to the nearest one that the source has. A quantity is compared with the first line, a choice with the
-    fastest, a ranking with the order from the fastest; with `truth`, with the order of the errors, the least first.
-    """
-    if not guess.answered:
-        return UNANSWERED
-    described, origin = experiment_named(experiment), source or default_source()
-    point = reachable(experiment, source=origin, **described.point(**at))
-    named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
-    drawn = [each for line in (*named.values(), truth) for each in described.twins(line)]
-    origin.measure_together(described, [each.variant for each in drawn], point)
-    shown = [found for name in named if (found := _time(described, origin, name, named[name], point))]
-    if not shown:
-        return Comparison(f"{origin.badge(described)} has none of these lines at {where_text(point)}.")
-    true = _time(described, origin, "truth", truth, point) if truth else None
-    header, rows = _table(guess, shown, true)
-    told = [each.line for each in (*shown, true) if each]
-    text = with_drifts(_text(guess, shown, true, point), described, origin, told)
-    return Comparison(text, header, rows, str(origin.badge(described)))
 
 
 def reachable(experiment: str, *, source: Source | None = None, **at: Value | Sequence[Value]) -> dict[str, Value]:
@@ -146,73 +129,6 @@ def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) ->
     return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)
 
 
-def _time(experiment: Experiment, source: Source, name: str, line: str, point: Mapping[str, Value]) -> Shown | None:
-    """The line's time at the point, or its twin's on the CPU queue; None where the source has neither."""
-    experiment.line(line)
-    for drawn in experiment.twins(line):
-        if (time := time_at(experiment, source, drawn, point)) is not None:
-            return Shown(name, drawn, time)
-    return None
-
-
-def _error(time: Estimate, truth: Estimate) -> float:
-    """How far a reading is from the truth, as a factor of one or more."""
-    low, high = sorted((max(time.median, 1e-12), max(truth.median, 1e-12)))
-    return high / low
-
-
-def _measured(guess: Guess, shown: Sequence[Shown], truth: Shown | None) -> Answer:
-    """What the guess should have been."""
-    if isinstance(guess.form, Quantity):
-        return shown[0].time.median
-    if truth:
-        far = {line.name: _error(line.time, truth.time) for line in shown}
-    else:
-        far = {line.name: line.time.median for line in shown}
-    order = sorted(far, key=lambda name: far[name])
-    return order[0] if isinstance(guess.form, Choice) else _ties_as_guessed(order, far, guess.value)
-
-
-def _ties_as_guessed(order: list[str], far: Mapping[str, float], guessed: Answer | None) -> tuple[str, ...]:
-    """The order, with neighbours that differ by less than a tenth placed as the student placed them."""
-    place = {name: at for at, name in enumerate(guessed)} if isinstance(guessed, tuple) else {}
-    for first in range(len(order) - 1):
-        one, other = order[first : first + 2]
-        if far[other] < TIE * far[one] and place.get(other, 0) < place.get(one, 0):
-            order[first : first + 2] = other, one
-    return tuple(order)
-
-
-def _text(guess: Guess, shown: Sequence[Shown], truth: Shown | None, point: Mapping[str, Value]) -> str:
-    return f"At {where_text(point)}, {judged(guess, _measured(guess, shown, truth))}."
-
-
-def _table(
-    guess: Guess, shown: Sequence[Shown], truth: Shown | None
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    if isinstance(guess.form, Quantity):
-        form, said = guess.form, guess.value
-        if isinstance(said, int | float):
-            rows = [(line.label, str(line.time), form.distance(said, line.time.median)) for line in shown]
-            return ("", "time", "your guess is"), (("your guess", form.show(said), ""), *rows)
-        return ("", "time"), tuple((line.label, str(line.time)) for line in shown)
-    if truth is None:
-        ranked = sorted(shown, key=lambda line: line.time.median)
-        return ("", "time"), tuple((line.label, str(line.time)) for line in ranked)
-    ranked = sorted(shown, key=lambda line: _error(line.time, truth.time))
-    rows = [(line.label, units.seconds(line.time.median), _off(line.time, truth.time)) for line in ranked]
-    return ("", "reads", "off by"), ((f"truth: {truth.label}", units.seconds(truth.time.median), ""), *rows)
-
-
-def _off(time: Estimate, truth: Estimate) -> str:
-    """The error of a reading in words: 12 % too long, 40x too short."""
-    ratio = time.median / truth.median if truth.median > 0 else 1.0
-    word = "long" if ratio > 1 else "short"
-    if 0.5 <= ratio <= 2:
-        return f"{units.percent(abs(ratio - 1), 2)} too {word}"
-    return f"{units.ratio(max(ratio, 1 / ratio) if ratio > 0 else float('inf'))} too {word}"
-
-
 def where_text(point: Mapping[str, Value]) -> str:
     """The point in words, sizes as the sliders show them."""
     from brrr.drawing.style import readable
@@ -221,7 +137,7 @@ def where_text(point: Mapping[str, Value]) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# `measured_at`: what a lesson's comparison asks of a source, which may lack it.
+# What a comparison asks of a source, which may lack it.
 
 
 def measured_at(experiment: Experiment, source: Source, line: Line, point: Mapping[str, Value]) -> Measurement | None:

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import ipywidgets as widgets
 
 from brrr_course.lessons.guessing import Guess
-from brrr_course.view.display import in_notebook, message_html, publish, table_html, table_text
+from brrr_course.view.display import in_notebook, message_html, publish, side_by_side_html, table_html, table_text
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A sentence, the table behind it, and the badge of what was measured.
+    """A sentence, the table behind it, and the badge of what was measured; other tables may stand beside it.
 
-    Its text comes first, for a screen reader and for tests.
+    Its text comes first, for a screen reader and for tests. Numbers that are grouped under titles stand close together:
+    `groups` has each title with its number of columns, `shades` a background for cells by row and column.
     """
 
-    text: str
+    text: str = ""
     header: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     badge: str = ""
+    groups: tuple[tuple[str, int], ...] = ()
+    shades: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    beside: tuple[Comparison, ...] = ()
 
     def __repr__(self) -> str:
-        return self.text + ("\n" + table_text(self.header, self.rows, self.badge) if self.rows else "")
+        table = table_text(self.header, self.rows, self.badge, self.groups) if self.rows else ""
+        return "\n".join(filter(None, [self.text, table, *(f"\n{each}" for each in self.beside)]))
 
     def _repr_html_(self) -> str:
-        table = table_html(self.header, self.rows, self.badge) if self.rows else ""
-        return message_html("open", self.text) + table
+        text = message_html("open", self.text) if self.text else ""
+        if self.rows:
+            text += table_html(self.header, self.rows, self.badge, self.groups, self.shades)
+        return side_by_side_html([text, *(each._repr_html_() for each in self.beside)]) if self.beside else text
 
 
-UNANSWERED = Comparison("Not answered yet: give your guess above, then run this cell again.")
+UNANSWERED = "Not answered yet: give your guess above, then run this cell again."
 
 # ---------------------------------------------------------------------------------------------------------------------
 # A comparison without a guess, and the call that is made once the guess is given.
@@ -86,24 +92,3 @@ def _cell_and_run() -> tuple[str, str]:
     request = shell.get_parent()
     run = request["header"]["msg_id"]
     return request.get("metadata", {}).get("cellId", run), run
-
-
-Compare = TypeVar("Compare", bound=Callable[..., Comparison])
-
-
-def fills_in(compare: Compare) -> Compare:
-    """A function that returns UNANSWERED without a guess now returns what fills itself in, by the same call.
-
-    >>> @fills_in
-    ... def compare_nothing(guess):
-    ...     return Comparison("Compared.") if guess.answered else UNANSWERED
-    """
-
-    @functools.wraps(compare)
-    def call(guess: Guess, *args: Any, **kwargs: Any) -> Comparison:
-        found = compare(guess, *args, **kwargs)
-        if found is not UNANSWERED:
-            return found
-        return Waiting(UNANSWERED.text, guess=guess, compared=lambda: compare(guess, *args, **kwargs))
-
-    return cast(Compare, call)

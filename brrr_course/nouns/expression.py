@@ -141,7 +141,8 @@ def compute(text: str, scope: Scope) -> Any:
 
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub, ast.Mod: operator.mod, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Add: lambda a, b: a - (0 - b), ast.Pow: lambda a, b: _ends(lambda end: end**b, a),
+    ast.Add: lambda a, b: a - (0 - b),
+    ast.Pow: lambda a, b: _ends(lambda end: end**b, a) if isinstance(a, Estimate) else a**b,
     ast.Gt: lambda a, b: _low(a) > _high(b), ast.GtE: lambda a, b: _low(a) >= _high(b),
     ast.Lt: lambda a, b: _high(a) < _low(b), ast.LtE: lambda a, b: _high(a) <= _low(b),
     ast.Eq: lambda a, b: middle(a) == middle(b), ast.NotEq: lambda a, b: middle(a) != middle(b),

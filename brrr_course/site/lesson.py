@@ -20,10 +20,10 @@ import numpy
 
 from brrr.core.errors import BrrrError
 from brrr.drawing.style import Picture, kept_figures
-from brrr_course.lessons.checking import Mark
 from brrr_course.lessons.guessing import Guess, forget
+from brrr_course.lessons.marks import Mark
 from brrr_course.lessons.waiting import Waiting
-from brrr_course.site.exercises import is_tabulated, right_answers, table_of
+from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.guesses import comparison, form, numbers
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
@@ -53,8 +53,6 @@ class Lesson:
         self.shown: dict[str, list[dict[str, Any]]] = {"view": [], "guess": [], "comparison": [], "exercise": []}
         self.pieces = Pieces()
         self._names: dict[str, Any] = {"__name__": "lesson", "display": self._show_all}
-        solution = path.parent / "solutions" / path.name
-        self._solutions = right_answers(solution) if solution.is_file() else {}
         gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
         gc.set_threshold(50_000)  # nor after each tenth of a figure
         forget()
@@ -88,8 +86,7 @@ class Lesson:
     def _run(self, source: str, tags: list[str]) -> None:
         """Run a cell of code, and take what it prints and shows."""
         self._exercise = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), "")
-        self._answers = self._solutions.get(self._exercise, {"": None})  # None is no number
-        is_open = " open" if self._exercise and not is_tabulated(self._answers) else ""
+        is_open = " open" if self._exercise and not is_tabulated(self._exercise) else ""
         code = f"<summary>Code</summary><pre>{escape(source)}</pre>"
         self.parts.append(f'<details class="code"{is_open}>{code}</details>')
         printed, tree = io.StringIO(), ast.parse(source)
@@ -134,8 +131,8 @@ class Lesson:
             self._place("comparison", comparison(value, self.pieces), value.guess)
         elif isinstance(value, display.Shown | Picture):
             self._place("view", view(value, self.pieces), getattr(value, "unlock", None))
-        elif isinstance(value, Mark) and is_tabulated(self._answers):
-            self._place("exercise", table_of(self._exercise, self._answers))
+        elif isinstance(value, Mark) and is_tabulated(self._exercise):
+            self._place("exercise", table_of(self._exercise))
         elif isinstance(value, Mark):
             self.parts.append(f'<div class="python">This exercise runs your code: it needs Python. {COMMANDS}</div>')
         elif type(value).__name__ == "Report":

@@ -307,8 +307,8 @@ function mark({words, whole, segments, to, every}, value) {
   return (segments.findLast(([start]) => start <= known) ?? segments[0]).slice(1);
 }
 function marked(data, given) {
-  const below = data.signsFirst ? given.findIndex(value => value <= 0) : -1;
-  for (const [n, field] of below < 0 ? data.fields.entries() : [[below, data.fields[below]]]) {
+  const junk = given.findIndex((value, n) => data.fields[n].whole ? !Number.isInteger(value) : data.signsFirst && value <= 0);
+  for (const [n, field] of junk < 0 ? data.fields.entries() : [[junk, data.fields[junk]]]) {
     const [kind, ...said] = mark(field, given[n]);
     if (kind !== "right" || n === given.length - 1) return [kind, ...said.map(text => filled(text, how => written(given[n], how)))];
   }

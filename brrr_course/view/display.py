@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -70,17 +71,42 @@ def _with_code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def table_html(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+def table_html(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    caption: str = "",
+    groups: Sequence[tuple[str, int]] = (),
+    shades: Mapping[tuple[int, int], str] = MappingProxyType({}),
+) -> str:
     """A plain table: text to the left, and the caption (the badge, say) below it.
 
     >>> table_html(["a"], [["<1>"]]).count("&lt;1&gt;")
     1
+
+    With `groups`, titles over so many columns each, it is a close table of numbers with its caption above; `shades` are
+    backgrounds of cells by row and column.
     """
-    cell = "style='text-align:left;padding:2px 14px 2px 0'"
-    head = "".join(f"<th scope='col' {cell}>{escape(title)}</th>" for title in header)
-    body = "".join("<tr>" + "".join(f"<td {cell}>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-    table = f"<table style='margin:4px 0'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return table + caption_html(caption)
+    cell = "padding:1px 5px;text-align:right" if groups else "text-align:left;padding:2px 14px 2px 0"
+    head = "".join(f"<th scope='col' style='{cell}'>{escape(title)}</th>" for title in header)
+    above = "".join(
+        f"<th scope='colgroup' colspan='{wide}' style='text-align:center'>{escape(title)}</th>"
+        for title, wide in groups
+    )
+    looks = {at: f"{cell};background:{shade}" for at, shade in shades.items()}
+    body = "".join(
+        f"<tr>{''.join(cells)}</tr>"
+        for y, row in enumerate(rows)
+        for cells in [[f"<td style='{looks.get((y, x), cell)}'>{escape(text)}</td>" for x, text in enumerate(row)]]
+    )
+    close = "border-collapse:collapse;font-size:85%;font-variant-numeric:tabular-nums;" if groups else ""
+    top = f"<tr>{above}</tr>" if groups else ""
+    table = f"<table style='{close}margin:4px 0'><thead>{top}<tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div>{caption_html(caption)}{table}</div>" if groups else table + caption_html(caption)
+
+
+def side_by_side_html(parts: Sequence[str]) -> str:
+    """The parts beside each other where there is room."""
+    return f"<div style='display:flex;flex-wrap:wrap;gap:1.2em 2em;overflow-x:auto'>{''.join(parts)}</div>"
 
 
 def caption_html(text: str) -> str:
@@ -88,7 +114,9 @@ def caption_html(text: str) -> str:
     return f"<div style='opacity:.75;font-size:90%'>{escape(text)}</div>" if text else ""
 
 
-def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
+def table_text(
+    header: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "", groups: Sequence[tuple[str, int]] = ()
+) -> str:
     """The same table in a monospaced font.
 
     >>> print(table_text(["line", "time"], [["CPU", "3 ms"]], "LIVE"))
@@ -97,8 +125,14 @@ def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], caption: st
     LIVE
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in (header, *rows)]
-    return "\n".join([*(line.rstrip() for line in lines), *([caption] if caption else [])])
+    align = str.rjust if groups else str.ljust
+    lines = ["  ".join(align(text, width) for text, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    above, first = [], 0
+    for title, wide in groups:
+        above.append(title.center(sum(widths[first : first + wide]) + 2 * (wide - 1)))
+        first += wide
+    captioned = [caption, "  ".join(above), *lines] if groups else [*lines, caption]
+    return "\n".join(line.rstrip() for line in captioned if line)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

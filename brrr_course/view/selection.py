@@ -91,15 +91,14 @@ class TimelineSelection:
         points = list(self._points[self.variant])
         for axis in self.experiment.axes:
             if axis is not self.axis and len({point[axis.name] for point in points}) > 1:
-                there = tuple({point[axis.name] for point in points})
                 wish = self.at.get(axis.name, points[0][axis.name])
-                kept = wish if wish in there else _closest(axis, there, wish)
+                kept = axis.nearest(wish, [point[axis.name] for point in points])
                 points = [point for point in points if point[axis.name] == kept]
         return points
 
     def _nearest(self, wish: Value) -> Value | None:
         assert self.axis is not None
-        return _closest(self.axis, [value for value in self.values if value is not None], wish)
+        return self.axis.nearest(wish, [value for value in self.values if value is not None])
 
     @property
     def point(self) -> dict[str, Value]:
@@ -204,16 +203,6 @@ class TimelineSelection:
         from brrr.drawing.timeline import alt
 
         return f"{self.place}. {alt(found)}"
-
-
-def _closest(axis: Axis, there: Sequence[Value], wish: Value) -> Value:
-    """Of the values that there are, the one closest to a wish; the first where they cannot be compared."""
-    numbers = [value for value in there if not isinstance(value, str)]
-    if wish in there or isinstance(wish, str) or not numbers:
-        return wish if wish in there else there[0]
-    if axis.scale == "log":
-        return min(numbers, key=lambda value: max(value / wish, wish / value))
-    return min(numbers, key=lambda value: abs(value - wish))
 
 
 def stands_for(variant: str) -> str:

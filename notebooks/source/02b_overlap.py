@@ -17,7 +17,7 @@
 # %% tags=["question"]
 from IPython.display import display
 
-from brrr_course import check, claims, compare_speedup, compare_values, explore, factory, guess, timeline
+from brrr_course import check, claims, compare, explore, factory, guess, timeline
 
 factory(detail="link")
 
@@ -43,7 +43,7 @@ g = guess("Three streams instead of one make this faster by a factor of ...", un
 pairs = {"streams": "serial", "source streams": "source serial"}
 display(
     timeline("overlap", variants=["streams", "serial"], at={"elements": 2**24, "sines": 40}, unlock=g),
-    compare_speedup(g, "overlap", pairs, elements=2**24, sines=40),
+    compare(g, "overlap", pairs, of="speed-up", elements=2**24, sines=40),
 )
 
 # %% [markdown] tags=["explain", "yours"]
@@ -92,7 +92,7 @@ pairs = {
     "small chunks": "serial",
     "pipeline pageable": "serial pageable",
 }
-compare_speedup(p, "overlap", pairs, elements=2**26, sines=40)
+compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 
 # %% [markdown] tags=["explain"]
 # Three equal parts at the same time would be three times as fast. What takes some of it away:
@@ -120,7 +120,7 @@ f = guess("Put the parts in order, the longest first time at the top.", ranking=
 explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f)
 
 # %% tags=["compare"]
-compare_values(f, "first_call", ["first", "cpu first"], "part")
+compare(f, "first_call", ["first", "cpu first"], of="part")
 
 # %% [markdown] tags=["explain"]
 # One series is the first call in a fresh process, the other any later call. The *context* is the GPU's side of the process: once a

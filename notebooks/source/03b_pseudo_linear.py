@@ -12,7 +12,7 @@
 # and asked a forum why almost nothing was gained. **Where did the speed-up go?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare_speedup, explore, factory, find_transition, guess, pays, reachable
+from brrr_course import check, claims, compare, explore, factory, find_transition, guess, pays, reachable
 
 factory(detail="dram")
 
@@ -43,7 +43,7 @@ flawed = reachable("pseudo_linear_flaws", width=1024, batch=2048)
 explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=g)
 
 # %% tags=["compare"]
-compare_speedup(g, "pseudo_linear_flaws", over_linear, **flawed)
+compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", **flawed)
 
 # %% [markdown] tags=["explain"]
 # Whatever is timed with both layers pulls their ratio towards one: a common part that costs as much as both layers
@@ -74,7 +74,7 @@ start = reachable("pseudo_linear", **wide)
 explore("pseudo_linear", at=start, show={"speedup": speedups}, published="pseudo_linear", unlock=w)
 
 # %% tags=["compare"]
-compare_speedup(w, "pseudo_linear", speedups, **wide)
+compare(w, "pseudo_linear", speedups, of="speed-up", **wide)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The curve rises, and stays far below the width. What limits each of the two layers at its right end?

@@ -16,8 +16,7 @@ import torch
 from IPython.display import display
 
 from brrr import array, cost, predict
-from brrr_course import check, claims, compare_growth, compare_speedup, explore
-from brrr_course import factory, guess, reachable, ridge_by_generation, roofline_of
+from brrr_course import check, claims, compare, explore, factory, guess, reachable, ridge_by_generation, roofline_of
 
 factory("memory", detail="dram")
 
@@ -46,7 +45,7 @@ ways = ["cuda mul", "triton mul", "compile mul", "eager mul"]
 explore("repeat", at=at, lines=ways, unlock=g)
 
 # %% tags=["compare"]
-compare_growth(g, "repeat", ways, **{**at, "repeat": (1, 32)})
+compare(g, "repeat", ways, **{**at, "repeat": (1, 32)})
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The line is flat, and then rises. What sets the time in each part? Double-click here and write two
@@ -82,7 +81,7 @@ there = reachable("unary", elements=2**26, dtype=["float32"])
 explore("unary", at=there, show="rate", unlock=w)
 
 # %% tags=["compare"]
-compare_speedup(w, "unary", {"relu": "gelu"}, **there)
+compare(w, "unary", {"relu": "gelu"}, of="speed-up", **there)
 
 # %% [markdown] tags=["explain"]
 # An operator on each element has so little intensity that its formula hardly matters: it costs its bytes. So the FLOP of a

@@ -12,7 +12,7 @@
 # it, and both only read memory. **What decides?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare_growth, explore, factory, guess, reachable
+from brrr_course import check, claims, compare, explore, factory, guess, reachable
 
 factory("memory", detail="sm")
 
@@ -38,7 +38,7 @@ lines = ["one load", "two loads", "four loads", "eight loads"]
 explore("occupancy", at=at, lines=lines, show="rate", unlock=g)
 
 # %% tags=["compare"]
-compare_growth(g, "occupancy", lines, blocks=(1, 132))
+compare(g, "occupancy", lines, blocks=(1, 132))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** 132 blocks, hardly more time: who waits for what? Double-click here and write two sentences.
@@ -83,7 +83,7 @@ ways = ["read", "write", "write whole", "copy"]
 explore("strides", at=there, lines=ways, show="rate", sliders=["stride", "offset"], unlock=s)
 
 # %% tags=["compare"]
-compare_growth(s, "strides", ["read", "copy", "write"], **{**there, "stride": (1, 8)})
+compare(s, "strides", ["read", "copy", "write"], **{**there, "stride": (1, 8)})
 
 # %% [markdown] tags=["explain"]
 # Memory moves whole **sectors** of 32 bytes: eight floats. If the threads of a warp ask for neighbours, eight of them share

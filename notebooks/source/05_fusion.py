@@ -13,7 +13,7 @@
 
 # %% tags=["setup", "question"]
 from brrr import array, cost, predict
-from brrr_course import check, claims, compare_speedup, cos_cos, explore, factory, first_available, guess, reachable
+from brrr_course import check, claims, compare, cos_cos, explore, factory, first_available, guess, reachable
 
 factory("memory", detail="l2")
 
@@ -50,7 +50,7 @@ fused = first_available("cos_cos", fused, {"cpu blocks": "cpu eager"})
 explore("cos_cos", at=at, show={"speedup": fused}, unlock=g)
 
 # %% tags=["compare"]
-compare_speedup(g, "cos_cos", fused, **at)
+compare(g, "cos_cos", fused, of="speed-up", **at)
 
 # %% [markdown] tags=["explain"]
 # Two operators move four arrays: in, out, in, out. One kernel moves two: a *bytes ratio* of two. Both are [[memory-bound]], so
@@ -84,7 +84,7 @@ there = reachable("fusion", elements=2**26, dtype=["float32"])
 explore("fusion", at=there, show={"speedup": gains}, unlock=s)
 
 # %% tags=["compare"]
-compare_speedup(s, "fusion", gains, **there)
+compare(s, "fusion", gains, of="speed-up", **there)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** A linear layer with its ReLU gains next to nothing from fusion, a layer norm a lot. Why? Double-click here

@@ -16,7 +16,7 @@ import torch
 from IPython.display import display
 
 from brrr import LineError, elementwise
-from brrr_course import against_copy, check, claims, compare_memory, compare_speedup, explore, factory
+from brrr_course import against_copy, check, claims, compare, explore, factory
 from brrr_course import first_available, generated, guess, reachable, tl, triton
 
 factory("memory", detail="sm")
@@ -48,7 +48,7 @@ explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g)
 # %% tags=["compare"]
 ways = ["eager", "checkpoint", "compile saved", "compile"]
 ways = first_available("remat", ways, [f"cpu {way}" for way in ways[:2]])
-display(compare_speedup(g, "remat", again, **at), compare_memory(g, "remat", ways, **at))
+display(compare(g, "remat", again, of="speed-up", **at), compare(g, "remat", ways, of="memory", **at))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** More is computed, and it can still take less time. How? Double-click here and write two sentences.
@@ -83,7 +83,7 @@ explore("cos_cos", at=there, lines=lines, show="rate", unlock=w)
 
 # %% tags=["compare"]
 over = first_available("cos_cos", {"one": "cuda"}, {"cpu one": "cpu blocks"})
-compare_speedup(w, "cos_cos", over, **there)
+compare(w, "cos_cos", over, of="speed-up", **there)
 
 # %% [markdown] tags=["explain"]
 # This is what stands around the line. Every thread has two loads of 16 bytes in flight, so that many bytes are under way

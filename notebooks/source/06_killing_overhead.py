@@ -14,8 +14,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import check, claims, compare, compare_speedup, drawing, explore
-from brrr_course import factory, first_available, guess, mlp_table, reachable, timeline
+from brrr_course import check, claims, compare, drawing, explore, factory, first_available
+from brrr_course import guess, reachable, speedup_table, timeline
 
 factory("overhead")
 
@@ -45,7 +45,7 @@ at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": (2, 4, 8,
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": rewrites}, unlock=g)
 
 # %% tags=["compare"]
-compare_speedup(g, "mlp", rewrites, **at)
+compare(g, "mlp", rewrites, of="speed-up", **at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The GPU computes the same sums in both. What does PyTorch do besides, and from which width on does nobody
@@ -69,7 +69,7 @@ compare_speedup(g, "mlp", rewrites, **at)
 # what its kernels alone gain: the library's fastest, in place of its first choice. Below, both as the source's table.
 
 # %% tags=["explain"]
-display(drawing("mlp-divide", batch=16, layers=8), mlp_table(layers=8))
+display(drawing("mlp-divide", batch=16, layers=8), speedup_table("mlp", layers=8))
 
 # %% [markdown] tags=["guess"]
 # ## Guess: which way is the fastest?

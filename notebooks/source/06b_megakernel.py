@@ -12,8 +12,8 @@
 # empties and fills again. **What if eight layers were a single kernel that never stops?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare_speedup, explore, factory
-from brrr_course import first_available, guess, megakernel_plan, reachable, timeline
+from brrr_course import check, claims, compare, explore, factory, first_available, guess
+from brrr_course import megakernel_plan, reachable, timeline
 
 factory("overhead", detail="sm")
 
@@ -38,7 +38,7 @@ at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": (2, 4, 8,
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": fewer}, unlock=g)
 
 # %% tags=["compare"]
-compare_speedup(g, "mlp", fewer, **at)
+compare(g, "mlp", fewer, of="speed-up", **at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The graph needs no host either. What does one kernel still save? Double-click here and write two

@@ -15,7 +15,7 @@
 from IPython.display import display
 
 from brrr import suggest_shape
-from brrr_course import check, claims, compare_data, compare_growth, drawing, explore, guess, model_lines, reachable
+from brrr_course import check, claims, compare, drawing, explore, guess, model_lines, reachable
 
 at = reachable("gemm", columns=1, size=2048, dtype="float32")
 
@@ -37,7 +37,7 @@ values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
 explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unlock=g)
 
 # %% tags=["compare"]
-compare_growth(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
+compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Thirty-two samples take hardly longer than one. What do they share? Double-click here and write two sentences.
@@ -83,7 +83,7 @@ lines = ["nn", "linear", "padded"]
 explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w)
 
 # %% tags=["compare"]
-compare_growth(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
+compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 
 # %% [markdown] tags=["explain"]
 # That is no tile and no wave. Rows of `x` and of the result are N numbers of two bytes; if N is odd, they begin at odd
@@ -110,7 +110,7 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 # %% tags=["explore"]
 four = reachable("gemm_many", count=4, size=512, dtype="float32")
 ways = ["loop", "graph", "streams", "batched", "grouped", "combined"]
-display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare_data())
+display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare(None, "gemm", of="data"))
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the waves

@@ -18,7 +18,7 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import check, claims, compare_growth, compare_speedup, drawing, explore, guess, reachable, timeline
+from brrr_course import check, claims, compare, drawing, explore, guess, reachable, timeline
 
 at = reachable("rnn_ladder", batch=64, hidden=512, steps=64, layers=4, cell="lstm", dtype="float32")
 drawing("rnn-order", order="loop", layers=4)
@@ -49,7 +49,7 @@ explore("rnn_ladder", at=at, lines=ways, sliders=["hidden", "layers"], show="lad
 
 # %% tags=["compare"]
 gains = dict.fromkeys(["graph", "inputs", "wavefront", "cudnn", "persistent"], "naive")
-compare_speedup(g, "rnn_ladder", gains, **at)
+compare(g, "rnn_ladder", gains, of="speed-up", **at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The FLOP are the same on every rung. What is gained from one to the next? Double-click here and write two sentences.
@@ -90,7 +90,7 @@ drawing("rnn-batch", source="recorded:h200", batch=64, cell="lstm", unlock=w)
 
 # %% tags=["compare"]
 single = {**at, "layers": 1, "batch": (1, 64)}
-compare_growth(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
+compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 
 # %% [markdown] tags=["explain"]
 # Three limits are dashed: the recurrent weights through the memory once a step, the same once *for each sample*, and

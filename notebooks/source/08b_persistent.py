@@ -13,7 +13,7 @@
 # are used?** For engineers.
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare_growth, compare_steps, drawing, explore, guess, reachable, step_times
+from brrr_course import check, claims, compare, drawing, explore, guess, reachable, step_times
 
 at = reachable("rnn", batch=1, hidden=1024, steps=256, cell="rnn_tanh", dtype="float32")
 
@@ -34,7 +34,7 @@ lines = ["persistent", "cudnn", "cudnn tf32", "graph"]
 explore("rnn", at=at, lines=lines, sliders=["batch", "hidden", "cell"], unlock=g)
 
 # %% tags=["compare"]
-compare_steps(g, "rnn_tanh", "float32")
+compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32")
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The same FLOP, the same weights, one launch: what does a step no longer do? Double-click here and write two sentences.
@@ -74,7 +74,7 @@ w = guess("With 64 samples instead of one, all steps take ... times as long", un
 drawing("rnn-floor", batch=64, cell="rnn_tanh", dtype="float32", source="recorded:h200", unlock=w)
 
 # %% tags=["compare"]
-compare_growth(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
+compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
 
 # %% [markdown] tags=["explain"]
 # Three things may set the pace of a step, and the longest of them is its floor:

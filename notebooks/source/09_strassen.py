@@ -15,8 +15,8 @@
 # %% tags=["setup", "question"]
 from IPython.display import display
 
-from brrr_course import check, claims, compare_published, compare_speedup, drawing, explore
-from brrr_course import factory, first_available, guess, reachable, strassen_table
+from brrr_course import check, claims, compare, drawing, explore, factory, first_available
+from brrr_course import guess, reachable, speedup_table
 
 factory("compute", detail="sm")
 
@@ -42,7 +42,7 @@ levels = first_available("strassen", dict.fromkeys(ours, "sgemm"), dict.fromkeys
 explore("strassen", at=at, show={"speedup": levels}, unlock=g)
 
 # %% tags=["compare"]
-compare_speedup(g, "strassen", levels, **at)
+compare(g, "strassen", levels, of="speed-up", **at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Seven for eight should gain 8/7 a level. Why less on small matrices? What else might a level change on a
@@ -79,7 +79,7 @@ s = guess("There, one level made the fused network faster by a factor of ...", u
 drawing("strassen-tiles", unlock=s)
 
 # %% tags=["compare"]
-compare_published(s)
+compare(s, "strassen", of="published")
 
 # %% [markdown] tags=["explain"]
 # **Fuller [[wave|waves]].** A product is cut into [[tile|tiles]] of 128 × 128, one for each [[thread block]], and these run in
@@ -111,7 +111,7 @@ display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 # %% tags=["explore"]
 rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3)]
 rates = first_available("strassen", ["sgemm", *rates], ["cpu sgemm", *cpus])
-display(explore("strassen", at=at, lines=rates, show="rate"), strassen_table(layers=8))
+display(explore("strassen", at=at, lines=rates, show="rate"), speedup_table("strassen", layers=8))
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from which size on?

@@ -16,8 +16,8 @@ import torch
 from IPython.display import display
 
 from brrr.strassen import fuse, matmul, plan
-from brrr_course import check, claims, compare_errors, compare_fused, compare_speedup, drawing
-from brrr_course import explore, factory, first_available, guess, reachable
+from brrr_course import against_float64, check, claims, compare, drawing, explore, factory
+from brrr_course import first_available, guess, reachable
 
 factory("compute", detail="sm")
 
@@ -34,10 +34,10 @@ factory("compute", detail="sm")
 g = guess("Two levels of Strassen's form in float32: the error is larger by a factor of ...", unit="x")
 
 # %% tags=["run"]
-drawing("strassen-panel", unlock=g, level=2)
+drawing("strassen-errors", unlock=g)
 
 # %% tags=["compare"]
-compare_errors(g, level=2)
+compare(g, "strassen", of="error", level=2)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** In the table, two levels gain most in float32. Where do they gain least, and why? Double-click here and write two sentences.
@@ -52,8 +52,8 @@ compare_errors(g, level=2)
 # </details>
 #
 # Each level also multiplies the buffers of its sums by 7/4, and in short types the sums are rounded before they are multiplied, which costs
-# more of the digits. Choose another form: its additions, more or fewer, are made in registers, inside of one pass over memory. So **the form
-# with the smaller error is the better one, not the one with fewer additions**.
+# more of the digits. The figure has both forms: their additions, more or fewer, are made in registers, inside of one pass over memory. So
+# **the form with the smaller error is the better one, not the one with fewer additions**.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: float32's accuracy through the tensor cores
@@ -72,7 +72,7 @@ splits = first_available("strassen", dict.fromkeys(gpus, "sgemm"), {"cpu fp16x3"
 explore("strassen", at=at, show={"speedup": splits}, unlock=s)
 
 # %% tags=["compare"]
-compare_speedup(s, "strassen", splits, **at)
+compare(s, "strassen", splits, of="speed-up", **at)
 
 # %% [markdown] tags=["explain"]
 # **Why it works.** A float32 number is its upper term plus its lower term, except for digits that float32's own rounding would lose;
@@ -119,7 +119,7 @@ for accuracy in ("fp32", 1e-5, "bf16"):
 layers = [torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]
 device = "cuda" if torch.cuda.is_available() else "cpu"
 model = torch.nn.Sequential(*layers).to(device)
-compare_fused(model, fuse(model, level=1), torch.randn(128, 256, device=device))
+against_float64(model, fuse(model, level=1), torch.randn(128, 256, device=device))
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: with bfloat16 instead

@@ -17,7 +17,7 @@ import torch
 from IPython.display import display
 
 from brrr import diagnose
-from brrr_course import check, claims, compare_classes, compare_regimes, explore, guess, reachable
+from brrr_course import check, claims, compare, explore, guess, reachable
 
 at = reachable("block", step="forward", width=256, batch=1)
 
@@ -31,7 +31,7 @@ at = reachable("block", step="forward", width=256, batch=1)
 g = guess("The products reach ... times as many FLOP a second as the layer norms", unit="x")
 
 # %% tags=["compare"]
-compare_classes(g)
+compare(g, "block", of="classes")
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Why is a thousandth of the FLOP not a thousandth of the time? Double-click here and write two sentences.
@@ -101,8 +101,8 @@ c = guess("Program C is limited by", options=limits)
 explore("mystery", show="ladder", lines=["eager", "graph", "half", "double"], sliders=["model"], unlock=c)
 
 # %% tags=["compare"]
-for each in (compare_regimes(a, "A"), compare_regimes(b, "B"), compare_regimes(c, "C")):
-    display(each)
+for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
+    display(compare(guessed, "mystery", of="regime", model=model))
 
 # %% [markdown] tags=["explore"]
 # ## Explore: fully utilised

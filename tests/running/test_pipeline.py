@@ -15,7 +15,9 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.running import pipeline as module
 from brrr.running.lanes import PlainLane, ThreadLane
 from brrr.running.pipeline import Pipeline, default_chunks, host_array
-from brrr_course.lessons.exercises.lesson_02b import Event, Machine, SimulatedLane, Trial, best
+from brrr_course.lessons.exercises.lesson_02b import ISSUE, Trial, best
+from brrr_course.lessons.pretend import LANES, Event, Machine
+from brrr_course.lessons.pretend import Lane as SimulatedLane
 
 DEVICES = ("cpu", "cpu-queue")
 
@@ -139,7 +141,7 @@ class PaperLane(PlainLane):
 
 def on_paper(trial: Trial) -> Machine:
     """What the course's own pipeline does on the machine on paper; buffers are told apart by their addresses."""
-    machine = Machine(dict(zip(("upload", "compute", "download"), trial.durations, strict=True)))
+    machine = Machine(ISSUE, durations=dict(zip(LANES, trial.durations, strict=True)))
     buffers: dict[int, int] = {}
 
     def place(buffer: torch.Tensor) -> tuple[int, int]:

@@ -208,14 +208,14 @@ def marked(page: Opened) -> None:
     """Every tabulated mark is that of `check`."""
     chance = random.Random(page.made.name)
     for place, table in enumerate(page.made.lesson.shown["exercise"]):
-        grade = exercises()[table["name"]].grade
+        found_here = exercises()[table["name"]]
         cases = [[_answer(field, chance) for field in table["fields"]] for _ in range(300)]
         said = page.page.evaluate("([place, cases]) => cases.map(given => brrr.marked(brrr.D.exercise[place], given))",
                                   [place, cases])  # fmt: skip
         for given, found in zip(cases, said, strict=True):
             answers = {field["name"]: typed(each) if isinstance(each, float) else each
                        for field, each in zip(table["fields"], given, strict=True)}  # fmt: skip
-            mark = grade(**answers)
+            mark = found_here.marked(**answers)
             assert found == [mark.status, mark.text, mark.hint], answers
 
 

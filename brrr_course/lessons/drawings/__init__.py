@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LessonDrawing:
-    """A drawing of a module in this folder, found by that: `make` makes it from a source, a start and a guess."""
+    """A drawing of a module in this folder, found by that: `make` makes its sliders, picture and badge of a source."""
 
     name: str
-    make: Callable[[Source, Mapping[str, Value], Lock | None], Drawing]
+    make: Callable[[Source], Made]
 
 
 def drawings() -> dict[str, LessonDrawing]:
@@ -43,7 +43,9 @@ def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | 
     there = drawings()
     if name not in there:
         raise ArgumentError("drawing", "name", name, f"one of {', '.join(there)}")
-    return there[name].make(source_named(source) if source is None or isinstance(source, str) else source, at, unlock)
+    chosen = source_named(source) if source is None or isinstance(source, str) else source
+    dials, draw, badge = there[name].make(chosen)
+    return Drawing(dials, draw, at, badge=badge, unlock=unlock)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -83,6 +85,8 @@ class Dial:
 
 Draw = Callable[[Mapping[str, Value]], "Picture"]
 """From where the sliders stand to the picture; its `alt` is the text line, what stands behind a blank line left out."""
+
+Made = tuple[Sequence[Dial], Draw, str]
 
 
 class Drawing(Shown):

@@ -1,27 +1,26 @@
 """One call's life: what the host and the GPU do in a loop, in a single call, and between two events; drawn to scale.
 
 The lengths are those of the `timers` experiment; where a kernel stands between its issue and the host's waking is not
-measured, so it is drawn in the middle. This module's functions load matplotlib when they draw.
+measured, so it is drawn in the middle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
 
 from brrr.core import units
 from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr_course.nouns.source import Evidence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.nouns.source import Evidence, Source
+from brrr_course.sources import source as source_named
 
 FUNCTIONS = {
     "relu-64x1024": "a small ReLU",
@@ -62,8 +61,6 @@ def life(source: Source, function: str) -> Life:
 
 def draw(source: Source, at: Mapping[str, Value]) -> Picture:
     """Three pairs of lanes over one axis of time."""
-    from brrr.drawing import style
-
     found = life(source, str(at["function"]))
     drawn = style.figure(height=_HEIGHT)
     on = style.axes(drawn, left=0.2, bottom=0.12, right=0.97, top=0.97)
@@ -138,17 +135,15 @@ def _told(found: Life) -> str:
     return "; ".join(f"{name}: {units.seconds(seconds)}" for name, seconds in said.items()) + "."
 
 
-def make(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+def make(source: Source) -> Made:
     """The drawing, from the course's recording where the source has no such times."""
-    from brrr_course.sources import source as source_named
-
     try:
         for function in FUNCTIONS:
             life(source, function)
     except BrrrError:
         source = source_named("recorded:h200")
     dial = Dial("function", "function", tuple(FUNCTIONS), tuple(FUNCTIONS.values()))
-    return Drawing([dial], lambda settings: draw(source, settings), at, unlock=unlock)
+    return [dial], partial(draw, source), ""
 
 
 DRAWING = LessonDrawing("call-life", make)

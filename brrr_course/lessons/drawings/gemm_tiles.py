@@ -1,7 +1,4 @@
-"""The drawing of a product's tiles: the staircase of its time, the tiles of its result, and the waves they make.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of a product's tiles: the staircase of its time, the tiles of its result, and the waves they make."""
 
 from __future__ import annotations
 
@@ -9,25 +6,22 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from brrr.core import units
 from brrr.core.measurement import Value
 from brrr.counting.cost import Matmul
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm import MOST, SWEPT
 from brrr_course.experiments.gemm.claims import blocks, foretold, launched, tile
 from brrr_course.experiments.gemm.peer import heuristics_s
 from brrr_course.experiments.judging import datasheet
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr_course.nouns.source import Evidence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.nouns.source import Evidence, Source
 
 DTYPES = ("float32", "bfloat16")
 STOPS = (1, 2, 12, 32, 33, 64, 65, 128, 129, 192, 256, 257, 320, 321, 384, 385, 448, 512, 513, 514, 516, 520, 576, 577,
@@ -38,7 +32,7 @@ _TILE, _OVER, _IDLE = "#56B4E9", "#D55E00", "#f6dfd3"
 Times = tuple[dict[int, float], dict[int, float]]
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+def drawing(source: Source) -> Made:
     """Two sliders: the columns and the type; NotRecordedError where the sweep was not measured."""
     evidence = Evidence(experiment("gemm"), source)
     times = {dtype: _swept(foretold(evidence, dtype)) for dtype in DTYPES}
@@ -47,7 +41,7 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
     sms = datasheet(evidence).sm_count or 1
     peers = {dtype: _peer(dtype) for dtype in DTYPES}
     made = partial(draw, times=times, kernels=kernels, sms=sms, peers=peers)
-    return Drawing(dials, made, at, badge=str(source.badge(evidence.experiment)), unlock=unlock)
+    return dials, made, str(source.badge(evidence.experiment))
 
 
 DRAWING = LessonDrawing("gemm-tiles", drawing)
@@ -128,8 +122,6 @@ def draw(
     peers: Mapping[str, Mapping[int, float]],
 ) -> Picture:
     """Above the time over the columns, measured and predicted; below the result in tiles, and the blocks in waves."""
-    from brrr.drawing import style
-
     n, dtype = int(settings["columns"]), str(settings["dtype"])
     kernel = kernels[dtype].get(n, "")
     made = style.figure(height=_HEIGHT)
@@ -159,8 +151,6 @@ def classes(dtype: str) -> dict[str, tuple[int, ...]]:
 
 
 def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
-    from brrr.drawing import style
-
     measured, predicted = ({at: 1e6 * time for at, time in each.items()} for each in times)
     for place, (name, powers) in enumerate(classes(dtype).items()):
         here = [at for at in measured if math.gcd(at, 8) in powers]
@@ -178,8 +168,6 @@ def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
 
 def _result(on: Axes, cut: Tiling, n: int) -> None:
     """The result in tiles; what hangs over its last column is work that nobody needs."""
-    from matplotlib.patches import Rectangle
-
     wide, high = cut.across * cut.columns, cut.down * cut.rows
     on.add_patch(Rectangle((0, 0), n, SWEPT, facecolor=_TILE, edgecolor="none"))
     on.add_patch(Rectangle((n, 0), wide - n, SWEPT, facecolor=_OVER, edgecolor="none", alpha=0.75))
@@ -197,8 +185,6 @@ def _result(on: Axes, cut: Tiling, n: int) -> None:
 
 def _waves(on: Axes, count: int, sms: int) -> None:
     """One block on each multiprocessor makes a wave; of the last wave a part is idle."""
-    from matplotlib.patches import Rectangle
-
     full, rest = divmod(count, sms)
     waves = full + bool(rest)
     on.add_patch(Rectangle((0, 0), waves, sms, facecolor=_IDLE, edgecolor="none"))

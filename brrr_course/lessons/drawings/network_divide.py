@@ -1,7 +1,6 @@
 """The drawing of the divide: what a rewrite of the network gains over the hidden size, published and measured.
 
 Two panels, each of one machine with its own badge: every ratio is of two times of the same machine.
-This module's functions load matplotlib when they draw.
 """
 
 from __future__ import annotations
@@ -10,30 +9,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr_course.experiments.mlp.claims import divide
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr_course.nouns.source import Evidence
-from brrr_course.view.speedup_tables import Part, measured_gains, measured_parts, on_grid, published_part
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.lessons.speedup_table import FUSED, PLAIN, Part, measured_gains, measured_parts, published_part
+from brrr_course.nouns.source import Evidence, Source
 
 ALONE = "fused, both in a CUDA Graph"
 """Two kernels a layer against nn.Sequential where neither has any overhead: what the kernels alone gain."""
 
-SHOWN = ("three kernels a layer", "bias and ReLU fused", "NumPy", "functions", ALONE)
+SHOWN = (PLAIN, FUSED, "NumPy", "functions", ALONE)
 """The ways that are drawn, where a part has them; the first there is the one whose divide is marked."""
 
 HEIGHT = 330
@@ -41,12 +38,12 @@ BEYOND = "#efe3d3"
 Limits = tuple[float, float]
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+def drawing(source: Source) -> Made:
     """Two sliders: layers and batch."""
-    parts = (published_part(), own_part(source))
+    parts = (published_part("mlp"), own_part(source))
     dials = (Dial("batch", "batch (rows)", BATCHES, start=16), Dial("layers", "layers", LAYERS, start=LAYERS[-1]))
     badge = " | ".join(part.badge for part in parts)
-    return Drawing(dials, partial(draw, parts=parts, limits=limits(parts)), at, badge=badge, unlock=unlock)
+    return dials, partial(draw, parts=parts, limits=limits(parts)), badge
 
 
 DRAWING = LessonDrawing("mlp-divide", drawing)
@@ -55,19 +52,19 @@ DRAWING = LessonDrawing("mlp-divide", drawing)
 def own_part(source: Source) -> Part:
     """What a source has of the two published ways, or the CPU's own; without points where it has none of them."""
     try:
-        found = measured_parts(source)
+        found = measured_parts("mlp", source)
     except NotRecordedError:
         found = []
     if not found:
         return Part(source.name, {})
-    alone = on_grid(measured_gains(Evidence(experiment("mlp"), source), {ALONE: ("pycuda graph", "graph")}))
-    return replace(found[0], ways={**found[0].ways, **alone})
+    alone = measured_gains(Evidence(experiment("mlp"), source), {ALONE: ("pycuda graph", "graph")})
+    return replace(found[0], ways={**found[0].ways, **Part("", alone).kept(on_grid=True).ways})
 
 
 def curves(part: Part, layers: int, batch: int) -> dict[str, dict[int, float]]:
     """For each way of a part that is drawn, its speed-ups by hidden size.
 
-    >>> curves(published_part(), 8, 16)["three kernels a layer"][1024]
+    >>> curves(published_part("mlp"), 8, 16)["three kernels a layer"][1024]
     1.28
     """
     ways = [name for name in SHOWN if name in part.ways]
@@ -88,7 +85,7 @@ def limits(parts: Sequence[Part]) -> Limits:
 def in_words(part: Part, layers: int, batch: int) -> str:
     """A panel as a sentence: from where to where each way's speed-ups go, and the first one's divide.
 
-    >>> in_words(published_part(), 8, 16).split(": ", 1)[1].split(";")[0]
+    >>> in_words(published_part("mlp"), 8, 16).split(": ", 1)[1].split(";")[0]
     'three kernels a layer 1.79x to 1.03x, divide at 1024'
     """
     found = curves(part, layers, batch)
@@ -108,8 +105,6 @@ def _span(gains: Mapping[int, float]) -> str:
 
 def draw(settings: Mapping[str, Value], parts: Sequence[Part], limits: Limits) -> Picture:
     """A panel for each part, speed-ups over hidden sizes; the ground is darker beyond the divide."""
-    from brrr.drawing import style
-
     layers, batch = int(settings["layers"]), int(settings["batch"])
     made = style.figure(height=HEIGHT)
     for place, part in enumerate(parts):
@@ -124,10 +119,6 @@ def draw(settings: Mapping[str, Value], parts: Sequence[Part], limits: Limits) -
 
 
 def _frame(on: Axes, badge: str, limits: Limits, *, first: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    from brrr.drawing import style
-
     style.slider_axis(on, HIDDEN, "log", "hidden size")
     on.set_ylim(limits)
     on.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
@@ -141,8 +132,6 @@ def _frame(on: Axes, badge: str, limits: Limits, *, first: bool) -> None:
 
 
 def _lines(on: Axes, found: Mapping[str, Mapping[int, float]]) -> None:
-    from brrr.drawing import style
-
     for name, gains in found.items():
         on.plot(list(gains), list(gains.values()), label=name, zorder=3, **_look(name))
     if not found:
@@ -152,18 +141,14 @@ def _lines(on: Axes, found: Mapping[str, Mapping[int, float]]) -> None:
 
 def _look(name: str) -> dict[str, Any]:
     """The kernels alone have the colour of the way that they belong to, dotted."""
-    from brrr.drawing import style
-
     if name != ALONE:
         return style.look(SHOWN.index(name))
-    colour = style.look(SHOWN.index("bias and ReLU fused"))["color"]
+    colour = style.look(SHOWN.index(FUSED))["color"]
     return {"color": colour, "linestyle": (0, (1, 1.4)), "marker": ""}
 
 
 def _legend(made: Figure) -> None:
     """One for both panels, above them: a way looks the same in either."""
-    from brrr.drawing import style
-
     drawn = [on.get_legend_handles_labels() for on in made.axes]
     signs = {label: sign for handles, labels in drawn for sign, label in zip(handles, labels, strict=True)}
     made.legend(signs.values(), signs, ncols=4, fontsize=8.5, labelcolor=style.INK, loc="upper left",
@@ -173,8 +158,6 @@ def _legend(made: Figure) -> None:
 
 def _beyond(on: Axes, found: Mapping[str, Mapping[int, float]]) -> None:
     """The ground from the first way's divide on."""
-    from brrr.drawing import style
-
     where = divide(next(iter(found.values()))) if found else None
     if where is None:
         return

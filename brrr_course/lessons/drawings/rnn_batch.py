@@ -1,33 +1,26 @@
-"""The drawing of a step's recurrent product by mini-batch: what was measured, and the limits of weights and FLOP.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of a step's recurrent product by mini-batch: what was measured, and the limits of weights and FLOP."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
 from brrr.counting.cost import ITEMSIZE
+from brrr.drawing import style
+from brrr.drawing.style import Picture
+from brrr.gpu.datasheet import Hardware
 from brrr.roofline.device_model import model_of
 from brrr_course.experiments import experiment
 from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, GATES, HIDDEN, STEPS
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr_course.nouns.source import Evidence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr.gpu.datasheet import Hardware
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.nouns.source import Evidence, Source
 
 DTYPE = "float32"
 PRODUCT = "state product"
@@ -65,7 +58,7 @@ class Limits:
         return cls(load_s, batch * load_s, model.roof_s(2.0 * weights * batch, 0.0))
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+def drawing(source: Source) -> Made:
     """Two sliders: the batch and the cell; NotRecordedError where the product was not measured."""
     evidence = Evidence(experiment("rnn_ladder"), source)
     times = {cell: found for cell in CELLS if (found := measured(evidence, cell)).get(PRODUCT)}
@@ -75,7 +68,7 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
         )
     dials = (Dial("batch", "mini-batch", BATCHES), Dial("cell", "cell", tuple(times), start=list(times)[-1]))
     made = partial(draw, times=times, device=datasheet(evidence))
-    return Drawing(dials, made, at, badge=str(source.badge(evidence.experiment)), unlock=unlock)
+    return dials, made, str(source.badge(evidence.experiment))
 
 
 DRAWING = LessonDrawing("rnn-batch", drawing)
@@ -111,8 +104,6 @@ def text(batch: int, cell: str, times: Times, device: Hardware) -> str:
 
 def draw(settings: Mapping[str, Value], times: Mapping[str, Times], device: Hardware) -> Picture:
     """Times over the batch, both axes logarithmic: limits dashed, what was measured with markers."""
-    from brrr.drawing import style
-
     batch, cell = int(settings["batch"]), str(settings["cell"])
     made = style.figure(height=_HEIGHT)
     on = style.axes(made, left=0.09, bottom=0.13, right=0.975, top=0.83)

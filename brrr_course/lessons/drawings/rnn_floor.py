@@ -1,33 +1,26 @@
-"""The drawing of a recurrent step's floor by mini-batch: exchange, state traffic, arithmetic, and what was measured.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of a recurrent step's floor by mini-batch: exchange, state traffic, arithmetic, and what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr.roofline.persistent import Step
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn import BATCHES
 from brrr_course.experiments.rnn.floor import floor_of
 from brrr_course.experiments.rnn.steps import best_cudnn, place, step
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.drawings.rnn_batch import over_batches
-from brrr_course.nouns.source import Evidence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.nouns.source import Evidence, Source
 
 CELLS, DTYPES = ("rnn_tanh", "lstm"), ("float32", "float16")
 PARTS = {"exchange": "exchange", "state": "state from L2", "arithmetic": "arithmetic", "input": "input's product"}
@@ -48,7 +41,7 @@ class StepAt:
 Steps = Mapping[int, StepAt]
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+def drawing(source: Source) -> Made:
     """Three sliders: the batch, the cell and the type; NotRecordedError where nothing was measured."""
     evidence = Evidence(experiment("rnn"), source)
     steps = {(cell, dtype): found for cell in CELLS for dtype in DTYPES if (found := _steps(evidence, cell, dtype))}
@@ -58,9 +51,7 @@ def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Dra
         )
     cells, dtypes = (tuple(dict.fromkeys(key[place_of] for key in steps)) for place_of in (0, 1))
     dials = (Dial("batch", "mini-batch", BATCHES), Dial("cell", "cell", cells), Dial("dtype", "type", dtypes))
-    return Drawing(
-        dials, partial(draw, steps=steps), at, badge=str(source.badge(evidence.experiment)), unlock=unlock
-    )  # fmt: skip
+    return dials, partial(draw, steps=steps), str(source.badge(evidence.experiment))
 
 
 DRAWING = LessonDrawing("rnn-floor", drawing)
@@ -92,8 +83,6 @@ def text(step: StepAt) -> str:
 
 def draw(settings: Mapping[str, Value], steps: Mapping[tuple[str, str], Steps]) -> Picture:
     """Times over the batch, both axes logarithmic: the floor's parts dashed, what was measured with markers."""
-    from brrr.drawing import style
-
     batch, key = int(settings["batch"]), (str(settings["cell"]), str(settings["dtype"]))
     found = steps.get(key, {})
     made = style.figure(height=_HEIGHT)

@@ -1,23 +1,18 @@
-"""The drawing of a recurrent network's order: which product runs when, one after the other or beside each other.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of a recurrent network's order: which product runs when, one after the other or beside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from brrr.core.measurement import Value
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr.drawing import style
+from brrr.drawing.style import Picture
+from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 STEPS = 6
 LAYERS = (1, 2, 3, 4)
@@ -65,16 +60,11 @@ def _inputs_first(layer: int, steps: int) -> list[Turn]:
     return [Turn("input", layer, 0, first, steps), *states]
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
-    """Two sliders: the order, and the number of layers."""
-    dials = (
-        Dial("order", "order", tuple(WAYS), tuple(WAYS.values())),
-        Dial("layers", "layers", LAYERS, start=2),
-    )
-    return Drawing(dials, draw, at, badge=BADGE, unlock=unlock)
-
-
-DRAWING = LessonDrawing("rnn-order", drawing)
+DIALS = (
+    Dial("order", "order", tuple(WAYS), tuple(WAYS.values())),
+    Dial("layers", "layers", LAYERS, start=2),
+)
+DRAWING = LessonDrawing("rnn-order", lambda _: (DIALS, draw, BADGE))
 
 
 def length(found: list[Turn]) -> int:
@@ -96,8 +86,6 @@ def text(way: str, layers: int) -> str:
 
 def draw(settings: Mapping[str, Value]) -> Picture:
     """A row for each layer, turns to the right: above the input's products, below the state's, by their steps."""
-    from brrr.drawing import style
-
     way, layers = str(settings["order"]), int(settings["layers"])
     made = style.figure(height=_HEIGHT)
     on = style.axes(made, left=0.09, bottom=0.14, right=0.975, top=0.87)
@@ -109,8 +97,6 @@ def draw(settings: Mapping[str, Value]) -> Picture:
 
 def _frame(on: Axes) -> None:
     """The same axes wherever the sliders stand, and what the two colours mean."""
-    from brrr.drawing import style
-
     on.set_xlim(0, length(turns("loop", LAYERS[-1])))
     on.set_ylim(0, len(LAYERS))
     on.set_yticks([layer + 0.5 for layer in range(len(LAYERS))], [f"layer {each}" for each in LAYERS])
@@ -122,10 +108,6 @@ def _frame(on: Axes) -> None:
 
 
 def _box(on: Axes, turn: Turn) -> None:
-    from matplotlib.patches import Rectangle
-
-    from brrr.drawing import style
-
     of_input = turn.kind == "input"
     foot = turn.layer + (0.52 if of_input else 0.1)
     colour = style.COLOURS[4 if of_input else 0]

@@ -1,7 +1,7 @@
 """The drawing of errors level by level, for several kinds of inputs, with and without diagonal scaling.
 
 Computed here and now on the CPU in float32; the numbers are drawn from a fixed seed, so that a slider's way back shows
-the same again. This module's functions load matplotlib when they draw.
+the same again.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+from matplotlib.ticker import NullLocator
 
 from brrr.core import units
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr.strassen.algebra.forms import FORMS
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-
-if TYPE_CHECKING:
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 KINDS = ("normal", "uniform", "integer", "badly scaled rows", "badly scaled inside")
 TITLES = {"strassen": "Strassen's form", "winograd": "Winograd's form"}
@@ -31,13 +29,8 @@ LIMITS = (3e-8, 3.0)
 BADGE = f"LIVE on this CPU, float32, {SIZE} × {INNER} by {INNER} × {SIZE}"
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
-    """Two sliders: the kind of inputs, and the scaling."""
-    return Drawing((Dial("inputs", "inputs", KINDS), Dial("scaling", "scaling", SCALINGS)), draw, at, badge=BADGE,
-                   unlock=unlock)  # fmt: skip
-
-
-DRAWING = LessonDrawing("strassen-errors", drawing)
+DIALS = (Dial("inputs", "inputs", KINDS), Dial("scaling", "scaling", SCALINGS))
+DRAWING = LessonDrawing("strassen-errors", lambda _: (DIALS, draw, BADGE))
 
 
 @lru_cache(maxsize=64)
@@ -72,10 +65,6 @@ def _growth(found: tuple[float, ...]) -> str:
 
 def draw(settings: Mapping[str, Value]) -> Picture:
     """A line for each form over the levels."""
-    from matplotlib.ticker import NullLocator
-
-    from brrr.drawing import style
-
     made = style.figure(height=350)
     on = style.axes(made, left=0.118, bottom=0.16, top=0.87)
     on.set(yscale="log", ylim=LIMITS, xlim=(-0.2, LEVELS[-1] + 0.2), xticks=LEVELS, xlabel="levels")

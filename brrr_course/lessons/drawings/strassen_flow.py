@@ -1,29 +1,22 @@
-"""The drawing of Strassen's buffers on a small matrix, one step at a time.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of Strassen's buffers on a small matrix, one step at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr.strassen.algebra.blocks import BLOCKS, Assignment, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 _WIDE, _HIGH = 760, 502
 _ROW, _CELL_WIDE, _CELL_HIGH = 66, 34, 20
@@ -43,12 +36,7 @@ STEPS: tuple[Assignment, ...] = STRASSEN.schedule.steps
 MADE_BY = {step.target: step for step in STEPS}
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
-    """One slider: how many steps were made."""
-    return Drawing((Dial("step", "step", tuple(range(len(STEPS) + 1))),), draw, at, badge=BADGE, unlock=unlock)
-
-
-DRAWING = LessonDrawing("strassen-flow", drawing)
+DRAWING = LessonDrawing("strassen-flow", lambda _: ([Dial("step", "step", tuple(range(len(STEPS) + 1)))], draw, BADGE))
 
 
 # ---- what is known after so many steps: 10 additions, 7 products, 8 additions ----
@@ -163,8 +151,6 @@ def _proof(walk: Walk) -> str:
 
 def draw(settings: Mapping[str, Value]) -> Picture:
     """Every buffer with its numbers, as soon as they are there."""
-    from brrr.drawing import style
-
     walk = Walk(int(settings["step"]))
     made = style.figure(_WIDE, _HIGH)
     on = style.axes(made, left=0, bottom=0, right=1, top=1)
@@ -217,10 +203,6 @@ def _block(
     on: Axes, walk: Walk, name: str, place: tuple[float, float], words: str, *, edge: str, faint: bool = False
 ) -> None:
     """Four cells below a name: empty and dashed until they are computed, copies faint."""
-    from matplotlib.patches import Rectangle
-
-    from brrr.drawing import style
-
     (x, top), there = place, walk.known(name)
     _write(on, x + _CELL_WIDE, top - 9, words, 8, bold=edge == _NEW)
     on.add_patch(Rectangle(

@@ -1,18 +1,20 @@
-"""The drawing of a roofline with Strassen levels as a slider: effective rates above the peak, actual ones below it.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of a roofline with Strassen levels as a slider: effective rates above the peak, actual ones below it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullLocator
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import Hardware, hardware
 from brrr.roofline.device_model import model_of
 from brrr.strassen.problem import Problem
@@ -21,15 +23,9 @@ from brrr.strassen.workspace import Traffic
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen.frontier import places, sizes
 from brrr_course.experiments.strassen.ways import way_of
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
+from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.nouns.source import Source
 from brrr_course.view.quantities import hardware_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
 
 LEVELS = (0, 1, 2, 3)
 SIZES = (*(size for power in range(7, 15) for size in (2**power, 3 * 2 ** (power - 1))), 2**15)
@@ -42,12 +38,12 @@ Points = list[tuple[int, float]]
 """Sizes, with the effective rate of the fastest way with so many levels in FLOP/s."""
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
+def drawing(source: Source) -> Made:
     """Two sliders: the number of levels, and the type."""
     dials = (Dial("level", "levels", LEVELS, start=1), Dial("dtype", "type", tuple(INNERS)))
     gpu, there = gpu_of(source)
     badge = f"DATASHEET {gpu.name}" + (f"; points {there}" if there else "")
-    return Drawing(dials, partial(draw, source=source), at, badge=badge, unlock=unlock)
+    return dials, partial(draw, source=source), badge
 
 
 DRAWING = LessonDrawing("strassen-roofline", drawing)
@@ -98,8 +94,6 @@ def text(roofs: Roofs, points: Points) -> str:
 
 def draw(settings: Mapping[str, Value], source: Source) -> Picture:
     """Effective FLOP/s over the intensity of the product as it stands: a roof for each number of levels."""
-    from brrr.drawing import style
-
     gpu, _ = gpu_of(source)
     dtype, level = str(settings["dtype"]), int(settings["level"])
     each = [Roofs(gpu, dtype, count) for count in LEVELS]
@@ -117,10 +111,6 @@ def draw(settings: Mapping[str, Value], source: Source) -> Picture:
 
 
 def _frame(on: Axes, each: list[Roofs]) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    from brrr.drawing import style
-
     on.set_xscale("log")
     on.set_xlim(each[0].intensity(SIZES[0]), each[0].intensity(SIZES[-1]))
     on.set_ylim(_limits(each))
@@ -141,8 +131,6 @@ def _limits(each: list[Roofs]) -> tuple[float, float]:
 
 def _roof(on: Axes, roofs: Roofs, *, chosen: bool, first: bool) -> None:
     """One roof; the one of the slider in colour, with the ceiling that it nears; the first of the others is named."""
-    from brrr.drawing import style
-
     xs, ys = [roofs.intensity(n) for n in SIZES], [roofs.effective(n) for n in SIZES]
     look: dict[str, Any] = {"color": _CHOSEN, "linewidth": 2.2} if chosen else {"color": "#c3c9cf", "linewidth": 1.2}
     name = f"roof with {roofs.level} level{'s' * (roofs.level != 1)}"

@@ -1,27 +1,24 @@
-"""The drawing of tiles in waves: one product, then seven half-size ones, on a small and on a large GPU.
-
-This module's functions load matplotlib when they draw.
-"""
+"""The drawing of tiles in waves: one product, then seven half-size ones, on a small and on a large GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from brrr.core import units
 from brrr.core.measurement import Value
+from brrr.drawing import style
+from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
-from brrr_course.lessons.drawings import Dial, Drawing, LessonDrawing
-from brrr_course.lessons.drawings.layer_traffic import GPUS, TILE, Waves, after, before
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from brrr.drawing.style import Picture
-    from brrr_course.nouns.source import Source
-    from brrr_course.view.display import Lock
+from brrr_course.lessons.drawings import LessonDrawing
+from brrr_course.lessons.drawings.strassen_bytes import layer_dials
+from brrr_course.lessons.layer_model import TILE, Waves, after, before
 
 BATCHES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 HIDDEN = (512, 1024, 2048, 4096, 8192, 16384)
@@ -32,17 +29,7 @@ ONE, SEVEN, IDLE = ("#0072B2",), ("#009E73", "#4dbb9b"), "#f6dfd3"
 _HEIGHT = 430
 
 
-def drawing(source: Source, at: Mapping[str, Value], unlock: Lock | None) -> Drawing:
-    """Three sliders: the GPU, the batch, the hidden size; it starts where the source saw most."""
-    dials = (
-        Dial("gpu", "GPU", tuple(GPUS), tuple(GPUS.values())),
-        Dial("batch", "batch", BATCHES, start=128),
-        Dial("hidden", "hidden size", HIDDEN, start=4096),
-    )
-    return Drawing(dials, draw, at, badge=BADGE, unlock=unlock)
-
-
-DRAWING = LessonDrawing("strassen-tiles", drawing)
+DRAWING = LessonDrawing("strassen-tiles", lambda _: (layer_dials(BATCHES, HIDDEN, 128), draw, BADGE))
 
 
 def pair(settings: Mapping[str, Value]) -> tuple[Waves, Waves]:
@@ -55,8 +42,6 @@ def pair(settings: Mapping[str, Value]) -> tuple[Waves, Waves]:
 
 def draw(settings: Mapping[str, Value]) -> Picture:
     """The picture: time to the right, multiprocessors upwards, a box for each tile."""
-    from brrr.drawing import style
-
     one, seven = pair(settings)
     made = style.emptied(_frames())
     unit = one.wave_length
@@ -72,10 +57,6 @@ def draw(settings: Mapping[str, Value]) -> Picture:
 @lru_cache(maxsize=1)
 def _frames() -> Figure:
     """The axes of both, the one above the other, and what stands below them."""
-    from matplotlib.ticker import MaxNLocator
-
-    from brrr.drawing import style
-
     made = style.figure(height=_HEIGHT)
     for foot in (0.565, 0.115):
         on = style.axes(made, left=0.09, bottom=foot, right=0.975, top=foot + 0.345)
@@ -117,8 +98,6 @@ def _in_words(waves: Waves) -> str:
 def _waves(on: Axes, waves: Waves, length: float) -> None:
     """Each tile in its wave and on its multiprocessor, what is idle in a colour of its own; `length` is a wave's."""
     import numpy as np
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import Rectangle
 
     product = np.arange(waves.waves * waves.sms) * waves.products // waves.tiles
     shades = [to_rgb(colour) for colour in (ONE if waves.products == 1 else SEVEN)]

@@ -5,16 +5,16 @@ The result is compared first, on fresh inputs; then both are measured interleave
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from brrr.core import units
 from brrr.gpu import tensors_on
-from brrr_course.lessons.checking import Exercise, Mark, ask, not_above_zero
+from brrr_course.lessons.marks import StudentError, Wrong, ask, exercise
+from brrr_course.lessons.pretend import live
+from brrr_course.lessons.tensors import close, tensor
 from brrr_course.sources import source
-
-if TYPE_CHECKING:
-    import torch
 
 ROWS, COLUMNS = 128, 64
 SHAPES = ((ROWS, COLUMNS), (7, 33))
@@ -31,38 +31,31 @@ def chatty(x: torch.Tensor) -> torch.Tensor:
     >>> chatty(torch.tensor([[1.0, 2.0, 3.0]])).tolist()
     [[-1.0, 0.0, 1.0]]
     """
-    import torch
-
     rows = []
     for row in x:
         rows.append((row - row.mean()) / row.std())
     return torch.stack(rows)
 
 
-def grade_chatty(quiet: Any) -> Mark:
+@exercise("03-chatty")
+def few_launches(quiet: Any) -> str:
     """Compare the function with the loop on fresh inputs, then run both, and say how many times faster it is."""
-    if not callable(quiet):
-        return Mark(
-            "wrong", f"{quiet!r} is not a function.", 'Pass the function itself: check("03-chatty", quiet=quiet).'
-        )
-    import torch
-
     device = tensors_on(source().name)
     for shape in SHAPES:
-        if mistake := _mistake(quiet, torch.randn(*shape, device=device) + 3):
-            return Mark("wrong", *mistake)
+        _look_at(quiet, torch.randn(*shape, device=device) + 3)
     x = torch.randn(ROWS, COLUMNS, device=device)
     ratio = ask(_times_faster, quiet, x)
-    if mistake := _mistake(quiet, x.normal_(mean=3)):
-        return Mark("wrong", f"with new numbers in the same tensor, {mistake[0]}", "Compute the result at each call.")
-    found = f"it is {units.ratio(ratio)} as fast as the loop ({_badge(device)})."
+    try:
+        _look_at(quiet, x.normal_(mean=3))
+    except StudentError:
+        raise
+    except Wrong as wrong:
+        raise Wrong(f"with new numbers in the same tensor, {wrong.text}", "Compute the result at each call.") from None
+    found = f"it is {units.ratio(ratio)} as fast as the loop ({live(device)})."
     if ratio >= WANTED:
-        return Mark("right", f"{found} The work is the same, the overhead is not: a few launches for all rows.")
+        return f"{found} The work is the same, the overhead is not: a few launches for all rows."
     hint = "Each row still gets launches of its own. mean and std take all rows at once, with dim=1 and keepdim=True."
-    return Mark("wrong", f"the result is right, but {found} {units.ratio(WANTED)} is wanted.", hint)
-
-
-CHATTY_EXERCISE = Exercise("03-chatty", grade_chatty)
+    raise Wrong(f"the result is right, but {found} {units.ratio(WANTED)} is wanted.", hint)
 
 
 def _times_faster(quiet: Any, x: torch.Tensor) -> float:
@@ -75,75 +68,28 @@ def _times_faster(quiet: Any, x: torch.Tensor) -> float:
     return loop.period_s.median / max(rewritten.period_s.median, 1e-12)
 
 
-def _mistake(quiet: Any, x: torch.Tensor) -> tuple[str, str] | None:
-    """What is wrong with the function's result, and a hint; None if it is right."""
-    import torch
-
+def _look_at(quiet: Any, x: torch.Tensor) -> None:
     given = x.clone()
-    found = ask(quiet, x)
+    returned = ask(quiet, x)
     if not torch.equal(x, given):
-        return "your function changes its input.", "Make a new tensor: an operator that ends in _ works in place."
-    if not isinstance(found, torch.Tensor):
-        return f"your function returned {type(found).__name__}.", "It should return a tensor, as the loop does."
+        raise Wrong("your function changes its input.", "Make a new tensor: an operator that ends in _ works in place.")
+    found = tensor(returned, "It should return a tensor, as the loop does.")
     want = f"{tuple(x.shape)} {x.dtype} on {x.device}"
     have = f"{tuple(found.shape)} {found.dtype} on {found.device}"
     if have != want:
-        return f"your function returned {have} for {want}.", "The result is as large as the input, and where it is."
-    return _wrong_numbers(found, x)
-
-
-def _wrong_numbers(found: torch.Tensor, x: torch.Tensor) -> tuple[str, str] | None:
-    import torch
-
+        raise Wrong(
+            f"your function returned {have} for {want}.", "The result is as large as the input, and where it is."
+        )
     centred = x.double() - x.double().mean(1, keepdim=True)
     expected = centred / x.double().std(1, keepdim=True)
-    if _error(found, expected) <= TOLERANCE:
-        return None
-    if _error(found, centred / x.double().std(1, keepdim=True, correction=0)) <= TOLERANCE:
-        return "your standard deviation divides by n; the loop's divides by n - 1.", "x.std has it that way by itself."
-    if _error(found, (x.double() - x.double().mean()) / x.double().std()) <= TOLERANCE:
-        return "your mean is that of all numbers, not of each row.", "Say which way to go: dim=1."
+    if close(found, expected, TOLERANCE):
+        return
+    if close(found, centred / x.double().std(1, keepdim=True, correction=0), TOLERANCE):
+        raise Wrong(
+            "your standard deviation divides by n; the loop's divides by n - 1.", "x.std has it that way by itself."
+        )
+    if close(found, (x.double() - x.double().mean()) / x.double().std(), TOLERANCE):
+        raise Wrong("your mean is that of all numbers, not of each row.", "Say which way to go: dim=1.")
     if bool(torch.isnan(found).any()):
-        return "your result holds NaN.", "Is something divided by zero, or left unfilled?"
-    return "your result differs from the loop's.", "For each row: (row - row.mean()) / row.std()."
-
-
-def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
-    return float((found.double() - expected).norm() / expected.norm())
-
-
-def _badge(device: str) -> str:
-    from brrr.gpu.device import this_device
-
-    return f"LIVE · {this_device(device).name}"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Exercise 03-ahead: from which operator size on does the GPU no longer wait for the CPU?
-
-HOST_S, START_S, BYTES_PER_S, ELEMENT_BYTES = 5e-6, 1e-6, 4.2e12, 8
-"""What the exercise states: issuing an operator, starting its kernel, and moving its numbers in and out."""
-ELEMENTS = (HOST_S - START_S) * BYTES_PER_S / ELEMENT_BYTES
-CLOSE = 0.03
-SLIPS = {
-    HOST_S / (HOST_S - START_S): "The kernel's start takes a part of the host's time.",
-    2.0: "Each number is read, and written: eight bytes.",
-    8.0: "Those are the bytes. How many has an element?",
-}
-"""What usual mistakes come to, over the right number."""
-
-
-def grade_ahead(elements: Any) -> Mark:
-    """The elements with which a kernel takes as long as the host needs to issue the next."""
-    if mark := not_above_zero(elements=elements):
-        return mark
-    if math.isclose(elements, ELEMENTS, rel_tol=CLOSE):
-        return Mark("right", f"from {ELEMENTS:.2g} elements on the host is ahead, and its work hidden.")
-    hint = next(
-        (text for factor, text in SLIPS.items() if math.isclose(elements, factor * ELEMENTS, rel_tol=CLOSE)), ""
-    )
-    said = "Start and bytes together take the host's time for an operator."
-    return Mark("wrong", f"`elements` is {elements:g}.", hint or said)
-
-
-AHEAD_EXERCISE = Exercise("03-ahead", grade_ahead)
+        raise Wrong("your result holds NaN.", "Is something divided by zero, or left unfilled?")
+    raise Wrong("your result differs from the loop's.", "For each row: (row - row.mean()) / row.std().")

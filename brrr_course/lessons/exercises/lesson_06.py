@@ -1,54 +1,17 @@
-"""Exercise 06-divide: from which hidden size on does the GPU, not the host, set the pace?"""
+"""Exercise 06-capture: mend a network so that it can be captured in a CUDA Graph."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from brrr.core.errors import CaptureError
-from brrr_course.lessons.checking import Exercise, Mark, StudentError, ask, not_above_zero
-
-HOST_S, BYTES_PER_S, ITEMSIZE = 20e-6, 4.2e12, 4
-"""What the exercise states."""
-CLOSE = 0.03
-
-
-def divide(host_s: float) -> float:
-    """The hidden size whose weights take as long to read as the host needs for a layer.
-
-    >>> round(divide(20e-6)), round(divide(5e-6))
-    (4583, 2291)
-    """
-    return math.sqrt(host_s * BYTES_PER_S / ITEMSIZE)
-
-
-def grade_divide(hidden: Any, quarter: Any) -> Mark:
-    """The hidden size with 20 us a layer, and with a quarter of them."""
-    if mark := not_above_zero(hidden=hidden, quarter=quarter):
-        return mark
-    if not math.isclose(hidden, divide(HOST_S), rel_tol=CLOSE):
-        squared = math.isclose(hidden, divide(HOST_S) ** 2, rel_tol=CLOSE)
-        bytewise = math.isclose(hidden, divide(HOST_S) * 2, rel_tol=CLOSE)
-        hint = "That many weights there are: hidden x hidden." if squared else "A float32 has four bytes." if bytewise \
-            else "hidden x hidden x 4 bytes over the bandwidth is the host's time."  # fmt: skip
-        return Mark("wrong", f"`hidden` is {hidden:g}.", hint)
-    if not math.isclose(quarter, divide(HOST_S / 4), rel_tol=CLOSE):
-        return Mark("wrong", f"`quarter` is {quarter:g}.", "The weights grow with the square of the hidden size.")
-    return Mark(
-        "right", "a host four times as fast moves the divide to half the width; so does a GPU a quarter as fast."
-    )
-
-
-DIVIDE_EXERCISE = Exercise("06-divide", grade_divide)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Exercise 06-capture: mend a network so that it can be captured in a CUDA Graph.
+from brrr_course.lessons.marks import StudentError, Wrong, ask, exercise
+from brrr_course.lessons.tensors import Watching, close, tensor
 
 Layers = Sequence[tuple[torch.Tensor, torch.Tensor]]
 LAYERS, HIDDEN = 4, 64
@@ -71,37 +34,39 @@ def careless(x: torch.Tensor, layers: Layers) -> torch.Tensor:
     return x
 
 
-def grade_capture(network: Any) -> Mark:
+@exercise("06-capture")
+def capture(network: Any) -> str:
     """Right on both inputs, captured without complaint, and right again when it is replayed on the other input."""
-    if not callable(network):
-        return Mark("wrong", f"{network!r} is not a function.", 'Pass it itself: check("06-capture", network=network).')
     device = "cuda" if torch.cuda.is_available() else "cpu"
     layers = _layers(device)
     inputs = [scale * torch.randn(8, HIDDEN, device=device) for scale in (LARGE, TINY)]
     for x in inputs:
-        if mistake := _network_mistake(ask(network, x.clone(), layers), x, layers):
-            return Mark("wrong", *mistake)
+        _look_at(ask(network, x.clone(), layers), x, layers)
     return _captured(network, layers, inputs)
 
 
-CAPTURE_EXERCISE = Exercise("06-capture", grade_capture)
-
-
-def _captured(network: Callable[..., Any], layers: Layers, inputs: Sequence[torch.Tensor]) -> Mark:
+def _captured(network: Callable[..., Any], layers: Layers, inputs: Sequence[torch.Tensor]) -> str:
     first, second = inputs
     static = first.clone()
     try:
         replay, orders = _capture(network, static, layers)
     except CaptureError as refused:
-        return Mark("wrong", f"the result is right, but {_reason(refused)}.", _hint(str(refused)))
+        reason = str(refused).removeprefix("capture: ").rstrip(".")
+        raise Wrong(f"the result is right, but {reason}.", _hint(str(refused))) from None
     for x in (second, first):
         static.copy_(x)
-        if mistake := _network_mistake(replay(), x, layers):
-            text = f"captured with one input and replayed on another, {mistake[0]}"
-            return Mark("wrong", text, "A graph takes the branch that it took when it was captured. Compute both "
-                        "cases, or one formula that holds in both: clamp, where.")  # fmt: skip
-    return Mark("right", f"{orders}, and replayed on new numbers the result is right. Whatever Python decides while it "
-                "captures is decided for good; whatever the tensors decide is computed anew.")  # fmt: skip
+        try:
+            _look_at(replay(), x, layers)
+        except Wrong as wrong:
+            text = f"captured with one input and replayed on another, {wrong.text}"
+            hint = (
+                "A graph takes the branch that it took when it was captured. Compute both cases, or one formula that "
+            )
+            raise Wrong(text, f"{hint}Compute both cases, or one formula that holds in both: clamp, where.") from None
+    return (
+        f"{orders}, and replayed on new numbers the result is right. Whatever Python decides while it "
+        "captures is decided for good; whatever the tensors decide is computed anew."
+    )
 
 
 def _capture(network: Callable[..., Any], x: torch.Tensor, layers: Layers) -> tuple[Callable[[], Any], str]:
@@ -116,16 +81,11 @@ def _capture(network: Callable[..., Any], x: torch.Tensor, layers: Layers) -> tu
             raise
 
     if x.is_cuda:
-        from brrr.running.graphs import capture
+        from brrr.running import graphs
 
-        return capture(asked, x).replay, "it is one order for the GPU now"
+        return graphs.capture(asked, x).replay, "it is one order for the GPU now"
     graph = ToyGraph(asked, x)
     return graph.replay, f"it is captured in the toy graph, {len(graph.nodes)} operators in one order"
-
-
-def _reason(refused: CaptureError) -> str:
-    text = str(refused)
-    return text.removeprefix("capture: ").rstrip(".")
 
 
 def _hint(text: str) -> str:
@@ -148,20 +108,17 @@ def _layers(device: str) -> Layers:
     ]
 
 
-def _network_mistake(found: Any, x: torch.Tensor, layers: Layers) -> tuple[str, str] | None:
-    """What is wrong with a result, and a hint; None if it is right."""
-    if not isinstance(found, torch.Tensor):
-        return f"your function returned {type(found).__name__}.", "Return the last layer's result, a tensor."
+def _look_at(given: Any, x: torch.Tensor, layers: Layers) -> None:
+    found = tensor(given, "Return the last layer's result, a tensor.")
     expected = careless(x.double(), [(w.double(), b.double()) for w, b in layers])
     if found.shape != expected.shape or found.device != x.device:
-        return f"your result is {tuple(found.shape)} on {found.device}.", "It is as large as x, and on its device."
-    error = float((found.double() - expected).norm() / expected.norm())
-    if error <= RESULT_TOLERANCE:
-        return None
-    size = float(x.square().mean().sqrt())
-    kind = "large" if size > 1 else "small"
-    hint = "Is a layer scaled back only where its size is above 1?"
-    return f"the result is wrong for an input of {kind} numbers.", hint
+        raise Wrong(
+            f"your result is {tuple(found.shape)} on {found.device}.", "It is as large as x, and on its device."
+        )
+    if not close(found, expected, RESULT_TOLERANCE):
+        kind = "large" if float(x.square().mean().sqrt()) > 1 else "small"
+        hint = "Is a layer scaled back only where its size is above 1?"
+        raise Wrong(f"the result is wrong for an input of {kind} numbers.", hint)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -188,28 +145,16 @@ class Node:
     results: tuple[torch.Tensor, ...]
 
 
-class _Recorder(TorchDispatchMode):
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.nodes: list[Node] = []
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(function).rsplit(".", 1)[0]
-        masked = name == "aten.index" and any(each.dtype == torch.bool for each in _tensors(args[1]))
-        why = WAITS.get("aten.nonzero" if masked else name)
-        if why is not None:
-            raise CaptureError(f"it cannot become a graph, for {why}")
-        result = function(*args, **(kwargs or {}))
-        self.nodes.append(Node(function, tuple(args), dict(kwargs or {}), tuple(_tensors(result))))
-        return result
+def _refuse_waits(function: Any, args: Any) -> None:
+    name = str(function).rsplit(".", 1)[0]
+    masked = name == "aten.index" and any(each.dtype == torch.bool for each in _tensors(args[1]))
+    why = WAITS.get("aten.nonzero" if masked else name)
+    if why is not None:
+        raise CaptureError(f"it cannot become a graph, for {why}")
 
 
-def _tensors(result: Any) -> Iterator[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, Sequence) and not isinstance(result, str):
-        for each in result:
-            yield from _tensors(each)
+def _tensors(result: Any) -> list[torch.Tensor]:
+    return [each for each in tree_leaves(result) if isinstance(each, torch.Tensor)]
 
 
 class ToyGraph:
@@ -224,10 +169,12 @@ class ToyGraph:
     """
 
     def __init__(self, function: Callable[..., Any], *inputs: torch.Tensor) -> None:
-        recorder = _Recorder()
-        with torch.no_grad(), recorder:
+        self.nodes: list[Node] = []
+        with torch.no_grad(), Watching(self._note, before=_refuse_waits):
             self.output = function(*inputs)
-        self.nodes = recorder.nodes
+
+    def _note(self, function: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
+        self.nodes.append(Node(function, tuple(args), kwargs, tuple(_tensors(result))))
 
     def replay(self) -> Any:
         """Run the operators again, each on the same memory; returns `output`."""

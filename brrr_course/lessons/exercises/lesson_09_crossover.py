@@ -14,10 +14,9 @@ from typing import Any
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment
-from brrr_course.lessons.checking import Exercise, Mark, ask
 from brrr_course.lessons.comparison import first_available, time_at
+from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source
 
@@ -49,61 +48,31 @@ class Measured:
         return f"the level loses at {self.loses} and wins from {self.wins} on"
 
 
-def grade(sizes: Any, crossing: Any) -> Mark:
+@exercise("09-crossover", values=("sizes",))
+def crossover(sizes: Any, crossing: Any) -> str:
     """`sizes` are two measured sizes; `crossing(classical, strassen)` takes {size: seconds} twice and returns a size.
 
     inf stands for lines that never cross: the level loses at every size.
     """
-    wrong = _sizes_wrong(sizes)
-    if wrong is not None:
-        return wrong
-    if not callable(crossing):
-        return Mark("wrong", f"`crossing` is {crossing!r}.", "Write the function's name: crossing=crossing.")
-    mark = _function_wrong(crossing)
-    if mark is not None:
-        return mark
+    _look_at_sizes(sizes)
+    _look_at_function(crossing)
     return _applied(sorted(sizes), crossing)
 
 
-EXERCISE = Exercise("09-crossover", grade)
-
-
-def model_crossing(classical: Times, strassen: Times) -> float:
-    """Where two lines of the form a n^3 + b n^2 through two points each cross; inf where they never do.
-
-    >>> model_crossing({1: 3.0, 2: 16.0}, {1: 3.875, 2: 19.0})  # n^3 + 2 n^2 and 7/8 n^3 + 3 n^2
-    8.0
-    """
-    (a, b), (c, d) = fitted(classical), fitted(strassen)
-    if d <= b:  # nothing to make up for
-        return 0.0 if c <= a else math.inf
-    return (d - b) / (a - c) if a > c else math.inf
-
-
-def fitted(times: Times) -> tuple[float, float]:
-    """a and b of T(n) = a n^3 + b n^2 through two points."""
-    (one, first), (two, second) = sorted(times.items())
-    a = (second / two**2 - first / one**2) / (two - one)
-    return a, first / one**2 - a * one
-
-
-def _sizes_wrong(sizes: Any) -> Mark | None:
+def _look_at_sizes(sizes: Any) -> None:
     there = list(sizes) if isinstance(sizes, list | tuple) else []
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in there)
     if len(there) != 2 or not whole or there[0] == there[1]:
-        return Mark("wrong", f"`sizes` is {sizes!r}.", "Write two sizes of the explorer's slider: sizes=(1024, 4096).")
-    return None
+        raise Wrong(f"`sizes` is {sizes!r}.", "Write two sizes of the explorer's slider: sizes=(1024, 4096).")
 
 
-def _function_wrong(crossing: Crossing) -> Mark | None:
+def _look_at_function(crossing: Crossing) -> None:
     """The function on lines that cross at a known size, and on two that never do."""
     for _ in range(4):
         at = random.uniform(300, 5000)
         a, b, gain = random.uniform(1, 3) * 1e-14, random.uniform(1, 9) * 1e-12, random.uniform(0.05, 0.125)
-        mark = _case_wrong(ask(crossing, _line(a, b), _line((1 - gain) * a, b + gain * a * at)), at)
-        if mark is not None:
-            return mark
-    return _case_wrong(ask(crossing, _line(1e-14, 1e-12), _line(1.02e-14, 2e-12)), math.inf)
+        _look_at_case(ask(crossing, _line(a, b), _line((1 - gain) * a, b + gain * a * at)), at)
+    _look_at_case(ask(crossing, _line(1e-14, 1e-12), _line(1.02e-14, 2e-12)), math.inf)
 
 
 def _line(a: float, b: float) -> dict[int, float]:
@@ -111,38 +80,34 @@ def _line(a: float, b: float) -> dict[int, float]:
     return {n: a * n**3 + b * n**2 for n in (1024, 4096)}
 
 
-def _case_wrong(found: Any, right: float) -> Mark | None:
-    if isinstance(found, bool) or not isinstance(found, int | float) or math.isnan(found):
-        return Mark("wrong", f"`crossing` returned {found!r}.", "It returns a size, as a number.")
+def _look_at_case(found: Any, right: float) -> None:
+    if not is_number(found) or math.isnan(found):
+        raise Wrong(f"`crossing` returned {found!r}.", "It returns a size, as a number.")
+    if found == right or abs(found / right - 1) <= CLOSE:
+        return
     if math.isinf(right):
-        if found == math.inf:
-            return None
-        return Mark("wrong", f"two lines that never cross: `crossing` returned {found:.4g}.",
+        raise Wrong(f"two lines that never cross: `crossing` returned {found:.4g}.",
                     "Where the level's a is not the smaller one, return float('inf').")  # fmt: skip
-    if abs(found / right - 1) <= CLOSE:
-        return None
     hint = "Divide each time by n^2: what is left is a n + b, a straight line through two points."
-    return Mark("wrong", f"two lines that cross at {right:.4g}: `crossing` returned {found:.4g}.", hint)
+    raise Wrong(f"two lines that cross at {right:.4g}: `crossing` returned {found:.4g}.", hint)
 
 
-def _applied(sizes: Sequence[int], crossing: Crossing) -> Mark:
+def _applied(sizes: Sequence[int], crossing: Crossing) -> str:
     """The student's function on measurements, beside where the measured lines cross."""
-    found = None
-    for here in _sources():
+    here = source()
+    for origin in [here, source("recorded:h200")] if here.live else [here]:
         try:
-            found = here, *_points(here, sizes)
+            classical, strassen = _points(origin, sizes)
+            break
         except BrrrError as error:
             missing = str(error)
-            continue
-        break
-    if found is None:
-        return Mark("wrong", f"`sizes={tuple(sizes)}` were not measured ({missing}).", "Choose sizes of the slider.")
-    origin, classical, strassen = found
+    else:
+        raise Wrong(f"`sizes={tuple(sizes)}` were not measured ({missing}).", "Choose sizes of the slider.")
     size, where = ask(crossing, classical, strassen), measured(origin)
     said = "never pays" if math.isinf(size) else f"pays from {round(size)} on"
     badge = origin.badge(experiment("strassen"))
     told = f"From {_shown(classical)}, and {_shown(strassen)} with a level, the level {said} ({badge})"
-    return Mark("right", f"your function is right. {told}. Measured: {where}.{_note(size, where)}")
+    return f"your function is right. {told}. Measured: {where}.{_note(size, where)}"
 
 
 def _note(size: float, where: Measured) -> str:
@@ -157,15 +122,8 @@ def _shown(times: Times) -> str:
     return ", ".join(f"{units.seconds(time)} at {size}" for size, time in times.items())
 
 
-def _sources() -> list[Source]:
-    """This lesson's source, then the recording."""
-    here = source()
-    return [here] if not here.live else [here, source("recorded:h200")]
-
-
-def _pair(origin: Source) -> tuple[str, str]:
-    first, second = first_available("strassen", *[list(pair) for pair in PAIRS], source=origin)
-    return first, second
+def _pair(origin: Source) -> Sequence[str]:
+    return first_available("strassen", *[list(pair) for pair in PAIRS], source=origin)
 
 
 def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
@@ -189,10 +147,6 @@ def measured(origin: Source) -> Measured:
     evidence = Evidence(experiment("strassen"), origin)
     classical, level = (evidence.curve(name, "size") for name in _pair(origin))
     sizes = sorted(int(size) for size in set(classical) & set(level))
-    losing = [size for size in sizes if _loses(level[size], classical[size])]
+    losing = [size for size in sizes if level[size].median >= classical[size].median]
     after = [size for size in sizes if not losing or size > losing[-1]]
     return Measured(losing[-1] if losing else None, after[0] if after else None)
-
-
-def _loses(level: Estimate, classical: Estimate) -> bool:
-    return level.median >= classical.median

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from brrr.strassen.algebra.blocks import BLOCKS, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN
-from brrr_course.lessons.checking import Exercise, Mark, ask
+from brrr_course.lessons.marks import Wrong, ask, exercise
 
 EXCHANGED = [0, 2, 1, 3]
 LEFT, RIGHT = STRASSEN.right[:, EXCHANGED].astype(np.int64), STRASSEN.left[:, EXCHANGED].astype(np.int64)
@@ -26,49 +26,44 @@ NAMES = tuple(f"M{number + 1}" for number in range(7))
 Numbers = npt.NDArray[np.int64]
 
 
-def grade(sign: Any, recombine: Any) -> Mark:
+@exercise("09-sign", values=("sign",))
+def sign_and_sum(sign: Any, recombine: Any) -> str:
     """The sign is +1 or -1; `recombine(m1, ..., m7)` returns C11, C12, C21 and C22."""
-    wrong = _sign_wrong(sign)
-    if wrong is not None:
-        return wrong
-    if not callable(recombine):
-        return Mark("wrong", f"`recombine` is {recombine!r}.", "Write the function's name: recombine=recombine.")
+    _look_at_sign(sign)
     given = coefficients_of(recombine)
-    if isinstance(given, str):
-        return Mark("wrong", given, "It returns the four blocks: c11, c12, c21, c22.")
     for block, mine, right in zip(BLOCKS, given, STRASSEN.result, strict=True):
         if not np.array_equal(mine, right):
-            return _block_wrong(block, mine, right)
+            raise _block_wrong(block, mine, right)
     if not _fits_matrices(recombine):
-        return Mark("wrong", "with numbers it is right, with matrices it is not.", "Only add and subtract.")
-    return Mark("right", "the four blocks are those of A B, with seven products. All else cancels: that is the whole "
-                "trick, and a sum that cancels is also where digits are lost.")  # fmt: skip
+        raise Wrong("with numbers it is right, with matrices it is not.", "Only add and subtract.")
+    return (
+        "the four blocks are those of A B, with seven products. All else cancels: that is the whole "
+        "trick, and a sum that cancels is also where digits are lost."
+    )
 
 
-EXERCISE = Exercise("09-sign", grade)
-
-
-def _sign_wrong(sign: Any) -> Mark | None:
+def _look_at_sign(sign: Any) -> None:
     if isinstance(sign, bool) or sign not in (1, -1):
-        return Mark("wrong", f"`sign` is {sign!r}.", "Write +1 or -1.")
+        raise Wrong(f"`sign` is {sign!r}.", "Write +1 or -1.")
     factors = RIGHT.copy()
     factors[SEVENTH, ASKED] = sign
     rest = expanded(STRASSEN.result[0], LEFT, factors) - wanted("11")
     if not rest.any():
-        return None
+        return
     said = f"with B21 {'+' if sign > 0 else '-'} B22, C11 = M1 + M4 - M5 + M7 has {in_words(rest)} too much."
-    return Mark("wrong", said, "Write out A12 B22 and A22 B22 in M1, M4, M5 and M7: they must cancel.")
+    raise Wrong(said, "Write out A12 B22 and A22 B22 in M1, M4, M5 and M7: they must cancel.")
 
 
-def coefficients_of(recombine: Callable[..., Any]) -> Numbers | str:
-    """The signs of the seven products in each block, found by giving the function one 1 at a time; or what is wrong."""
+def coefficients_of(recombine: Callable[..., Any]) -> Numbers:
+    """The signs of the seven products in each block, found by giving the function one 1 at a time."""
+    hint = "It returns the four blocks: c11, c12, c21, c22."
     columns = []
     for number in range(7):
         result = ask(recombine, *[int(other == number) for other in range(7)])
         if not isinstance(result, Sequence) or len(result) != len(BLOCKS):
-            return f"`recombine` returned {result!r} for seven numbers."
+            raise Wrong(f"`recombine` returned {result!r} for seven numbers.", hint)
         if any(isinstance(value, bool) or not isinstance(value, int) for value in result):
-            return f"`recombine` returned {result!r} for seven whole numbers."
+            raise Wrong(f"`recombine` returned {result!r} for seven whole numbers.", hint)
         columns.append(list(result))
     return np.array(columns, dtype=np.int64).T
 
@@ -105,12 +100,12 @@ def in_words(blocks: Numbers) -> str:
     return text.removeprefix("+ ") or "nothing"
 
 
-def _block_wrong(block: str, mine: Numbers, right: Numbers) -> Mark:
+def _block_wrong(block: str, mine: Numbers, right: Numbers) -> Wrong:
     """Which block is wrong, what it comes to, and which of its products to look at."""
     rest = expanded(mine) - wanted(block)
     words = signed_sum(mine.tolist(), NAMES) if np.abs(mine).max() <= 1 and mine.any() else str(mine.tolist())
     doubtful = [name for name, a, b in zip(NAMES, mine, right, strict=True) if a != b]
-    return Mark("wrong", f"C{block} = {words} comes to {in_words(wanted(block))}, and besides {in_words(rest)}.",
+    return Wrong(f"C{block} = {words} comes to {in_words(wanted(block))}, and besides {in_words(rest)}.",
                 f"Look at {' and '.join(doubtful)} in C{block}: what has to cancel?")  # fmt: skip
 
 

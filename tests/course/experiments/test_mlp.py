@@ -26,11 +26,12 @@ from brrr_course.experiments.mlp.claims import divide, published_divide
 from brrr_course.experiments.mlp.own_claims import LARGE
 from brrr_course.experiments.mlp.theory import floor_s, network_of
 from brrr_course.experiments.published import mlp_speedups
+from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
+from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import DurationEstimator, prioritized, steps
 from brrr_course.sources.timers import measure_point
-from brrr_course.view import speedup_tables
 
 MLP = experiment("mlp")
 SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
@@ -467,46 +468,46 @@ def grid_source(**changed: Any) -> Any:
     return Grid({**GOOD, **changed}, ())
 
 
+def tables(source: Any, name: str = "mlp", **kept: Any) -> list[Comparison]:
+    first = speedup_table(name, source=source, **kept)
+    return [first, *first.beside]
+
+
 def test_the_table_stands_beside_the_sources_own() -> None:
-    table = speedup_tables.mlp_table(grid_source())
-    published, same, ours = table.parts
+    published, same, ours = tables(grid_source())
     assert published.badge.startswith("PUBLISHED · NVIDIA GTX 1070") and same.badge.startswith("RECORDED")
-    assert len(published.rows()) == 28 and published.rows()[0] == (8, 128) and published.rows()[-1] == (1, 2)
-    assert published.ways["three kernels a layer"][8, 2, 128] == 1.82
-    assert same.ways.keys() == published.ways.keys()
-    assert same.ways["three kernels a layer"][8, 2, 128] == pytest.approx(1.82)
-    assert ours.ways["one kernel"][8, 2, 128] == pytest.approx(10.0)
+    assert len(published.rows) == 28
+    assert published.rows[0][:2] == ("8", "128") and published.rows[-1][:2] == ("1", "2")
+    assert published.groups == same.groups and ("one kernel", 6) in ours.groups
+    at = next(row for row in same.rows if row[:2] == ("8", "2"))
+    assert at[2] == "1.82" and next(row for row in ours.rows if row[:2] == ("8", "2"))[8] == "10.0"
 
 
 def test_the_table_shows_its_numbers_as_text_and_coloured() -> None:
-    table = speedup_tables.mlp_table(grid_source(), layers=8)
+    table = speedup_table("mlp", layers=8, source=grid_source())
     text, page = str(table), table._repr_html_()
-    row = next(line for line in text.splitlines() if line.startswith("     8     2"))
-    assert row.split()[2:8] == ["1.82", "1.81", "1.78", "1.53", "1.11", "1.03"]
-    assert page.count("<table") == 3 and page.count("<caption") == 3
-    assert ">1.82</td>" in page and speedup_tables.shade(1.82) in page
-    assert {line.split()[0] for line in text.splitlines() if line.startswith("    ") and "8" in line[:7]} == {"8"}
+    assert "     8      2  1.82  1.81  1.78  1.53  1.11  1.03" in text and text.startswith("PUBLISHED")
+    assert all(page.count(f"<{tag}>") == page.count(f"</{tag}>") for tag in ("tr", "thead", "tbody"))
+    assert page.count("<table") == 3 and page.count("NVIDIA GTX 1070") == 1
+    assert ">1.82</td>" in page and f"background:{shade(1.82)}" in page
+    assert {row[0] for each in (table, *table.beside) for row in each.rows} == {"8"}
+    assert shade(0.5).startswith(f"rgba({SLOWER}") and shade(100.0).endswith("0.65)")
 
 
 def test_the_cpus_own_ways_are_shown_where_there_is_no_gpu_and_only_there() -> None:
     cpu: dict[str, Any] = {"cpu-module": EAGER, "cpu-numpy": of(EAGER, 2.0)}
-    assert all("NumPy" not in part.ways for part in speedup_tables.mlp_table(grid_source(**cpu)).parts)
-    alone: Any = Grid(cpu, ())
-    _, own = speedup_tables.mlp_table(alone).parts
-    assert own.ways.keys() == {"NumPy"} and own.ways["NumPy"][8, 16, 128] == pytest.approx(2.0)
+    assert not any("NumPy" in dict(each.groups) for each in tables(grid_source(**cpu)))
+    _, own = tables(Grid(cpu, ()))
+    assert own.groups[1:] == (("NumPy", 5),) and own.rows[-1][2] == "2.00"
 
 
-def test_a_slower_way_is_shaded_otherwise() -> None:
-    assert speedup_tables.shade(0.5).startswith(f"rgba({speedup_tables.SLOWER}") and speedup_tables.shade(
-        100.0
-    ).endswith("0.65)")
-
-
-def test_the_table_says_what_is_missing() -> None:
+@pytest.mark.parametrize("name", ["mlp", "strassen"])
+def test_the_table_says_what_is_missing(name: str) -> None:
     source: Any = Grid({}, ())
     with pytest.raises(NotRecordedError, match="brrr record mlp"):
-        speedup_tables.mlp_table(source)
-    with pytest.raises(ArgumentError, match="layers is 3"):
-        speedup_tables.mlp_table(grid_source(), layers=3)
+        speedup_table(name, source=source)
+    for wrong in ({"name": name, "layers": 3}, {"name": "rnn"}):
+        with pytest.raises(ArgumentError, match=r"layers is 3|name is 'rnn'"):
+            speedup_table(**wrong)  # type: ignore[arg-type]
     source.live = True
-    assert len(speedup_tables.mlp_table(source).parts) == 1, "live, the published part stands alone at first"
+    assert len(tables(source, name)) == 1, "live, the published part stands alone at first"

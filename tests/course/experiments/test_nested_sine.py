@@ -24,7 +24,6 @@ from brrr_course.experiments.nested_sine.work import (
 )
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises import lesson_02
-from brrr_course.lessons.exercises.lesson_02 import Rates
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import DurationEstimator, steps
@@ -249,17 +248,6 @@ def test_its_cost_and_that_the_plan_is_modest() -> None:
 
 # ---- exercise 02-sines ----
 
-RATES = Rates(2**28, cpu_s=0.25, gpu_s=0.001, way_s=2.0)
-
-
-def test_from_so_many_sines_on_the_gpu_is_faster() -> None:
-    assert RATES.sines == pytest.approx(2.0 / 0.249)
-    assert RATES.fits(9)
-    assert RATES.fits(8)
-    assert not RATES.fits(4)
-    assert not RATES.fits(12)
-    assert not Rates(2**28, 1.0, 1.5, 2.0).fits(10**9)
-
 
 @pytest.fixture
 def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,6 +257,7 @@ def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_measured")
 def test_the_exercise_takes_the_right_number_and_explains_it() -> None:
     """A sine costs 0.25 ns an element on the CPU and 2 ps on the GPU; the way costs 1.992 ns: 8.03 sines."""
+    assert next(iter(lesson_02.sines_that_pay({})))["wanted"] == 9
     for right in (9, 9.0, 8, 10):
         assert check("02-sines", sines=right).right
     mark = check("02-sines", sines=9)
@@ -279,9 +268,8 @@ def test_the_exercise_takes_the_right_number_and_explains_it() -> None:
 @pytest.mark.usefixtures("_measured")
 @pytest.mark.parametrize(
     ("wrong", "hint"),
-    [(2, "those of four sines"), (6, "So few do not pay"), (30, "Fewer are enough"), (0, "Write a whole"),
-     ("nine", "Write a whole"), (True, "Write a whole"), (float("nan"), "Write a whole"), (None, "Write a whole")],
-)  # fmt: skip
+    [(2, "those of four sines"), (6, "So few do not pay"), (30, "Fewer are enough"), (0, "Write a whole")],
+)
 def test_the_exercise_refuses_other_numbers(wrong: Any, hint: str) -> None:
     mark = check("02-sines", sines=wrong)
     assert mark.status == "wrong"

@@ -27,9 +27,8 @@ from brrr_course.experiments.pseudo_linear import claims as thread_claims
 from brrr_course.experiments.pseudo_linear import theory, work
 from brrr_course.experiments.pseudo_linear_flaws import work as flaws_work
 from brrr_course.experiments.published import PseudoLinear, pseudo_linear
-from brrr_course.lessons.checking import check
 from brrr_course.lessons.claims_table import claims
-from brrr_course.lessons.comparing import compare_speedup
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import forget, guess
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.source import Evidence
@@ -443,82 +442,6 @@ def test_a_recording_of_a_cpu_is_judged_by_the_toy_accelerator(tmp_path: Path) -
     ] == "there is no datasheet of Synthetic CPU here"
 
 
-# ---- exercises ----
-
-
-def mended(randn: Any, weight: Any, bias: Any, relu: Any, synchronize: Any, clock: Any) -> float:
-    x = randn(64, 256)
-    synchronize()
-    start = clock()
-    for _ in range(100):
-        weight * x + bias
-    synchronize()
-    return float(clock() - start) / 100
-
-
-def each_call_apart(randn: Any, weight: Any, bias: Any, relu: Any, synchronize: Any, clock: Any) -> float:
-    total = 0.0
-    for _ in range(10):
-        x = randn(64, 256)
-        synchronize()
-        start = clock()
-        y = bias + x * weight
-        synchronize()
-        total += clock() - start
-        relu(y)
-    return total / 10
-
-
-@pytest.mark.parametrize("benchmark", [mended, each_call_apart])
-def test_a_mended_benchmark_is_right(benchmark: Any) -> None:
-    mark = check("03b-mend", benchmark=benchmark)
-    assert mark.right, mark
-
-
-def variant_of(source: str, old: str, new: str) -> Any:
-    names: dict[str, Any] = {}
-    assert old in source
-    exec(source.replace(old, new), names)
-    return names["benchmark"]
-
-
-SOURCE = """
-def benchmark(randn, weight, bias, relu, synchronize, clock):
-    x = randn(64, 256)
-    synchronize()
-    start = clock()
-    for _ in range(100):
-        x * weight + bias
-    synchronize()
-    return (clock() - start) / 100
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("        x * weight + bias", "        x = randn(64, 256)\n        x * weight + bias", "data is made inside"),
-        ("x * weight + bias", "x * weight + bias + x", "adds `x` once more"),
-        ("x * weight + bias", "x + x * weight", "adds `x` once more"),
-        ("x * weight + bias", "relu(x * weight + bias)", "ReLU is still timed"),
-        ("x * weight + bias", "x * weight", "layer itself is not computed"),
-        ("    synchronize()\n    return", "    return", "clock stops while"),
-        ("x = randn(64, 256)\n    synchronize()", "x = randn(64, 256)", "clock starts while"),
-        (" / 100", "", "not the time of one call"),
-        ("(clock() - start) / 100", "20e-6", "times nothing"),
-        ("(clock() - start) / 100", "None", "returned None"),
-        ("(clock() - start) / 100", "float('nan')", "returned nan"),
-        ("x * weight + bias", "x @ weight", "raised TypeError"),
-        ("x * weight + bias", "x * 2", "raised TypeError"),
-    ],
-)
-def test_each_mistake_is_named(old: str, new: str, said: str) -> None:
-    mark = check("03b-mend", benchmark=variant_of(SOURCE, old, new))
-    assert mark.status == "wrong"
-    assert said in mark.text
-    assert check("03b-mend", benchmark=variant_of(SOURCE, "range", "range")).right
-
-
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Recordings of the made-up GPU, as the lesson's source."""
@@ -529,25 +452,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("width", "speedup", "hint"),
-    [
-        (55.6, 147, ""),
-        (56, 8192 / 56, ""),
-        (27.8, 147, "is written"),
-        (111.2, 147, "two FLOP"),
-        (512, 147, "equal to the ridge"),
-        (56, 8192, "as many times"),
-        (-4, 147, "above 0"),
-        (math.nan, 147, "above 0"),
-        ("56", 147, "above 0"),
-    ],
-)
-def test_the_roofline_by_hand(width: Any, speedup: Any, hint: str) -> None:
-    mark = check("03b-ridge", width=width, speedup=speedup)
-    assert mark.right == (not hint) and hint in mark.hint
-
-
 # ---- compared speed-ups ----
 
 
@@ -555,29 +459,29 @@ def test_a_guessed_factor_stands_beside_the_measured_one(root: Path) -> None:
     g = guess("How much faster?", unit="x")
     at: dict[str, Value] = {"width": 8000, "batch": 30000, "direction": "forward"}
     pairs = {"pseudo eager": "linear eager", "pseudo triton": "linear eager"}
-    assert "Not answered yet" in repr(compare_speedup(g, "pseudo_linear", pairs, **at))
+    assert "Not answered yet" in repr(compare(g, "pseudo_linear", pairs, of="speed-up", **at))
     g.answer("10 x")
-    found = compare_speedup(g, "pseudo_linear", pairs, **at)
+    found = compare(g, "pseudo_linear", pairs, of="speed-up", **at)
     assert found.text.startswith("At width 8192, batch 32768, direction forward, you said 10x, measured ")
     assert [row[:2] for row in found.rows] == [("pseudo", "Linear"), ("pseudo, fused (Triton)", "Linear")]
     assert "NVIDIA H200" in found.badge
-    graphs = compare_speedup(g, "pseudo_linear", {"pseudo graph": "linear graph"}, **{**at, "width": 24576})
+    graphs = compare(g, "pseudo_linear", {"pseudo graph": "linear graph"}, of="speed-up", **{**at, "width": 24576})
     assert "At width 8192" in graphs.text  # the widest at which both were recorded
 
 
 def test_only_a_factor_can_be_compared(root: Path) -> None:
     at: dict[str, Value] = {"width": 64, "batch": 128, "direction": "forward"}
     with pytest.raises(ArgumentError, match="a guess of a factor"):
-        compare_speedup(guess("How long?", unit="s"), "pseudo_linear", {"pseudo eager": "linear eager"}, **at)
+        compare(guess("How long?", unit="s"), "pseudo_linear", {"pseudo eager": "linear eager"}, of="speed-up", **at)
     with pytest.raises(ArgumentError, match="line is 'pseudo lazy'"):
-        compare_speedup(guess("?", unit="x").answer("2"), "pseudo_linear", {"pseudo lazy": "linear eager"}, **at)
+        compare(guess("?", unit="x").answer("2"), "pseudo_linear", {"pseudo lazy": "linear eager"}, of="speed-up", **at)
 
 
 def test_the_toy_accelerator_stands_in_for_a_gpu(tmp_path: Path) -> None:
     made_up.record(tmp_path, made_up.CPU, names=["pseudo_linear"])
     g = guess("How much faster, really?", unit="x").answer("2x")
     pairs = {"pseudo eager": "linear eager", "pseudo compile": "linear eager"}
-    found = compare_speedup(g, "pseudo_linear", pairs, source=Recorded("cpu", tmp_path), width=8192, batch=32768,
+    found = compare(g, "pseudo_linear", pairs, of="speed-up", source=Recorded("cpu", tmp_path), width=8192, batch=32768,
                             direction="forward")  # fmt: skip
     assert len(found.rows) == 1
     assert "width 512, batch 32768" in found.text

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import torch
+from matplotlib.transforms import Bbox
 
-from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
+from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.core.recordings import own_root
 from brrr.gpu.datasheet import hardware
@@ -35,7 +36,8 @@ from brrr_course.experiments.strassen.ways import (
     workspace_bytes,
 )
 from brrr_course.experiments.strassen.work import split_products
-from brrr_course.lessons.drawings.strassen_frontier import Spot, placed, text
+from brrr_course.lessons.drawings.strassen_frontier import free, text
+from brrr_course.lessons.speedup_table import OVER_FUSION, published_part, speedup_table
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.live import Live
@@ -44,8 +46,6 @@ from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Recording
 from brrr_course.sources.rows import Row, columns, from_cells, to_cells
 from brrr_course.sources.timers import measure_point
-from brrr_course.view.speedup_tables import OVER_FUSION, OVER_PYTORCH, strassen_table
-from brrr_course.view.speedup_tables import published_strassen as published_part
 
 STRASSEN = experiment("strassen")
 ERRORS = experiment("strassen_errors")
@@ -400,31 +400,19 @@ def test_nothing_measured_has_no_sizes() -> None:
     assert sizes(nothing) == []
 
 
-Box = tuple[float, float, float, float]
-
-
-def overlapping(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_names_lie_on_no_other_name_and_inside_the_axes(seed: int) -> None:
-    draw = Random(seed)
-    frame = (80.0, 70.0, 740.0, 420.0)
-    crowd = [(draw.gauss(500, 40), draw.gauss(150, 20)) for _ in range(14)]
-    alone = [(draw.uniform(100, 720), draw.uniform(90, 400)) for _ in range(12)]
-    spots = [Spot(x, y, draw.uniform(30, 90), 12.0) for x, y in crowd + alone]
-    boxes = [(x, y - 6, x + s.width, y + 6) for s, (x, y) in zip(spots, placed(spots, frame), strict=True)]
-    assert not any(overlapping(one, other) for one, other in combinations(boxes, 2))
-    assert all(frame[0] <= b[0] and b[2] <= frame[2] and frame[1] <= b[1] and b[3] <= frame[3] for b in boxes)
+    draw, frame, full = Random(seed), Bbox([[160, 140], [1480, 840]]), list[Bbox]()
+    crowd = [(draw.gauss(1000, 80), draw.gauss(300, 40)) for _ in range(14)]
+    alone = [(draw.uniform(200, 1440), draw.uniform(180, 800)) for _ in range(12)]
+    for x, y in crowd + alone:
+        wide = draw.uniform(60, 180)
+        free(Bbox.from_bounds(x - wide / 2, y - 12, wide, 24), full, frame)
+    assert not any(one.overlaps(other) for one, other in combinations(full, 2))
+    assert all(frame.x0 <= b.x0 and b.x1 <= frame.x1 and frame.y0 <= b.y0 and b.y1 <= frame.y1 for b in full)
 
 
 # ---- the table ----
-
-
-class Nothing(Machine):
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        return {}
 
 
 class Networks(Machine):
@@ -440,28 +428,19 @@ class Networks(Machine):
 
 def test_the_sources_table_stands_beside_ours() -> None:
     source: Any = Networks()
-    table = strassen_table(source, layers=8)
-    published, same, ours = table.parts
+    published = speedup_table("strassen", layers=8, source=source)
+    same, ours = published.beside
     assert published.badge.startswith("PUBLISHED") and same.badge.startswith("RECORDED")
-    assert published.ways[OVER_PYTORCH][8, 32, 4096] == 0.24
-    assert same.ways[OVER_PYTORCH][8, 32, 4096] == pytest.approx(2.0)
-    assert same.ways[OVER_FUSION][8, 32, 4096] == pytest.approx(1.6)
-    assert list(ours.ways) == ["StrassenMLP, no tensor cores"]
-    assert "0.24" in str(table) and table._repr_html_().count("<table") == 3
+    theirs, here = (next(row for row in each.rows if row[1] == "32") for each in (published, same))
+    assert (theirs[7], here[7], here[13]) == ("0.24", "2.00", "1.60"), "at hidden size 4096"
+    assert [title for title, _ in ours.groups] == ["", "StrassenMLP, no tensor cores"]
 
 
 def test_the_published_figures_are_what_the_source_says_of_them() -> None:
-    over = published_part().ways[OVER_FUSION]
+    over = published_part("strassen").ways[OVER_FUSION]
     region = [gain for (n, b, h), gain in over.items() if n == 8 and b >= 64 and h >= 1024]
     assert max(region) == pytest.approx(1.53, abs=0.005) and sum(region) / len(region) == pytest.approx(1.3, abs=0.02)
     assert all(gain <= 1 for (_, b, h), gain in over.items() if b < 64 or h < 1024)
-
-
-def test_the_table_without_data() -> None:
-    with pytest.raises(NotRecordedError, match="brrr record mlp"):
-        strassen_table(Nothing())
-    with pytest.raises(ArgumentError, match="layers is 3"):
-        strassen_table(None, layers=3)
 
 
 # ---- errors by level ----

@@ -18,7 +18,8 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
 from brrr_course.experiments.transfers.work import random_bytes, spoilt, wrong_share
 from brrr_course.lessons.checking import check
-from brrr_course.lessons.exercises.lesson_02 import LENGTHS, Gpu, OnGpu, as_given, cost_of
+from brrr_course.lessons.exercises.lesson_02 import cost_of
+from brrr_course.lessons.pretend import Gpu
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.recorded import Recorded
@@ -182,73 +183,12 @@ def mended(parts: list[Any], gpu: Gpu) -> list[Any]:
     return np.split(gpu.fetch(there), np.cumsum([len(part) for part in parts])[:-1])
 
 
-def each_once(parts: list[Any], gpu: Gpu) -> list[Any]:
-    results = []
-    for part in parts:
-        there = gpu.send(part)
-        for _ in range(4):
-            there = gpu.sin(there)
-        results.append(gpu.fetch(there))
-    return results
-
-
-def at_home(parts: list[Any], gpu: Gpu) -> list[Any]:
-    return [np.sin(np.sin(np.sin(np.sin(part)))) for part in parts]
-
-
-def too_few(parts: list[Any], gpu: Gpu) -> list[Any]:
-    there = gpu.sin(gpu.send(np.concatenate(parts)))
-    return np.split(gpu.fetch(there), np.cumsum([len(part) for part in parts])[:-1])
-
-
-def in_double(parts: list[Any], gpu: Gpu) -> list[Any]:
-    return mended([part.astype("float64") for part in parts], gpu)
-
-
-def not_split(parts: list[Any], gpu: Gpu) -> Any:
-    return [np.concatenate(mended(parts, gpu))]
-
-
-def left_there(parts: list[Any], gpu: Gpu) -> list[Any]:
-    return [gpu.sin(gpu.send(part)) for part in parts]
-
-
-def never(parts: list[Any], gpu: Gpu) -> list[Any]:
-    return [np.full(len(part), np.nan) for part in parts]
-
-
-WRONG_TRIPS = [
-    (as_given, "64 transfers for 8 parts", "fetch only what you want to read"),
-    (each_once, "16 transfers for 8 parts", "Join them"),
-    (at_home, "did not compute all", "gpu.sin"),
-    (too_few, "not the sine", "Four sines"),
-    (in_double, "but sends", "4 bytes an element"),
-    (not_split, "returned 1 results", "np.split"),
-    (left_there, "still in the GPU's memory", "Fetch"),
-    (never, "not the sine", "Four sines"),
-    (lambda parts, gpu: None, "NoneType", "np.split"),
-    (lambda parts, gpu: gpu.send(parts), "TypeError", ""),
-    (lambda parts, gpu: gpu.sin(parts[0]), "takes what send() or sin() returned", ""),
-    (lambda parts, gpu: gpu.send(gpu.send(parts[0])), "lies in the GPU's memory already", ""),
-    (7, "not a function", "process=process"),
-]  # fmt: skip
-
-
 @pytest.mark.usefixtures("_no_recording")
 def test_one_trip_each_way_is_right_without_any_recording() -> None:
     mark = check("02-trips", process=mended)
     assert mark.right, mark
     assert "2 transfers with 48 kB in place of 64 transfers" in mark.text
     assert "of transfers in place" not in mark.text
-
-
-@pytest.mark.usefixtures("_no_recording")
-@pytest.mark.parametrize(("process", "said", "hint"), WRONG_TRIPS)
-def test_each_wrong_way_has_its_own_hint(process: Any, said: str, hint: str) -> None:
-    mark = check("02-trips", process=process)
-    assert mark.status == "wrong"
-    assert said in mark.text
-    assert hint in mark.hint
 
 
 def test_what_the_trips_are_worth_comes_from_measurements() -> None:
@@ -262,8 +202,8 @@ def test_what_the_trips_are_worth_comes_from_measurements() -> None:
 
 
 def test_there_cannot_be_read_in_the_gpu() -> None:
-    assert "fetch them" in repr(Gpu().send(np.zeros(sum(LENGTHS))))
-    assert isinstance(Gpu().send([1.0, 2.0]), OnGpu)
+    assert "fetch them" in repr(Gpu().send(np.zeros(5)))
+    assert Gpu().fetch(Gpu().send([1.0, 2.0])).tolist() == [1.0, 2.0]
 
 
 def test_the_recording_keeps_what_was_copied_and_what_it_cost(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,10 @@ from synthetic import Synthetic
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr_course.experiments import experiment
-from brrr_course.lessons import comparing
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
-from brrr_course.lessons.comparison import compare, reachable
+from brrr_course.lessons.comparing import SPECIAL, compare
+from brrr_course.lessons.comparison import reachable
 from brrr_course.lessons.guessing import Guess, forget, guess
 from brrr_course.nouns.experiment import Experiment
 
@@ -272,19 +270,18 @@ LARGE = {"dtype": "float32", "elements": 2**26}
 
 
 @pytest.mark.parametrize(
-    ("call", "name", "lines", "at", "told"),
+    ("name", "lines", "asked", "told"),
     [
-        (compare, "matmul", ["cpu", "synchronized"], {"size": 2048}, ["cpu", "synchronized"]),
-        (compare, "timers", ["no sync"], {"truth": "measure", **RELU}, ["no sync", "measure"]),
-        (comparing.compare_growth, "repeat", ["cuda mul"], {"repeat": (1, 32), **LARGE}, ["cuda mul"]),
-        (comparing.compare_speedup, "unary", {"relu": "gelu"}, LARGE, ["relu", "gelu"]),
-        (comparing.compare_memory, "remat", ["eager"], {"activation": "hardswish", "depth": 8, "elements": 2**16},
-         ["eager"]),
-        (comparing.compare_values, "first_call", ["first"], {"axis": "part"}, ["first"]),
+        ("matmul", ["cpu", "synchronized"], {"size": 2048}, ["cpu", "synchronized"]),
+        ("timers", ["no sync"], {"truth": "measure", **RELU}, ["no sync", "measure"]),
+        ("repeat", ["cuda mul"], {"repeat": (1, 32), **LARGE}, ["cuda mul"]),
+        ("unary", {"relu": "gelu"}, {"of": "speed-up", **LARGE}, ["relu", "gelu"]),
+        ("remat", ["eager"], {"of": "memory", "activation": "hardswish", "depth": 8, "elements": 2**16}, ["eager"]),
+        ("first_call", ["first"], {"of": "part"}, ["first"]),
     ],
-)  # fmt: skip
+)
 def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
-    monkeypatch: pytest.MonkeyPatch, call: Any, name: str, lines: Any, at: dict[str, Any], told: list[str]
+    monkeypatch: pytest.MonkeyPatch, name: str, lines: Any, asked: dict[str, Any], told: list[str]
 ) -> None:
     source, found = Synthetic(), experiment(name)
     drawn = [found.line(each) for each in told]
@@ -293,11 +290,45 @@ def test_a_comparison_tells_the_line_of_its_own_that_drifted_most(
     monkeypatch.setattr(source, "drifts", lambda experiment: others | of_its_own)
     parts = found.axis("part").values if name == "first_call" else ()
     g = guess("q", ranking=parts, answer=parts) if parts else guess("q", unit="x", answer="2x")
-    text = call(g, name, lines, source=source, **at).text
+    text = compare(g, name, lines, source=source, **asked).text
     assert text.endswith(f". Measured again later, times differ by up to {10 * len(told)} % ({drawn[-1].label}).")
     monkeypatch.setattr(source, "drifts", lambda experiment: {})
-    assert text.startswith(call(g, name, lines, source=source, **at).text)
-    assert "again later" not in call(g, name, lines, source=source, **at).text
+    again = compare(g, name, lines, source=source, **asked).text
+    assert text.startswith(again) and "again later" not in again
+
+
+FORMS = {"seconds": {"unit": "s"}, "factor": {"unit": "x"}, "choice": {"options": ["a", "b"]},
+         "ranking": {"ranking": ["a", "b"]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "at", "fits"),
+    [
+        ("time", "repeat", {"repeat": (1, 32), **LARGE}, {"factor"}), ("speed-up", "unary", {}, {"factor"}),
+        ("part", "first_call", {}, {"ranking"}), ("classes", "block", {}, {"factor"}), ("step", "rnn", {}, {"factor"}),
+        ("error", "strassen", {"level": 2}, {"factor"}), ("published", "strassen", {}, {"factor"}),
+        ("time", "matmul", {}, set(FORMS)), ("regime", "mystery", {}, set(FORMS)),
+    ],
+)  # fmt: skip
+def test_each_quantity_takes_a_guess_of_its_form_and_waits_for_it(
+    of: str, name: str, at: dict[str, Any], fits: set[str]
+) -> None:
+    for kind, form in FORMS.items():
+        g = guess("a form", **form)  # type: ignore[arg-type]
+        if kind in fits:
+            assert "Not answered yet" in compare(g, name, of=of, **at).text
+        else:
+            with pytest.raises(ArgumentError, match=r"a guess of a factor|a ranking"):
+                compare(g, name, of=of, **at)
+    with pytest.raises(ArgumentError, match="guess"):
+        compare(None, name, of=of, **at)
+
+
+def test_a_quantity_that_an_experiment_does_not_have() -> None:
+    assert {"published", "error"} <= SPECIAL["strassen"].keys()
+    for of in ("classes", "apples"):
+        with pytest.raises(ArgumentError, match=f"of is '{of}'.*time, growth, speed-up, memory, size"):
+            compare(guess("q", unit="x"), "matmul", ["cpu"], of=of, size=2048)
 
 
 def test_a_comparison_escapes_what_it_shows() -> None:
@@ -312,7 +343,7 @@ def test_a_comparison_escapes_what_it_shows() -> None:
 
 @pytest.mark.parametrize("exercise", exercises())
 def test_unanswered_is_not_wrong(exercise: str) -> None:
-    names = list(inspect.signature(exercises()[exercise].grade).parameters)
+    names = exercises()[exercise].takes
     mark = check(exercise, **dict.fromkeys(names, ...))
     assert mark.status == "not answered"
     assert all(f"`{name}=`" in mark.text for name in names)
@@ -325,202 +356,12 @@ def test_an_unknown_exercise_or_name_is_an_error() -> None:
         check("01-timer", clock=1)
 
 
-@pytest.mark.parametrize("right", [1000, 1002, 1002.0])
-def test_launches_right(right: float) -> None:
-    assert check("00-launches", microseconds=right).right
-
-
-@pytest.mark.parametrize("wrong", [1200, 200, 12, 0, -1, float("nan"), "1002", None, True, [1002]])
-def test_launches_wrong(wrong: object) -> None:
-    mark = check("00-launches", microseconds=wrong)
-    assert mark.status == "wrong"
-    assert mark.hint
-    assert ("work alone" in mark.text) == (wrong == 200)
-
-
-def queue_of(start: Callable[[int, int], int]) -> Callable[[list[int], list[int]], int]:
-    """When the last kernel is done, if a kernel starts at start(launched, done)."""
-
-    def finished(launches: list[int], kernels: list[int]) -> int:
-        launched = done = 0
-        for launch, kernel in zip(launches, kernels, strict=True):
-            launched += launch
-            done = start(launched, done) + kernel
-        return done
-
-    return finished
-
-
-def test_queue_right() -> None:
-    assert check("00-queue", finished=queue_of(max)).right
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (queue_of(lambda launched, done: done), "cannot start before it is launched"),
-        (lambda launches, kernels: sum(launches) + sum(kernels), "while the GPU runs this one"),
-        (queue_of(lambda launched, done: launched), "the later of two times"),
-        (lambda launches, kernels: None, "as a number"),
-        (lambda launches, kernels: float("nan"), "the later of two times"),
-        (5, "not a function"),
-    ],
-)
-def test_queue_wrong(wrong: Any, said: str) -> None:
-    mark = check("00-queue", finished=wrong)
-    assert mark.status == "wrong"
-    assert said in f"{mark.text} {mark.hint}"
-
-
-# ---- the timer ----
-
-
-def event_timer(
-    call: Any, synchronize: Any, event: Any, *, n: int = 25, warm: bool = True, wait: bool = True, over: float = 0.0
-) -> float:
-    if warm:
-        call()
-    start = event()
-    for _ in range(n):
-        call()
-    end = event()
-    if wait:
-        synchronize()
-    return float(start.elapsed(end) / (over or n))
-
-
-def waits_first(call: Any, synchronize: Any, event: Any) -> float:
-    synchronize()
-    call()
-    synchronize()
-    return event_timer(call, synchronize, event, n=40)
-
-
-def several_rounds(call: Any, synchronize: Any, event: Any) -> float:
-    return min(event_timer(call, synchronize, event) for _ in range(3))
-
-
-@pytest.mark.parametrize("timer", [event_timer, waits_first, several_rounds])
-def test_timer_right(timer: Callable[..., float]) -> None:
-    mark = check("01-timer", timer=timer)
-    assert mark.right, mark
-    assert "LIVE, CPU QUEUE" in mark.text
-
-
-def no_events(call: Any, synchronize: Any, event: Any) -> float:
-    start = time.perf_counter()
-    call()
-    synchronize()
-    return time.perf_counter() - start
-
-
-def nothing_between(call: Any, synchronize: Any, event: Any) -> float:
-    call()
-    start, end = event(), event()
-    synchronize()
-    return float(start.elapsed(end))
-
-
-def milliseconds(call: Any, synchronize: Any, event: Any) -> float:
-    return 1e3 * event_timer(call, synchronize, event)
-
-
-def never_calls(call: Any, synchronize: Any, event: Any) -> float:
-    return 1.0
-
-
-def returns_nothing(call: Any, synchronize: Any, event: Any) -> None:
-    event_timer(call, synchronize, event)
-
-
-def never_ends(call: Any, synchronize: Any, event: Any) -> float:
-    while True:
-        call()
-
-
-def takes_no_arguments() -> float:
-    return 1.0
-
-
 def misspells(call: Any, synchronize: Any, event: Any) -> float:
     return clok() - 1  # type: ignore[name-defined]  # noqa: F821
 
 
-def leaves(call: Any, synchronize: Any, event: Any) -> float:
-    raise SystemExit(3)
-
-
-def no_warm_up(call: Any, synchronize: Any, event: Any) -> float:
-    return event_timer(call, synchronize, event, warm=False)
-
-
-def one_call(call: Any, synchronize: Any, event: Any) -> float:
-    return event_timer(call, synchronize, event, n=1)
-
-
-def five_calls(call: Any, synchronize: Any, event: Any) -> float:
-    return event_timer(call, synchronize, event, n=5)
-
-
-def not_divided(call: Any, synchronize: Any, event: Any) -> float:
-    return event_timer(call, synchronize, event, over=1.0)
-
-
-def does_not_wait(call: Any, synchronize: Any, event: Any) -> float:
-    return event_timer(call, synchronize, event, wait=False)
-
-
-WRONG_TIMERS = {
-    no_events: "no two events",
-    nothing_between: "no two events",
-    no_warm_up: "The first call",
-    one_call: "One call lies",
-    five_calls: "5 calls lie",
-    not_divided: "the time of 25 calls",
-    does_not_wait: "synchronize() first",
-    milliseconds: "another number",
-    never_calls: "never calls",
-    returns_nothing: "returned None",
-    never_ends: "1000 times",
-    takes_no_arguments: "takes 0 positional arguments",
-    misspells: "name 'clok' is not defined",
-    leaves: "SystemExit: 3",
-}
-
-
-@pytest.mark.parametrize("timer", WRONG_TIMERS, ids=lambda timer: timer.__name__)
-def test_timer_wrong_with_its_own_hint(timer: Callable[..., float]) -> None:
-    mark = check("01-timer", timer=timer)
-    assert mark.status == "wrong"
-    assert WRONG_TIMERS[timer] in repr(mark)
-
-
 def test_an_exception_is_shown_with_its_line() -> None:
     assert "return clok() - 1" in check("01-timer", timer=misspells).text
-
-
-@pytest.mark.parametrize("junk", [None, 3, "timer", [event_timer]])
-def test_what_is_no_function_is_said_so(junk: object) -> None:
-    assert "is not a function" in check("01-timer", timer=junk).text
-
-
-# ---- two events ----
-
-
-@pytest.mark.parametrize(
-    ("call_us", "pair_us", "hint"),
-    [
-        (4.6, 6.0, ""),
-        (4.6e-6, 6.0, "microseconds"),
-        (460, 6.0, "over the calls"),
-        (4.6, 10.6, "less one call"),
-        (-1, 6.0, "above 0"),
-        (4.6, "6", "above 0"),
-    ],
-)
-def test_two_events_are_read(call_us: Any, pair_us: Any, hint: str) -> None:
-    mark = check("01-events", call_us=call_us, pair_us=pair_us)
-    assert mark.right == (not hint) and hint in mark.hint
 
 
 def test_half_an_answer_is_not_answered() -> None:

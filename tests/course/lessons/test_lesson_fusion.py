@@ -15,7 +15,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
 from brrr_course.lessons import codegen, triton_here
 from brrr_course.lessons import codegen as generated_module
 from brrr_course.lessons.codegen import WORKS, generated, recorded, write
-from brrr_course.lessons.comparing import compare_memory
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.comparison import first_available
 from brrr_course.lessons.guessing import guess
 from brrr_course.sources import source
@@ -83,13 +83,13 @@ def test_memory_beside_time() -> None:
     g = guess("memory of a chain", unit="x", answer="2x")
     at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
     lines = ["compile saved", "compile", "cpu eager"]
-    found = compare_memory(g, "remat", lines, source=Recorded("h200"), **at)  # type: ignore[arg-type]
+    found = compare(g, "remat", lines, of="memory", source=Recorded("h200"), **at)  # type: ignore[arg-type]
     assert [row[0] for row in found.rows] == ["torch.compile, all saved", "torch.compile, its own choice"]
     saved, again = (float(row[2].split()[0]) for row in found.rows)
     assert found.rows[0][2].endswith("GB") and found.rows[1][2].endswith("MB")
     assert again / 1000 < saved
     assert found.rows[0][3] == "1x" and found.badge.startswith("RECORDED")
-    none = compare_memory(g, "remat", ["cpu eager"], source=Recorded("h200"), **at)  # type: ignore[arg-type]
+    none = compare(None, "remat", ["cpu eager"], of="memory", source=Recorded("h200"), **at)  # type: ignore[arg-type]
     assert not none.rows and "none of these lines" in none.text
 
 

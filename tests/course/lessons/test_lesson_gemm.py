@@ -11,17 +11,16 @@ import pytest
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.counting.cost import Matmul
 from brrr.drawing import style
 from brrr.gpu.datasheet import hardware
+from brrr.roofline.shapes import product_time_s
 from brrr_course import model_lines
 from brrr_course.experiments.gemm import DTYPES, MOST
 from brrr_course.experiments.gemm.claims import foretold
-from brrr_course.lessons.checking import check
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
-from brrr_course.lessons.exercises import lesson_07
-from brrr_course.lessons.exercises.lesson_07 import pieces, widest
-from brrr_course.lessons.gemm_data import compare_data
 from brrr_course.nouns.experiment import Experiment
 
 PNG, SMS = b"\x89PNG", hardware("h200").sm_count
@@ -129,17 +128,6 @@ def test_the_text_at_several_stops(n: int, dtype: str, told: str) -> None:
     assert "each sum in" not in text or dtype == "float32"
 
 
-def test_every_stop_draws_and_moving_changes_the_picture() -> None:
-    made = shown()
-    assert made.settings == {"columns": 385, "dtype": "float32"} and "RECORDED" in made.badge
-    assert [dial.values for dial in made.dials] == [STOPS, ("float32", "bfloat16")]
-    first = made.picture().png
-    for n, dtype in ((1, "float32"), (STOPS[-1], "bfloat16"), (33, "float32")):
-        made.set(columns=n, dtype=dtype)
-        assert made.picture().png.startswith(PNG) and made.picture().png != first
-        assert made.text.startswith(f"At columns N {n}, type {dtype}: ")
-
-
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The figures behind the pictures."""
@@ -245,7 +233,7 @@ def test_zeros_beside_random_numbers_with_and_without_power() -> None:
         },
         swept=False,
     )
-    found = compare_data(source=some)
+    found = compare(None, "gemm", of="data", source=some)
     assert [row[0] for row in found.rows] == ["float32", "bfloat16"], "in the order of the types, both or nothing"
     assert found.rows[0][1:3] == ("10 ms", "10 ms") and found.rows[0][-1] == "? and ?"
     assert found.rows[1][1:] == (
@@ -261,79 +249,8 @@ def test_zeros_beside_random_numbers_with_and_without_power() -> None:
 
 def test_without_such_a_product_a_sentence_says_so() -> None:
     empty: Any = Sweep()
-    found = compare_data(source=empty)
+    found = compare(None, "gemm", of="data", source=empty)
     assert found.rows == () and "has no such product of zeros" in found.text
-
-
-# ---- 07-waves ----
-
-
-def test_the_right_waves() -> None:
-    assert check("07-waves", pieces=128, waves=1, columns=512).right
-    assert check("07-waves", pieces=128.0, waves=1.0, columns=512.0).right
-    assert "127 of them are free" in check("07-waves", pieces=128, waves=1, columns=512).text
-    assert check("07-waves", pieces=..., waves=1, columns=512).status == "not answered"
-    assert (pieces(385), widest(385), pieces(512), pieces(513)) == (128, 512, 128, 192)
-
-
-@pytest.mark.parametrize(
-    ("answers", "told"),
-    [
-        ({"pieces": 32}, "those are the tiles"),
-        ({"pieces": 64}, "one column of tiles"),
-        ({"pieces": 16 * 385 / 256 * 4}, "a part of a tile is computed as a whole one"),
-        ({"pieces": 96.25}, "a part of a tile"),
-        ({"pieces": 100}, "not so many"),
-        ({"waves": 128 / 132}, "a wave that is not full takes as long as a full one"),
-        ({"waves": 0.97}, "a wave that is not full"),
-        ({"waves": 2}, "`waves` is 2"),
-        ({"columns": 513}, "the first of the next column of tiles"),
-        ({"columns": 385}, "`columns` is 385"),
-        ({"pieces": "128"}, "`pieces` is '128'"),
-        ({"waves": True}, "`waves` is True"),
-        ({"columns": math.nan}, "`columns` is nan"),
-        ({"columns": math.inf}, "`columns` is inf"),
-        ({"pieces": None}, "`pieces` is None"),
-    ],
-)
-def test_known_wrong_waves(answers: dict[str, Any], told: str) -> None:
-    mark = check("07-waves", **{"pieces": 128, "waves": 1, "columns": 512, **answers})
-    assert mark.status == "wrong" and told in mark.text and mark.hint
-
-
-# ---- 07-slow-line ----
-
-
-@pytest.mark.parametrize("words", [50264, 50304, 50688])
-def test_the_slow_line_and_its_mending(words: int) -> None:
-    mark = check("07-slow-line", line="head", words=words)
-    assert mark.right and f"{words - 50257} words that nobody uses" in mark.text
-    assert check("07-slow-line", line=..., words=words).status == "not answered"
-
-
-@pytest.mark.parametrize(
-    ("line", "words", "told"),
-    [
-        ("up", 50264, "`up` gets as many FLOP/s as its size allows"),
-        ("qkv", 50264, "`qkv` gets"),
-        ("body", 50264, "`line` is 'body'"),
-        ("head", 50256, "fewer than the vocabulary's 50257 words"),
-        ("head", 50257, "do not begin at 16 bytes"),
-        ("head", 50260, "do not begin at 16 bytes"),
-        ("head", 65536, "words that nobody uses are work as well"),
-        ("head", 50264.0, "`words` is 50264.0"),
-        ("head", "50264", "`words` is '50264'"),
-        ("head", True, "`words` is True"),
-    ],
-)
-def test_known_wrong_lines(line: Any, words: Any, told: str) -> None:
-    mark = check("07-slow-line", line=line, words=words)
-    assert mark.status == "wrong" and told in mark.text and mark.hint
-
-
-def test_an_answer_that_is_no_name_is_wrong_too() -> None:
-    for line in (None, 3, ["head"]):
-        assert check("07-slow-line", line=line, words=50264).status == "wrong"
 
 
 def test_the_models_lines_are_given_out_as_a_copy_and_one_of_them_is_slow() -> None:
@@ -342,7 +259,7 @@ def test_the_models_lines_are_given_out_as_a_copy_and_one_of_them_is_slow() -> N
     assert model_lines()["head"] == (12287, 50257, 768) and len(lines) == 4
     rates = {}
     for name, (m, n, k) in model_lines().items():
-        product = lesson_07.Matmul(m, n, k, dtype="bfloat16", transposed=(False, True))
-        rates[name] = product.flop / lesson_07.product_time_s(product, "h200")
+        product = Matmul(m, n, k, dtype="bfloat16", transposed=(False, True))
+        rates[name] = product.flop / product_time_s(product, "h200")
     slow = rates.pop("head")
     assert slow < 0.5 * min(rates.values()), "the exercise has one right line"

@@ -15,11 +15,11 @@ from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.drawings import drawing
 from brrr_course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
+from brrr_course.lessons.speedup_table import Part, measured_parts, published_part, speedup_table
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
-from brrr_course.view.speedup_tables import Part, measured_parts, mlp_table, published_part
 
 PNG = b"\x89PNG"
 GPU = Machine("h200", "Synthetic H200", "cuda")
@@ -53,7 +53,7 @@ def test_the_published_panel_is_the_sources_table() -> None:
     rows = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in mlp_speedups()}
     for layers in LAYERS:
         for batch in BATCHES:
-            found = curves(published_part(), layers, batch)
+            found = curves(published_part("mlp"), layers, batch)
             assert list(found["three kernels a layer"]) == list(HIDDEN)
             for hidden, gain in found["bias and ReLU fused"].items():
                 assert gain == rows[layers, batch, hidden, "fusion"]
@@ -66,19 +66,7 @@ def test_each_panel_has_its_own_badge_and_its_own_divide(recorded: Recorded) -> 
     assert ours.startswith(" · Synthetic H200") and "1.5x to 1x, divide at 2048" in ours and "2x to 1x" in ours
     assert f"{ALONE} 1.25x to 1x" in ours and ALONE not in theirs
     assert "PUBLISHED" in made.badge and "RECORDED" in made.badge
-
-
-def test_every_slider_draws_at_both_ends_within_the_same_limits(recorded: Recorded) -> None:
-    made = drawing("mlp-divide", source=recorded)
-    first = made.picture()
-    for dial in made.dials:
-        assert dial.values == {"batch": BATCHES, "layers": LAYERS}[dial.name]
-        for value in (dial.values[0], dial.values[-1]):
-            made.settings[dial.name] = value
-            assert made.picture().png.startswith(PNG) and f"{dial.title} {value}" in made.text
-    assert made.picture().png != first.png
-    parts = (published_part(), measured_parts(recorded)[0])
-    low, high = limits(parts)
+    low, high = limits((published_part("mlp"), measured_parts("mlp", recorded)[0]))
     assert low < 1.0 and high > max(row.speedup for row in mlp_speedups() if row.variant == "fusion")
 
 
@@ -105,12 +93,12 @@ def test_the_kernels_alone_are_drawn_beside_another_line_only() -> None:
 def test_the_drawing_of_a_part_without_points_draws() -> None:
     from brrr_course.lessons.drawings.network_divide import draw
 
-    parts = (published_part(), Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
+    parts = (published_part("mlp"), Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
     settings: dict[str, Any] = {"layers": 8, "batch": 2}
     assert "nothing is measured here" in draw(settings, parts, limits(parts)).alt
 
 
 def test_the_table_keeps_to_the_sources_batches(recorded: Recorded) -> None:
-    table = mlp_table(recorded, layers=8)
-    assert all({batch for _, batch in part.rows()} <= set(BATCHES) for part in table.parts)
-    assert len(table.parts) == 3
+    table = speedup_table("mlp", layers=8, source=recorded)
+    assert all({int(row[1]) for row in each.rows} <= set(BATCHES) for each in (table, *table.beside))
+    assert len(table.beside) == 2

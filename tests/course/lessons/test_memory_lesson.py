@@ -14,7 +14,7 @@ from brrr.drawing.roofline import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.repeat import theory
-from brrr_course.lessons.comparing import compare_growth
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.lessons.roofline_points import roofline_of
 from brrr_course.lessons.waiting import Comparison
@@ -95,7 +95,7 @@ def factor(answer: str | None = "32") -> Guess:
 
 
 def test_the_growth_of_a_time(source: Recorded) -> None:
-    found = compare_growth(factor(), "repeat", ["cuda mul", "eager mul"], source=source, repeat=(1, 32), **LARGE)
+    found = compare(factor(), "repeat", ["cuda mul", "eager mul"], source=source, repeat=(1, 32), **LARGE)
     assert (
         found.text
         == "From repeat 1 to repeat 32, at elements 2^26, dtype float32: you said 32x, measured 1x: 32x too large."
@@ -106,35 +106,27 @@ def test_the_growth_of_a_time(source: Recorded) -> None:
     assert "RECORDED" in found.badge
 
 
-def test_the_growth_of_a_rate(source: Recorded) -> None:
-    found = compare_growth(factor("16"), "repeat", ["cuda fma"], of="rate", source=source, repeat=(1, 16), **LARGE)
-    assert "a good guess" in found.text and found.rows[0][3].startswith("16x") and found.rows[0][4] == "16x"
-
-
 def test_points_snap_to_what_is_there(source: Recorded) -> None:
-    found = compare_growth(
-        factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 500), elements=2**20, dtype="float32"
-    )
+    found = compare(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 500), elements=2**20, dtype="float32")
     assert found.text.startswith("From repeat 1 to repeat 512, at elements 2^26")
 
 
 def test_what_is_missing_is_said(source: Recorded) -> None:
-    same = compare_growth(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 1), **LARGE)
+    same = compare(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 1), **LARGE)
     assert "has only one of the two points: repeat 1" in same.text
-    absent = compare_growth(factor(), "repeat", ["cpu fused mul"], source=source, repeat=(1, 8), **LARGE)
+    absent = compare(factor(), "repeat", ["cpu fused mul"], source=source, repeat=(1, 8), **LARGE)
     assert "has none of these lines" in absent.text
     open_guess = guess("A question that nobody has answered", unit="x")
-    assert "Not answered yet" in compare_growth(open_guess, "repeat", ["cuda mul"], repeat=(1, 8), **LARGE).text
+    assert "Not answered yet" in compare(open_guess, "repeat", ["cuda mul"], repeat=(1, 8), **LARGE).text
 
 
 def test_wrong_arguments_of_growth() -> None:
     with pytest.raises(ArgumentError, match='unit="x"'):
-        compare_growth(guess("How long?", unit="s"), "repeat", ["cuda mul"], repeat=(1, 8), **LARGE)
-    for wrong in ({"repeat": 8, **LARGE}, {"repeat": (1, 8), "elements": (1, 2), "dtype": "float32"}):
-        with pytest.raises(ArgumentError, match="exactly one axis"):
-            compare_growth(factor(), "repeat", ["cuda mul"], **wrong)  # type: ignore[arg-type]
+        compare(guess("How long?", unit="s"), "repeat", ["cuda mul"], repeat=(1, 8), **LARGE)
+    with pytest.raises(ArgumentError, match="one axis at most"):
+        compare(factor(), "repeat", ["cuda mul"], repeat=(1, 8), elements=(1, 2), dtype="float32")
     with pytest.raises(ArgumentError, match="line"):
-        compare_growth(factor(), "repeat", ["no such line"], repeat=(1, 8), **LARGE)
+        compare(factor(), "repeat", ["no such line"], repeat=(1, 8), **LARGE)
 
 
 # ---- the roofline of an experiment ----

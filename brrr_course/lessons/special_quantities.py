@@ -1,0 +1,188 @@
+"""What a guess is compared with of one experiment alone: a block's classes, steps, regimes, errors, and the like."""
+
+from __future__ import annotations
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Measurement
+from brrr.gpu.datasheet import hardware
+from brrr_course.experiments.block import AS_BERT, CLASSES, flop
+from brrr_course.experiments.gemm import DTYPES
+from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.mystery import regime_of
+from brrr_course.experiments.mystery import times as program_times
+from brrr_course.experiments.rnn.steps import MAIN, At, place, step
+from brrr_course.lessons.comparison import Subject
+from brrr_course.lessons.layer_model import Layer
+from brrr_course.lessons.rnn_data import both_steps
+from brrr_course.lessons.speedup_table import OVER_FUSION, published_part
+from brrr_course.lessons.strassen_levels import grown, kinds_of, sizes_with_errors
+from brrr_course.lessons.waiting import Comparison
+from brrr_course.nouns.source import Evidence
+
+
+def classes(subject: Subject) -> Comparison:
+    """FLOP a second of a block's products over those of its norms, and every class of operators of a training step.
+
+    As wide as BERT where the point names no other.
+    """
+    evidence, point = subject.evidence, {**AS_BERT, **subject.at}
+    try:
+        taken = {name: evidence.get(name, **point) for name in CLASSES}
+        step = evidence.get("step", **point)
+    except NotRecordedError:
+        return Comparison(f"{subject.source.name} has no block taken apart: it takes a GPU.")
+    counted = {name: flop(name, point) for name in CLASSES}
+    done, spent = sum(counted.values()), sum(each.median for each in taken.values())
+    rates = {name: counted[name] / taken[name] for name in CLASSES}
+    rows = [
+        (
+            name, units.percent(counted[name] / done), units.percent(taken[name].median / spent),
+            units.quantity(rates[name].median, "FLOP/s"), units.ratio((rates["products"] / rates[name]).median),
+        )
+        for name in CLASSES
+    ]  # fmt: skip
+    said = subject.judged((rates["products"] / rates["norms"]).median)
+    header = ("operators", "share of the FLOP", "share of the device's time", "FLOP a second",
+              "the products' over theirs")  # fmt: skip
+    return subject.table(f"{said[:1].upper()}{said[1:]}. {_of_peak(evidence, done / step.median)}", header, rows)
+
+
+def _of_peak(evidence: Evidence, rate: float) -> str:
+    try:
+        share = rate / datasheet(evidence).peak("bf16", "tensor cores")
+    except NotRecordedError:
+        return ""
+    return f"The whole step does {units.percent(share)} of the FLOP that the datasheet allows in its time."
+
+
+def regime(subject: Subject) -> Comparison:
+    """The regime of one of the three programs by what its four measurements say."""
+    model = str(subject.at["model"])
+    try:
+        found = program_times(subject.evidence, model)
+    except NotRecordedError:
+        return Comparison(f"{subject.source.name} has no program {model}: it takes a GPU.")
+    eager, graph, half, double = (each.median for each in found.values())
+    rows = [
+        ("without the host, as a CUDA Graph", units.ratio(eager / graph), "overhead"),
+        ("half the bytes", units.ratio(graph / half), "memory"),
+        ("twice the batch takes", units.ratio(double / graph), "latency"),
+    ]
+    said = f"Program {model}: {subject.judged(regime_of(eager, graph, half, double))}."
+    return subject.table(said, ("what is changed", "gain, or growth", "it would be"), rows)
+
+
+def data(subject: Subject) -> Comparison:
+    """A large product of random numbers and of zeros in each type, with the GPU's clock and power beside."""
+    size, columns = 8192, 4096
+    rows = []
+    for dtype in DTYPES:
+        known = [subject.source.known(subject.experiment, name).get((columns, size, dtype)) for name in ("nn", "zeros")]
+        measured = [each for each in known if each is not None and each.span_s is not None]
+        if len(measured) == 2:
+            rows.append((dtype, *_of_data(*measured)))
+    if not rows:
+        return Comparison(f"{subject.badge} has no such product of zeros: it takes a GPU.")
+    header = ("", "random", "zeros", "zeros over random", "clocks", "power")
+    return subject.table(f"M = K = {size}, {columns} columns, random numbers and zeros.", header, rows)
+
+
+def _of_data(random: Measurement, zeros: Measurement) -> tuple[str, ...]:
+    one, other = random.span_s, zeros.span_s
+    assert one is not None
+    assert other is not None
+    clocks = " and ".join(units.quantity(each.sm_clock_hz or 0.0, "Hz") for each in (random, zeros))
+    watts = " and ".join("?" if each.power_w is None else units.quantity(each.power_w, "W") for each in (random, zeros))
+    return units.seconds(one.median), units.seconds(other.median), f"{other / one:x}", clocks, watts
+
+
+def steps(subject: Subject) -> Comparison:
+    """The best cuDNN's time step over ours by batch: what a longer sequence takes more, by its further steps."""
+    evidence, at = subject.evidence, {"batch": (1, 4, 16, 64), "cell": "rnn_tanh", "dtype": "float32", **subject.at}
+    cell, dtype = str(at["cell"]), str(at["dtype"])
+    rows, gains = [], {}
+    for batch in at["batch"]:
+        here = place(cell, dtype, batch)
+        if both := both_steps(evidence, here):
+            ours, variant, theirs = both
+            gains[batch] = theirs / ours
+            graphs = [_step(evidence, each, here) for each in ("cudnn-graph", "graph")]
+            shown = [units.seconds(each.median) for each in (ours, theirs)]
+            rows.append((str(batch), *shown, subject.experiment.variant(variant).label, f"{gains[batch]:x}", *graphs))
+    if not gains:
+        return Comparison(f"{subject.badge} has no step of {cell} in {dtype} both ways: it takes a GPU.")
+    first, gain = next(iter(gains.items()))
+    header = ("mini-batch", "weights on the chip", "cuDNN's best", "which of its ways", "over ours",
+              "cuDNN in a CUDA Graph", "loop in a CUDA Graph")  # fmt: skip
+    said = f"A step of {cell} in {dtype}, hidden size {MAIN}; at batch {first} {subject.judged(gain.median)}."
+    return subject.table(said, header, rows)
+
+
+def _step(evidence: Evidence, variant: str, at: At) -> str:
+    try:
+        return units.seconds(step(evidence, variant, **at).median)
+    except NotRecordedError:
+        return "–"
+
+
+def errors(subject: Subject) -> Comparison:
+    """The growth of the error with so many Strassen levels, for each kind of product, at the largest size.
+
+    The first kind that the source has is compared with the guess. Errors are over those of the same inner product
+    without levels.
+    """
+    source, level = subject.source, int(subject.at["level"])
+    for size in reversed(sizes_with_errors(source)):
+        found = {kind: ratios for kind in kinds_of(source) if (ratios := grown(source, kind, size, level))}
+        if found:
+            break
+    else:
+        return Comparison(f"{subject.badge} has no error of {level} levels beside that of none.")
+    rows = [
+        (kind, units.ratio(error), units.ratio(error ** (1 / level)), units.ratio(speed))
+        for kind, (speed, error) in found.items()
+    ]
+    first, (_, error) = next(iter(found.items()))
+    header = ("product", f"error, {level} levels over none", "a level", "speed over none")
+    return subject.table(f"At size {size}, {first}: {subject.judged(error)}.", header, rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the source saw of Strassen in its network of 8 layers, beside a guess and beside what counting says.
+
+BADGE = "PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1; in brackets COUNTED from tiles, bytes and the datasheet's rates"
+LAYERS, BATCHES, HIDDEN = 8, (2, 8, 16, 32, 64, 128), (1024, 2048, 4096)
+BEST = (128, 4096)
+"""Batch and hidden size that the guess is about."""
+
+
+def published(subject: Subject) -> Comparison:
+    """The factor at the source's best point, then its whole table, each cell beside what counting says."""
+    said = subject.judged(published_gain(*BEST), "published")
+    header = ("batch", *(f"hidden {size}" for size in HIDDEN))
+    rows = tuple((str(batch), *(_cell(batch, size) for size in HIDDEN)) for batch in BATCHES)
+    return Comparison(f"{said}. With Strassen over without, {LAYERS} layers:", header, rows, BADGE)
+
+
+def published_gain(batch: int, hidden: int) -> float:
+    """The source's network with Strassen over the same with bias and ReLU fused.
+
+    >>> round(published_gain(128, 4096), 2)
+    1.53
+    """
+    return published_part("strassen").ways[OVER_FUSION][LAYERS, batch, hidden]
+
+
+def counted_gain(batch: int, hidden: int) -> float:
+    """The same of one layer by counting alone.
+
+    >>> round(counted_gain(128, 4096), 2), round(counted_gain(2, 4096), 2)
+    (1.46, 0.57)
+    """
+    plain, level = (Layer(batch, hidden, strassen, hardware("gtx-1070")) for strassen in (False, True))
+    return plain.time_s / level.time_s
+
+
+def _cell(batch: int, hidden: int) -> str:
+    return f"{units.ratio(published_gain(batch, hidden))} ({units.ratio(counted_gain(batch, hidden))})"
