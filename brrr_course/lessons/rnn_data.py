@@ -6,7 +6,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.experiments.rnn import BATCHES
-from brrr_course.experiments.rnn.steps import MAIN, At, cudnn, place, slope
+from brrr_course.experiments.rnn.steps import MAIN, At, best_cudnn, place, step
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as default_source
 
@@ -30,8 +30,8 @@ def step_times(
 
 
 def both_steps(evidence: Evidence, at: At) -> tuple[Estimate, str, Estimate] | None:
-    """Our step, and the line and the step of the best cuDNN; None where one of them was not measured."""
+    """Our step, and the variant and the step of the best cuDNN; None where one of them was not measured."""
     try:
-        return slope(evidence, "persistent", at), *cudnn(evidence, at)
+        return step(evidence, "persistent", **at), *best_cudnn(evidence, at)
     except NotRecordedError:
         return None

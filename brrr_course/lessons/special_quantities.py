@@ -11,7 +11,7 @@ from brrr_course.experiments.gemm import DTYPES
 from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.mystery import regime_of
 from brrr_course.experiments.mystery import times as program_times
-from brrr_course.experiments.rnn.steps import MAIN, At, place, slope
+from brrr_course.experiments.rnn.steps import MAIN, At, place, step
 from brrr_course.lessons.comparison import Subject
 from brrr_course.lessons.layer_model import Layer
 from brrr_course.lessons.rnn_data import both_steps
@@ -105,11 +105,11 @@ def steps(subject: Subject) -> Comparison:
     for batch in at["batch"]:
         here = place(cell, dtype, batch)
         if both := both_steps(evidence, here):
-            ours, line, theirs = both
+            ours, variant, theirs = both
             gains[batch] = theirs / ours
-            graphs = [_step(evidence, each, here) for each in ("cudnn graph", "graph")]
+            graphs = [_step(evidence, each, here) for each in ("cudnn-graph", "graph")]
             shown = [units.seconds(each.median) for each in (ours, theirs)]
-            rows.append((str(batch), *shown, subject.experiment.line(line).label, f"{gains[batch]:x}", *graphs))
+            rows.append((str(batch), *shown, subject.experiment.variant(variant).label, f"{gains[batch]:x}", *graphs))
     if not gains:
         return Comparison(f"{subject.badge} has no step of {cell} in {dtype} both ways: it takes a GPU.")
     first, gain = next(iter(gains.items()))
@@ -119,9 +119,9 @@ def steps(subject: Subject) -> Comparison:
     return subject.table(said, header, rows)
 
 
-def _step(evidence: Evidence, line: str, at: At) -> str:
+def _step(evidence: Evidence, variant: str, at: At) -> str:
     try:
-        return units.seconds(slope(evidence, line, at).median)
+        return units.seconds(step(evidence, variant, **at).median)
     except NotRecordedError:
         return "–"
 

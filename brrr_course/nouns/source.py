@@ -202,8 +202,9 @@ class Evidence:
             raise NotRecordedError(f"there is no datasheet of {name or 'this device'} here")
         if figure == "host_link_bytes_per_s" and found.host_link:
             return found.host_link.bytes_per_s
-        value = getattr(found, figure, None)
-        return float(found.peak(figure) if value is None else value)
+        if hasattr(found, figure) and not getattr(found, figure):
+            raise NotRecordedError(f"the datasheet of {found.name} does not tell {figure}")
+        return float(getattr(found, figure, None) or found.peak(figure))
 
 
 def fits(value: Value, wanted: Any) -> bool:

@@ -10,13 +10,9 @@ back: the products twice as many, attention 2.5 times, the norms 9 T w each, GEL
 
 from __future__ import annotations
 
-from brrr.core import units
-from brrr.core.measurement import Estimate, Point, Value
+from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
-from brrr_course.experiments.judging import minimum
-from brrr_course.nouns.claim import Judge, Verdict, band_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
-from brrr_course.nouns.source import Evidence
 
 LENGTH, HEAD = 512, 64
 """Tokens of a sequence, and the width of a head."""
@@ -60,67 +56,6 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.way not in CLASSES or GRAPH not in str(point["step"])
 
 
-def part(evidence: Evidence, name: str, point: Point) -> Estimate:
-    """A part's share of its step: one of `LIMITS`, or "overhead"."""
-    whole = evidence.get("step", **point)
-    lines = ["", *LIMITS, "step"]
-    at = len(lines) - 1 if name == "overhead" else lines.index(name)
-    below = evidence.get(lines[at - 1], **point).median if at > 1 else 0.0
-    taken = evidence.get(lines[at], **point)
-    median, low, high = ((each - below) / whole.median for each in (taken.median, taken.low, taken.high))
-    return Estimate(median, low, high, taken.n)
-
-
-def rate(evidence: Evidence, name: str, point: Point) -> Estimate:
-    """FLOP a second of a class of operators."""
-    return flop(name, point) / evidence.get(name, **point)
-
-
-def _slower(name: str, told: float) -> Judge:
-    def judge(evidence: Evidence) -> Verdict:
-        found = rate(evidence, "products", AS_BERT) / rate(evidence, name, AS_BERT)
-        return band_verdict(found, 0.8 * told, 1.2 * told, f"{found:x} as many FLOP a second in the products")
-
-    return judge
-
-
-def _little_work(evidence: Evidence) -> Verdict:
-    evidence.get("norms", **AS_BERT)  # it must have been measured
-    share = sum(flop(name, AS_BERT) for name in ("norms", "pointwise")) / sum(flop(name, AS_BERT) for name in CLASSES)
-    return band_verdict(Estimate(share, share, share, 2), 0.0016, 0.0024, f"{units.percent(share)} of the FLOP")
-
-
-def _much_time(evidence: Evidence) -> Verdict:
-    times = {name: evidence.get(name, **AS_BERT) for name in CLASSES}
-    whole = sum(each.median for each in times.values())
-    norms, pointwise = times["norms"], times["pointwise"]
-    low, high = norms.low + pointwise.low, norms.high + pointwise.high
-    share = Estimate((norms.median + pointwise.median) / whole, low / whole, high / whole, norms.n)
-    return band_verdict(share, 0.8 * 0.39, 1.2 * 0.39, f"{share:%} of the device's time")
-
-
-def _passes(evidence: Evidence) -> Verdict:
-    small: dict[str, Value] = {"step": FORWARD, "width": WIDTHS[0], "batch": BATCHES[0]}
-    large: dict[str, Value] = {"step": FORWARD, "width": WIDTHS[-1], "batch": BATCHES[-1]}
-    one, other = part(evidence, "overhead", small), part(evidence, "compute", large)
-    text = f"{one:%} of the smallest step is overhead, {other:%} of the largest compute"
-    return band_verdict(minimum([one, other]), 0.5, 1.0, text)
-
-
-def _latency(evidence: Evidence) -> Verdict:
-    found = part(evidence, "latency", {"step": STEPS[1], "width": WIDTHS[0], "batch": BATCHES[0]})
-    return band_verdict(found, 0.5, 1.0, f"{found:%} of the smallest step is latency")
-
-
-JUDGES: dict[str, Judge] = {
-    "norms-slower": _slower("norms", 250.0),
-    "pointwise-slower": _slower("pointwise", 700.0),
-    "rest-is-little-work": _little_work,
-    "rest-is-much-time": _much_time,
-    "overhead-to-compute": _passes,
-    "latency-in-a-graph": _latency,
-}
-
 EXPERIMENT = Experiment(
     name="block",
     title="A transformer block's regimes",
@@ -139,7 +74,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
-    judges=JUDGES,
     anchors=(AS_BERT,),
     rate=Rate("flop", "FLOP/s", "throughput"),
 )

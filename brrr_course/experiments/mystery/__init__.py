@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
-from brrr_course.nouns.claim import Judge, Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Variant
 from brrr_course.nouns.source import Evidence
 
@@ -50,17 +49,6 @@ def times(evidence: Evidence, model: str) -> dict[str, Estimate]:
     return {name: evidence.get(name, model=model) for name in (EAGER, GRAPH, HALF, DOUBLE)}
 
 
-def _three_regimes(evidence: Evidence) -> Verdict:
-    found = []
-    for model in MODELS:
-        measured = times(evidence, model)
-        found.append(regime_of(*(each.median for each in measured.values())))
-    text = "; ".join(f"{model}: {regime}" for model, regime in zip(MODELS, found, strict=True))
-    return Verdict("holds" if found == ["latency", "memory", "overhead"] else "fails", text)
-
-
-JUDGES: dict[str, Judge] = {"three-regimes": _three_regimes}
-
 EXPERIMENT = Experiment(
     name="mystery",
     title="Three programs to diagnose",
@@ -75,5 +63,4 @@ EXPERIMENT = Experiment(
     field="period_s",
     package=__name__,
     cost=cost,
-    judges=JUDGES,
 )

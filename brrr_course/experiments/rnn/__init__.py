@@ -10,7 +10,6 @@ from __future__ import annotations
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.rnn.claims import JUDGES
 from brrr_course.experiments.rnn.steps import LONG, MAIN, SHORT
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
@@ -143,7 +142,6 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=supports,
-    judges=JUDGES,
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     cost=cost,
     predicts=unpredicted,

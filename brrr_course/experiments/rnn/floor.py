@@ -10,7 +10,7 @@ from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
 from brrr.roofline.persistent import Step
 from brrr_course.experiments.judging import datasheet
-from brrr_course.experiments.rnn.steps import At, place, slope
+from brrr_course.experiments.rnn.steps import At, place, step
 from brrr_course.nouns.source import Evidence
 
 PRODUCTS = 3
@@ -21,7 +21,8 @@ TINY = 32
 
 def exchange(evidence: Evidence, cell: str, dtype: str) -> Estimate:
     """A trip of the state to the L2 cache and back, as a step shows it that has next to nothing else to do."""
-    return slope(evidence, "persistent", place(cell, dtype, 1, TINY))
+    tiny: Estimate = step(evidence, "persistent", **place(cell, dtype, 1, TINY))
+    return tiny
 
 
 def floor_of(evidence: Evidence, at: At) -> Step:

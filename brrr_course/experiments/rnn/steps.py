@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Estimate
+from brrr_course.nouns.expression import Table, pointwise
 from brrr_course.nouns.source import Evidence
 
 SHORT, LONG, MAIN = 64, 256, 1024
 """Time steps between which the slope is taken; the hidden size at which most is measured."""
-CUDNN = ("cudnn", "cudnn pad8", "cudnn pad16")
-At = dict[str, Value]
-Key = tuple[Value, ...]
-AXES = ("batch", "hidden", "cell", "dtype")
-"""The axes without the sequence's length: what a step's place is told by."""
+CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16")
+At = dict[str, Any]
 
 
 def place(cell: str = "rnn_tanh", dtype: str = "float32", batch: int = 1, hidden: int = MAIN) -> At:
@@ -22,75 +21,33 @@ def place(cell: str = "rnn_tanh", dtype: str = "float32", batch: int = 1, hidden
     return {"batch": batch, "hidden": hidden, "cell": cell, "dtype": dtype}
 
 
-def slope(evidence: Evidence, line: str, at: At, short: int = SHORT, long: int = LONG) -> Estimate:
+def step(evidence: Evidence, variant: str, *, short: int = SHORT, long: int = LONG, **at: Any) -> Any:
     """Seconds of a step: what the longer sequence takes more, by the steps that it has more.
 
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
+    >>> print(step(evidence, "persistent", **place()))
+    885 ns (883 to 888 ns, n=18)
+
+    A table over the axes that `at` leaves open; NotRecordedError where it leaves none and the step was not measured.
     By the device's own time; in a loop where a call launches more than the queue holds, which no gate can wait for.
     """
-    missing = NotRecordedError(f"{line} was not measured")
-    for name in (line, f"{line} loop"):
-        try:
-            less, more = (evidence.get(name, **at, steps=steps) for steps in (short, long))
-        except NotRecordedError as error:
-            missing = error
-            continue
-        return (more - less) / float(long - short)
-    raise missing
+    found: dict[Any, Estimate] = {}
+    for column in ("period_s", "span_s"):  # the device's own time replaces a loop's
+        less, more = (evidence.table(variant, column, {**at, "steps": steps}) for steps in (short, long))
+        found |= pointwise(lambda less, more: (more - less) / float(long - short), less, more).values
+    if less.axes:
+        return Table(less.axes, found)
+    if () not in found:
+        raise NotRecordedError(f"a step of {variant} at {', '.join(map(str, at.values()))} was not measured")
+    return found[()]
 
 
-def cudnn(evidence: Evidence, at: At) -> tuple[str, Estimate]:
-    """The fastest of cuDNN's ways with these numbers, padded or not: its line and its step."""
-    found = {"cudnn": slope(evidence, "cudnn", at)}
-    for line in CUDNN[1:]:
-        try:
-            found[line] = slope(evidence, line, at)
-        except NotRecordedError:
-            continue
+def best_cudnn(evidence: Evidence, at: At) -> tuple[str, Estimate]:
+    """The fastest of cuDNN's ways with these numbers, padded or not: its variant and its step."""
+    found = {"cudnn": step(evidence, "cudnn", **at)}
+    for name in CUDNN[1:]:
+        with suppress(NotRecordedError):
+            found[name] = step(evidence, name, **at)
     return min(found.items(), key=lambda each: each[1].median)
-
-
-def gains(evidence: Evidence, places: Iterable[At], rival: str = "") -> list[tuple[At, Estimate]]:
-    """The rival's step over ours, the best of cuDNN's where no rival is named; all are looked up before any ratio."""
-    steps = [
-        (at, slope(evidence, rival, at) if rival else cudnn(evidence, at)[1], slope(evidence, "persistent", at))
-        for at in places
-    ]
-    return [(at, theirs / ours) for at, theirs, ours in steps]
-
-
-def slopes(evidence: Evidence, line: str) -> dict[Key, Estimate]:
-    """A line's step at every place that has one; no point is named, so that none is measured first for it."""
-    found: dict[Key, Estimate] = {}
-    for name in (f"{line} loop", line):  # the device's own time replaces a loop's
-        times = evidence.everywhere(name)
-        for (batch, hidden, steps, cell, dtype), more in times.items():
-            less = times.get((batch, hidden, SHORT, cell, dtype))
-            if steps == LONG and less is not None:
-                found[batch, hidden, cell, dtype] = (more - less) / float(LONG - SHORT)
-    if not found:
-        raise NotRecordedError(f"no step of {line} was measured")
-    return found
-
-
-def gains_everywhere(evidence: Evidence, lines: Iterable[str] = CUDNN) -> list[tuple[At, Estimate]]:
-    """The fastest of some lines over ours, wherever both were measured."""
-    ours, rivals = slopes(evidence, "persistent"), []
-    for line in lines:
-        try:
-            rivals.append(slopes(evidence, line))
-        except NotRecordedError:
-            continue
-    found = [(key, [each[key] for each in rivals if key in each], step) for key, step in ours.items()]
-    both = [(dict(zip(AXES, key, strict=True)), min(theirs) / step) for key, theirs, step in found if theirs]
-    if not both:
-        raise NotRecordedError("ours was measured nowhere beside another way")
-    return both
-
-
-def named(at: At) -> str:
-    """A place in a sentence.
-
-    >>> named(place("lstm", "float16", 4))
-    'lstm in float16, batch 4, hidden 1024'
-    """
-    return f"{at['cell']} in {at['dtype']}, batch {at['batch']}, hidden {at['hidden']}"

@@ -11,7 +11,6 @@ from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn_ladder import grid
-from brrr_course.experiments.rnn_ladder.claims import JUDGES, place
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 LOOPS = {
@@ -87,9 +86,8 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     supports=grid.supports,
-    judges=JUDGES,
-    anchors=(place(),),
-    traces=tuple((name, place(steps=grid.LENGTHS[0])) for name in TRACED),
+    anchors=(grid.place(),),
+    traces=tuple((name, grid.place(steps=grid.LENGTHS[0])) for name in TRACED),
     cost=cost,
     predicts=unpredicted,
     predict_by_default=False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from brrr.core.measurement import Point
+from brrr.core.measurement import Point, Value
 from brrr_course.nouns.experiment import Variant
 
 LOOPS = ("naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront")
@@ -30,6 +30,14 @@ INPUTS = ("transposed", "inputs2", "inputs")
 FAST = ("graph", "cudnn", "persistent")
 """At the most steps nothing else is measured: a call of a loop takes long there."""
 CPU_SIZE, CPU_BATCHES, CPU_LENGTHS, CPU_DEPTHS = 256, (1, 4, 16), (16, STEPS), (1, LAYERS)
+
+
+def place(
+    cell: str = "lstm", dtype: str = "float32", batch: int = BATCH, hidden: int = HIDDEN, steps: int = STEPS,
+    layers: int = LAYERS,
+) -> dict[str, Value]:  # fmt: skip
+    """A point; the paper's network, where nothing else is said."""
+    return {"batch": batch, "hidden": hidden, "steps": steps, "layers": layers, "cell": cell, "dtype": dtype}
 
 
 def supports(variant: Variant, point: Point) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.strassen.ways import Way
 from brrr_course.experiments.strassen import ways
-from brrr_course.experiments.strassen.claims import JUDGES
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Variant
 
 SMALL = (128, 256)
@@ -100,7 +99,6 @@ EXPERIMENT = Experiment(
     cost=ways.cost,
     predicts=ways.predicted,
     predict_by_default=False,
-    judges=JUDGES,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(

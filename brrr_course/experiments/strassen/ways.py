@@ -148,16 +148,6 @@ def short(name: str) -> str:
     return f"{found.inner}{level}{'*' * found.prepared}"
 
 
-def leveled(inner: str, *, prepared: bool) -> tuple[str, ...]:
-    """The GPU's lines of an inner product with levels, their right side prepared or the sums of both in the time.
-
-    >>> leveled("fp16x3", prepared=True)
-    ('fp16x3 strassen 1 prepared', 'fp16x3 strassen 2 prepared')
-    """
-    return tuple(line_name(way.name) for way in MEASURED
-                 if way.inner == inner and way.level and way.prepared == prepared)  # fmt: skip
-
-
 # ---- what is counted, and the bounds ----
 
 

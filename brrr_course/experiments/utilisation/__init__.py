@@ -7,12 +7,9 @@ second.
 
 from __future__ import annotations
 
-from brrr.core import units
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
-from brrr_course.nouns.claim import Judge, Verdict, not_above, not_below
 from brrr_course.nouns.experiment import Axis, Experiment, Variant
-from brrr_course.nouns.source import Evidence
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 EAGER, GRAPH = "one by one", "as a CUDA Graph"
@@ -24,18 +21,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     n = float(int(point["size"]))
     return Cost(2 * n**3, 6 * n**2)
 
-
-def _full(how: str) -> Judge:
-    def judge(evidence: Evidence) -> Verdict:
-        driver, peak = (evidence.get(line, **{**TINY, "how": how}) for line in ("driver", "peak"))
-        text = f"the driver reports {units.percent(driver.median)}, at {units.percent(peak.median)} of the peak"
-        low = not_above(peak, 0.1)
-        return Verdict(not_below(driver, 0.9) if low == "holds" else low, text)
-
-    return judge
-
-
-JUDGES: dict[str, Judge] = {"full-at-tiny-work": _full(EAGER), "full-in-a-graph": _full(GRAPH)}
 
 EXPERIMENT = Experiment(
     name="utilisation",
@@ -53,6 +38,5 @@ EXPERIMENT = Experiment(
     field="busy_s",
     package=__name__,
     cost=cost,
-    judges=JUDGES,
     anchors=(TINY,),
 )

@@ -17,7 +17,7 @@ from brrr.roofline.persistent import Step
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn import BATCHES
 from brrr_course.experiments.rnn.floor import floor_of
-from brrr_course.experiments.rnn.steps import cudnn, place, slope
+from brrr_course.experiments.rnn.steps import best_cudnn, place, step
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.drawings.rnn_batch import over_batches
 from brrr_course.nouns.source import Evidence, Source
@@ -63,7 +63,7 @@ def _steps(evidence: Evidence, cell: str, dtype: str) -> dict[int, StepAt]:
     for batch in BATCHES:
         at = place(cell, dtype, batch)
         try:
-            ours, (_, theirs) = slope(evidence, "persistent", at), cudnn(evidence, at)
+            ours, (_, theirs) = step(evidence, "persistent", **at), best_cudnn(evidence, at)
             found[batch] = StepAt(floor_of(evidence, at), ours.median, theirs.median)
         except NotRecordedError:
             continue

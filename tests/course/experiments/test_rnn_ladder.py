@@ -1,25 +1,23 @@
-"""A recurrent network, rung by rung: grid and plan, workloads, every claim holding and failing."""
+"""A recurrent network, rung by rung: grid and plan, workloads, what its claims call."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from formulas import Made
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
-from brrr.core.measurement import Measurement, Point, Value
+from brrr.core.measurement import Measurement, Point
 from brrr.networks.recurrent import RUNGS
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.rnn_ladder import grid, product_of
-from brrr_course.experiments.rnn_ladder.claims import OURS, fastest, half, place
+from brrr_course.experiments.rnn_ladder.claims import grids
+from brrr_course.experiments.rnn_ladder.grid import place
 from brrr_course.experiments.rnn_ladder.work import TOLERANCES, LadderInputs, product, way
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
@@ -30,6 +28,11 @@ AXES = [axis.name for axis in LADDER.axes]
 SMALL: Point = {"batch": 3, "hidden": 24, "steps": 5, "layers": 2, "cell": "lstm", "dtype": "float32"}
 """Off the grid: a workload may be made anywhere."""
 POINTS = list(LADDER.points())
+
+
+def half(cell: str, batch: int) -> Point:
+    """A point of cuDNN's line of batches in float16."""
+    return place(cell, "float16", batch, grid.HALF_SIZE, layers=1)
 
 
 # ---- the grid, the plan, the costs ----
@@ -137,135 +140,14 @@ def test_what_does_not_fit_is_refused() -> None:
         LADDER.workload("cpu-naive", {**SMALL, "hidden": 2**22})
 
 
-# ---- claims on made-up machines ----
-
-Formula = Callable[[Mapping[str, Any]], float]
-KEYS = {each.name: [tuple(p.values()) for p in POINTS if LADDER.has(each.name, p)] for each in LADDER.variants}
+# ---- what claims call ----
 
 
-@dataclass
-class Rungs(Made):
-    """A call's time by formulas of a step's of a layer, wherever the grid has the variant."""
-
-    blocks: Mapping[str, int] = field(default_factory=dict)
-
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        formula: Any = self.times.get(variant)
-        return {key: self._one(variant, formula, dict(zip(AXES, key, strict=True)))
-                for key in KEYS[variant] if formula}  # fmt: skip
-
-    def _one(self, variant: str, formula: Formula, at: Mapping[str, Any]) -> Measurement:
-        calls = 1 if variant in grid.PRODUCTS else at["steps"] * at["layers"]
-        time = self._estimate(1e-6 * formula(at) * calls)
-        count = self.blocks.get(variant)
-        launched = (f"sgemm_64x32 {count}x1x1 of 128",) if count else ()
-        return Measurement(period_s=time, span_s=time, launched=launched)
-
-
-def flat(step_us: float) -> Formula:
-    return lambda at: step_us
-
-
-def times(formula: Formula, factor: float, **where: Any) -> Formula:
-    return lambda at: formula(at) * (factor if all(at[name] == value for name, value in where.items()) else 1.0)
-
-
-def cudnn_like(at: Mapping[str, Any]) -> float:
-    return 3.0 if at["dtype"] == "float32" or not grid.padded(at) else 10.0
-
-
-GOOD: dict[str, Any] = {
-    "naive": flat(60), "combined": flat(40), "streamed": flat(30), "fused": flat(20), "transposed": flat(15),
-    "inputs2": flat(10), "inputs": times(flat(16), 0.5, batch=32), "wavefront": flat(8), "graph": flat(3.9),
-    "compiled": flat(3.5), "cudnn": cudnn_like, "cudnn-padded": flat(3.3), "persistent": flat(2),
-    "gate-product": flat(1.5), "state-product": flat(3), "inputs-product": flat(30),
-}  # fmt: skip
-GOOD |= {f"{name}-graph": times(GOOD[name], 0.49) for name in grid.LOOPS[:-1]}
-BLOCKS = {"gate-product": 16, "state-product": 64, "inputs-product": 2048}
-
-
-def made(spread: float = 1e-5, blocks: Mapping[str, int] = BLOCKS, **changed: Any) -> Any:
-    given = {name: formula for name, formula in {**GOOD, **changed}.items() if formula is not None}
-    return Rungs(given, (), spread=spread, blocks=blocks)
-
-
-def verdict(claim: str, **changed: Any) -> str:
-    return next(each for each in LADDER.claims if each.name == claim).verdict(Evidence(LADDER, made(**changed))).status
-
-
-JUDGED = [each.name for each in LADDER.claims]
-
-
-@pytest.mark.parametrize("claim", JUDGED)
-def test_every_claim_holds_on_a_machine_like_the_sources_and_is_silent_on_none(claim: str) -> None:
-    assert verdict(claim) == "holds"
-    if claim != "activations":
-        assert verdict(claim, **dict.fromkeys(GOOD)) == "not measured"
-
-
-def slower(name: str, factor: float, **where: Any) -> dict[str, Any]:
-    return {name: times(GOOD[name], factor, **where)}
-
-
-OTHER: list[tuple[str, dict[str, Any], str]] = [
-    ("combining-helps", slower("combined-graph", 1.51), "fails"),
-    ("streams-help", slower("streamed-graph", 1.34), "fails"),
-    ("streams-help", {**slower("streamed-graph", 1.33), "spread": 0.01}, "undecided"),
-    ("fusing-helps", slower("fused-graph", 1.51), "fails"),
-    ("transposing-helps", slower("transposed-graph", 1.22), "fails"),
-    ("transposing-helps", slower("transposed-graph", 1.21), "holds"),
-    ("two-steps-best", slower("inputs2-graph", 1.51), "fails"),
-    ("two-steps-best", slower("inputs-graph", 0.62), "fails"),
-    ("two-steps-best", slower("inputs-graph", 0.62, layers=1), "holds"),
-    ("all-inputs-detrimental", slower("inputs-graph", 0.5), "fails"),
-    ("all-inputs-detrimental", slower("inputs-graph", 0.5, cell="gru"), "holds"),
-    ("all-inputs-detrimental", {"inputs-graph": times(times(GOOD["inputs-graph"], 0.5, cell="gru"), 0.5, cell="lstm")},
-     "holds"),
-    ("best-depends", {"inputs-graph": flat(7.84)}, "fails"),
-    ("combined-parallel", {"blocks": {**BLOCKS, "inputs-product": 64}}, "fails"),
-    ("combined-parallel", {"blocks": {**BLOCKS, "inputs-product": 65}}, "holds"),
-    ("wavefront-helps", slower("graph", 1.29), "fails"),
-    ("wavefront-helps", slower("inputs-graph", 0.48), "fails"),
-    ("exposed-parallelism", slower("naive-graph", 0.25), "fails"),
-    ("exposed-parallelism", slower("naive-graph", 0.27), "holds"),
-    ("lacks-parallelism", {"blocks": {**BLOCKS, "gate-product": 132}}, "fails"),
-    ("lacks-parallelism", {"blocks": {**BLOCKS, "gate-product": 131}}, "holds"),
-    ("recurrent-bottleneck", slower("state-product", 0.64, hidden=2048), "fails"),
-    ("recurrent-bottleneck", slower("state-product", 0.66, hidden=2048), "holds"),
-    ("products-dominate", slower("state-product", 0.48, cell="gru"), "fails"),
-    ("products-dominate", slower("state-product", 0.5, cell="gru"), "holds"),
-    ("loads-once", slower("graph", 1.11, batch=64), "fails"),
-    ("loads-once", slower("graph", 1.11, batch=128), "holds"),
-    ("ahead-of-cudnn", {**slower("persistent", 2), **slower("cudnn", 1.1)}, "fails"),
-    ("ahead-of-cudnn", {**slower("persistent", 2), **slower("cudnn", 1.2)}, "holds"),
-    ("graph-gains", slower("graph", 1.03), "fails"),
-    ("host-bound", slower("transposed-graph", 1.03), "fails"),
-    ("host-bound", slower("transposed-graph", 1.01), "holds"),
-    ("cudnn-cliff", slower("cudnn", 0.29, batch=4, cell="lstm"), "fails"),
-    ("padding-gains", slower("cudnn-padded", 3.1, batch=15), "fails"),
-    ("padding-gains", slower("cudnn-padded", 3.0, batch=15), "holds"),
-    ("persistent-ahead", slower("persistent", 2, batch=4), "fails"),
-    ("persistent-ahead", slower("persistent", 2, batch=8), "holds"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("claim", "changed", "status"), OTHER)
-def test_both_sides_of_each_bound(claim: str, changed: dict[str, Any], status: str) -> None:
-    assert verdict(claim, **changed) == status
-
-
-def test_every_judge_of_measurements_is_tried_on_both_sides() -> None:
-    assert {claim for claim, _, status in OTHER if status == "fails"} | {"activations"} == set(JUDGED)
-
-
-def test_activations_outweigh_the_weights_only_in_long_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "LENGTHS", (16, 64))
-    assert verdict("activations") == "fails"
-
-
-def test_the_fastest_of_what_was_measured() -> None:
-    evidence = Evidence(LADDER, made(compiled=None))
-    assert fastest(evidence, OURS, place())[0] == "persistent"
-    assert fastest(evidence, OURS, place("gru"))[0] == "graph"
-    with pytest.raises(NotRecordedError, match="no loop was measured at gru in float16, batch 1"):
-        fastest(evidence, OURS, half("gru", 1))
+def test_blocks_are_those_of_the_first_kernel() -> None:
+    kernels = ("sgemm_64x32 16x8x1 of 128", "reduce 4x1x1 of 256")
+    rows = {tuple(place().values()): Measurement(launched=kernels), tuple(place("gru").values()): Measurement()}
+    source: Any = SimpleNamespace(known=lambda experiment, variant: rows if variant == "gate-product" else {})
+    found = grids(Evidence(LADDER, source), "gate-product")
+    assert (list(found.axes), dict(found.values)) == (AXES, {tuple(place().values()): 128})
+    with pytest.raises(NotRecordedError, match="no kernel of state-product was named"):
+        grids(Evidence(LADDER, source), "state-product")

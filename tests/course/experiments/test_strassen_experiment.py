@@ -1,4 +1,4 @@
-"""The experiments on Strassen's algorithm: grid and plan, workloads, errors, every claim both ways, frontier, table."""
+"""The experiments on Strassen's algorithm: grid and plan, workloads, errors, what claims call, frontier, table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from random import Random
 from typing import Any
@@ -15,13 +15,13 @@ import pytest
 import torch
 from matplotlib.transforms import Bbox
 
-from brrr.core.errors import BrrrError
+from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.core.recordings import own_root
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
 from brrr_course.experiments import experiment
-from brrr_course.experiments.strassen import BETWEEN, CLAIMED, OFF_GRID, SIZES
+from brrr_course.experiments.strassen import BETWEEN, CLAIMED, OFF_GRID, SIZES, claims
 from brrr_course.experiments.strassen import work as strassen_work
 from brrr_course.experiments.strassen.frontier import Place, chosen, frontier, judged, sizes
 from brrr_course.experiments.strassen.ways import (
@@ -31,7 +31,6 @@ from brrr_course.experiments.strassen.ways import (
     flop_share,
     fp32_bound,
     fp32_peak,
-    leveled,
     short,
     way_of,
     workspace_bytes,
@@ -229,7 +228,7 @@ def test_what_is_gone_stays_in_the_recording_and_is_shown_nowhere() -> None:
     assert {row.variant for row in recorded.recording(STRASSEN).rows} == {*recorded.variants(STRASSEN)}
 
 
-# ---- claims on made-up machines ----
+# ---- what claims call, on made-up machines ----
 
 
 @dataclass
@@ -295,135 +294,71 @@ def relative_error(variant: str, n: int) -> float:
     return BASE[inner] * grown * (math.sqrt(n / 64) if inner == "sgemm" else 1.0)
 
 
-def verdict(claim: str, source: Any, described: Experiment = STRASSEN) -> str:
-    return next(each for each in described.claims if each.name == claim).verdict(Evidence(described, source)).status
-
-
-JUDGED = [each.name for each in STRASSEN.claims if not each.entry.retired]
-
-
-@pytest.mark.parametrize("claim", JUDGED)
-def test_every_claim_holds_on_a_good_machine_and_is_silent_on_none(claim: str) -> None:
-    assert verdict(claim, Machine()) == "holds"
-    assert verdict(claim, Machine(only=lambda variant: False)) == "not measured"
-
-
-def slower(*inners: str, prepared: bool | None = None, by: float = 1.5) -> dict[str, float]:
-    """The ways with levels of some inner products."""
-    ways = [way for way in MEASURED if way.inner in inners and way.level and prepared in (None, way.prepared)]
-    return {way.name: by for way in ways}
-
-
-SPLIT = {"fp16x3": 1.5, **slower("fp16x3")}
-FAILS: dict[str, Machine] = {
-    **{f"fp32-prepared-{n}": Machine(slower("sgemm", prepared=True)) for n in (2048, 4096, 8192, 16384)},
-    **{f"fp32-timed-{n}": Machine(slower("sgemm", prepared=False)) for n in (4096, 8192, 16384)},
-    "effective-above-peak": Machine(slower("sgemm", prepared=True)),
-    "actual-below-peak": Machine(slower("sgemm", prepared=True, by=0.5)),
-    "split-8192": Machine(SPLIT),
-    "split-16384": Machine(worse={"fp16x3": 50.0, **slower("fp16x3", by=50.0)}),
-    "split-stretch": Machine(SPLIT),
-    "bf16-16384": Machine(slower("bf16")),
-    "bf16-8192": Machine(slower("bf16")),
-    "error-strassen": Machine(worse={"sgemm-strassen-1-prepared": 1.2}),
-    "levels-on-frontier": Machine(slower(*RATES, by=30.0)),
-    "matmul-chooses": Machine({"auto-bf16": 1.2}),
-    "sixteen-times": Machine({"bf16": 1.3}),
-}
-
-
-@pytest.mark.parametrize("claim", FAILS)
-def test_every_claim_can_fail(claim: str) -> None:
-    assert verdict(claim, FAILS[claim]) == "fails"
-
-
-def test_every_claim_has_a_machine_on_which_it_fails() -> None:
-    assert {*FAILS, "odd-sizes"} == set(JUDGED)
-
-
-def test_an_odd_size_may_cost_too_much() -> None:
-    class Odd(Machine):
-        def _measured(self, variant: str, n: int) -> Measurement:
-            made = super()._measured(variant, n)
-            time = made.span_s
-            assert time is not None
-            return replace(made, span_s=time.shifted(time.median)) if n == 4097 else made
-
-    assert verdict("odd-sizes", Odd()) == "fails"
-
-
-def test_a_split_product_that_is_less_accurate_does_not_count() -> None:
-    claim = next(each for each in STRASSEN.claims if each.name == "split-8192")
-    source: Any = Machine(worse={"fp16x3": 50.0, **slower("fp16x3", by=50.0)})
-    found = claim.verdict(Evidence(STRASSEN, source))
-    assert found.status == "fails" and "no split product is as accurate" in found.measured
-    one_left: Any = Machine(worse={"fp16x3": 50.0, **slower("fp16x3", prepared=True, by=50.0)})
-    assert "fp16x3 strassen" in claim.verdict(Evidence(STRASSEN, one_left)).measured
-
-
-def test_errors_stand_beside_the_speed() -> None:
-    source: Any = Machine()
-    told = next(c for c in STRASSEN.claims if c.name == "bf16-8192").verdict(Evidence(STRASSEN, source)).measured
-    assert "relative error" in told and "0.0023 for bf16" in told
-    assert "SM clock 1.5 GHz, 1.5 GHz" in told
-
-
 SLOW_CLOCK = {"sgemm": 1.05e9}
 """cuBLAS behind a neighbour that drew all the power: at 0.7 of the others' clock."""
 
 
-def told(claim: str, machine: Machine) -> tuple[str, str]:
-    source: Any = machine
-    found = next(c for c in STRASSEN.claims if c.name == claim).verdict(Evidence(STRASSEN, source))
-    return found.status, found.measured
+def evidence(**changed: Any) -> Evidence:
+    source: Any = Machine(**changed)
+    return Evidence(STRASSEN, source)
 
 
-@pytest.mark.parametrize("claim", ["fp32-prepared-8192", "fp32-timed-8192", "split-8192"])
-def test_a_gain_of_clocks_is_no_gain(claim: str) -> None:
-    slowed = {"sgemm": 1 / 0.7}  # what a classical product loses to its clock
-    status, found = told(claim, Machine(slowed, clocks=SLOW_CLOCK))
-    assert status == "holds" and "in cycles" in found and "as measured (sgemm at 1.05 GHz, " in found
-    status, found = told(claim, Machine(clocks=SLOW_CLOCK))
-    assert status == "undecided" and "at clocks so far apart it is not decided" in found, "it holds as measured alone"
-    much = {**slower("sgemm", "fp16x3", by=5.0), "fp16x3": 5.0}
-    assert told(claim, Machine(much, clocks=SLOW_CLOCK))[0] == "fails", "by both ratios"
+def slower(*inners: str, by: float) -> dict[str, float]:
+    """The ways with levels of some inner products."""
+    return {way.name: by for way in MEASURED if way.inner in inners and way.level}
 
 
-def test_a_claim_on_cycles_holds_by_the_less_favourable_ratio() -> None:
-    found = told("bf16-8192", Machine(clocks={"bf16": 1.9e9}))
-    assert found[0] == "holds" and "bf16 at 1.9 GHz" in found[1], "as measured it is less, and still enough"
-    assert told("bf16-8192", Machine(slower("bf16", by=1.35), clocks={"bf16": 1.9e9}))[0] == "undecided"
+def test_the_fastest_way_is_one_that_may_be_taken() -> None:
+    assert claims.quickest(evidence(), "sgemm", size=8192, prepared=True) == "sgemm-strassen-3-prepared"
+    assert claims.quickest(evidence(), "sgemm", size=8192, prepared=False) == "sgemm-strassen-3"
+    limit = relative_error("sgemm", 8192)
+    assert claims.quickest(evidence(), "fp16x3", size=8192, prepared=False, fewest=0, error=limit).startswith("fp16x3")
+    wrong = evidence(worse={"fp16x3": 50.0, **slower("fp16x3", by=50.0)})
+    none = claims.quickest(wrong, "fp16x3", size=8192, prepared=False, fewest=0, error=limit)
+    assert none == "", "none is as accurate"
+    one_left = evidence(worse={"fp16x3": 50.0})
+    assert "strassen" in claims.quickest(one_left, "fp16x3", size=8192, prepared=False, fewest=0, error=limit)
+    with pytest.raises(NotRecordedError, match="no way of sgemm with its levels was measured at size 100"):
+        claims.quickest(evidence(), "sgemm", size=100)
 
 
-def test_choices_and_odd_sizes_are_judged_in_cycles_too() -> None:
-    slow = Machine({"auto-bf16": 1.25}, clocks={"auto-bf16": 1.2e9})
-    assert told("matmul-chooses", slow)[0] == "undecided", "a slow clock or a slow choice"
-    assert told("matmul-chooses", Machine({"auto-bf16": 1.25}, clocks={"auto-bf16": 1.45e9}))[0] == "fails"
+def test_where_clocks_are_apart_a_ratio_is_that_in_cycles_too() -> None:
+    alike, apart = (claims.compared(evidence(clocks=clocks), "sgemm", "bf16", size=8192) for clocks in ({}, SLOW_CLOCK))
+    assert apart.median == alike.median == pytest.approx(seconds("sgemm", 8192) / seconds("bf16", 8192))
+    assert (apart.low, apart.high) == (pytest.approx(0.7 * alike.low), alike.high), "a gain of clocks is no gain"
+    odd = claims.compared(evidence(), "sgemm", "sgemm", size=4097, other_size=4096)
+    assert odd.median == pytest.approx((4097 / 4096) ** 3)
+    assert claims.compared(evidence(), "sgemm", "", size=8192).high == 0
+    with pytest.raises(NotRecordedError, match="sgemm at size 100 was not measured"):
+        claims.compared(evidence(), "sgemm", "bf16", size=100)
 
 
-def test_pictures_and_lists_say_that_clocks_differ() -> None:
+def test_errors_grow_from_cublas_as_wrong_as_it_is() -> None:
+    found, halved = (claims.growth(evidence(worse={"sgemm": by}), "strassen").values for by in (1.0, 0.5))
+    assert list(found.values()) == pytest.approx([1.45] * len(found)) and len({name for name, _ in found}) == 6
+    assert max(halved.values()) == pytest.approx(2.9)
+    with pytest.raises(NotRecordedError, match="no errors of strassen's form"):
+        claims.growth(evidence(only=lambda variant: variant == "sgemm"), "strassen")
+
+
+def test_what_no_other_way_beats_and_what_matmul_chooses() -> None:
+    levels = claims.unbeaten(evidence()).values
+    assert {"bf16", "fp16x3"} <= {name.partition("-")[0] for (name,) in levels} and max(levels.values()) == 3
+    assert claims.multiplied(evidence(), "sgemm-strassen-2") == (7 / 8) ** 2
+    ratios = claims.choices(evidence(changed={"auto-bf16": 1.2})).values
+    assert {round(ratio.median, 2) for (name, _), ratio in ratios.items() if name == "auto-fp32"} == {1.01}
+    assert max(ratios.values()).median == pytest.approx(1.21, abs=0.01)
+    nothing = evidence(only=lambda variant: False)
+    for call in (claims.unbeaten, claims.choices):
+        with pytest.raises(NotRecordedError):
+            call(nothing)
+
+
+def test_pictures_say_that_clocks_differ() -> None:
     def words(machine: Any) -> str:
         return text(frontier(machine, 4096))
 
     assert "SM clocks of 1.05 GHz to 1.5 GHz" in words(Machine(clocks=SLOW_CLOCK)) and "clock" not in words(Machine())
-    assert "SM clocks of 1.05 GHz" in told("levels-on-frontier", Machine(clocks=SLOW_CLOCK))[1]
-
-
-def test_errors_grow_from_cublas_as_wrong_as_it_is() -> None:
-    status, found = told("error-strassen", Machine(worse={"sgemm": 0.5}))
-    assert status == "fails" and "at most 2.90x a level, with sgemm S1" in found.partition(" against cuBLAS SGEMM")[0]
-    assert told("error-strassen", Machine(worse={"sgemm": 2.0}))[0] == "holds"
-    winograd: Any = Machine(worse={name: 100.0 for name in GPU if "winograd" in name})
-    assert told("error-strassen", winograd)[0] == "holds", "the other form is no matter of this claim"
-
-
-def test_tensor_cores_are_neither_much_less_nor_much_more_than_sixteen_times() -> None:
-    assert verdict("sixteen-times", Machine({"sgemm": 1.3})) == "fails"
-    assert verdict("sixteen-times", Machine({"bf16": 1.25})) == "undecided"
-
-
-def test_a_wide_interval_decides_nothing() -> None:
-    assert verdict("fp32-prepared-8192", Machine(spread=0.2)) == "undecided"
 
 
 # ---- the frontier ----
@@ -528,34 +463,3 @@ def test_a_result_that_is_none_is_no_small_error() -> None:
     for wrong in (torch.full_like(right, math.nan), right[:3], right * -100, "y"):
         with pytest.raises(BrrrError, match="relative error"):
             work.verified(wrong)
-
-
-@dataclass
-class Accuracy(Machine):
-    """Errors by level and inputs of a machine where the claims on errors hold."""
-
-    growth: float = 1.4
-    bad: float = 1e4
-
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        points = [p for p in described.points() if described.has(variant, p)] if self.variants(described) else []
-        return {tuple(p.values()): self._at(variant, int(p["level"]), str(p["inputs"])) for p in points}
-
-    def _at(self, variant: str, level: int, inputs: str) -> Measurement:
-        factor = self.bad if inputs.startswith("badly") and level else self.growth**level
-        return Measurement(span_s=Estimate(1.0, 0.9, 1.1, 9), error=1e-7 * factor)
-
-
-@pytest.mark.parametrize(
-    ("claim", "bad"),
-    [("growth-strassen", Accuracy(growth=1.7)), ("bad-scaling-hurts", Accuracy(bad=100.0))],
-)
-def test_claims_on_errors_hold_fail_and_are_silent(claim: str, bad: Accuracy) -> None:
-    assert verdict(claim, Accuracy(), ERRORS) == "holds"
-    assert verdict(claim, bad, ERRORS) == "fails"
-    assert verdict(claim, Accuracy(only=lambda variant: False), ERRORS) == "not measured"
-
-
-def test_lines_of_levels_name_lines_that_there_are() -> None:
-    assert all(STRASSEN.line(name) for prepared in (False, True) for name in leveled("sgemm", prepared=prepared))
-    assert "sgemm winograd 3 prepared" in leveled("sgemm", prepared=True)
