@@ -362,10 +362,3 @@ def test_without_torch_installed() -> None:
     assert done.returncode == 0
     torch_line = next(line for line in done.stdout.splitlines() if line.startswith("torch"))
     assert "no" in torch_line.split()[:2]
-
-
-def test_doctor_alone_loads_no_heavy_library() -> None:
-    heavy = "{'torch', 'pandas', 'matplotlib', 'triton'}"
-    code = f"import sys; import brrr.cli.doctor; print(sorted({heavy} & set(sys.modules)))"
-    assert run(code).stdout.strip() == "[]"
-    assert run(code.replace("import sys;", "import sys, torch;")).stdout.strip() != "[]"

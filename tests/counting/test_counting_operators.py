@@ -260,7 +260,7 @@ OTHERS = [
         2 * MB * K * H + 2 * MB * H * H + 2 * MB * H + 2 * MB * H,  # two products, their biases, sum and tanh
         F32 * (MB * K + MB * H + K * H + H * H + 2 * H + MB * H),
         F32 * ((MB * K + K * H + H + MB * H) + (MB * H + H * H + H + MB * H) + 3 * MB * H + 2 * MB * H),
-    ),
+    )
 ]
 
 

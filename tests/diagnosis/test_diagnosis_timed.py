@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import torch
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
-import brrr
 from brrr.cli.time import main
 from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
@@ -163,10 +160,3 @@ def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     said = capsys.readouterr().err
     assert "KeyError: 'none'" in said and "mine_to_time.py, line 2, in f" in said and "diagnosis" not in said
     assert main(["1", "--budget", "-1"]) == 2 and "budget_s" in capsys.readouterr().err
-
-
-def test_the_extension_is_there_and_import_stays_light() -> None:
-    assert callable(brrr.load_ipython_extension)
-    code = "import sys, brrr; print(any(name.partition('.')[0] in ('torch', 'IPython') for name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, product
@@ -203,13 +201,6 @@ def test_the_latency_bound_factory_has_few_warps() -> None:
 
     assert warps("latency") == 1
     assert {warps(part) for part in TITLES if part != "latency"} == {8}
-
-
-def test_the_explorer_s_module_loads_no_matplotlib() -> None:
-    heavy = "('matplotlib', 'ipywidgets', 'torch', 'pandas')"
-    code = "import sys, brrr_course.view.explorer, brrr_course.view.factory; "
-    code += f"print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def _luminance(colour: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 import types
 from dataclasses import replace
@@ -92,12 +91,6 @@ def test_the_floor_is_memory_or_arithmetic() -> None:
     )
     with pytest.raises(MissingPeakError):
         tf32.floor_s(peaks(4e12, 5e13))
-
-
-def test_importing_it_loads_no_torch() -> None:
-    code = "import sys, brrr.networks as n; n.WAYS['graph'], n.Network(1, 1, 1).cost; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 # --- its numbers ------------------------------------------------------------------------------------------------------

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -199,10 +196,3 @@ def test_a_device_is_cuda_or_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--device", "tpu"])
     assert "invalid choice" in capsys.readouterr().err
-
-
-def test_importing_peaks_loads_no_torch() -> None:
-    heavy = "import sys, brrr.roofline.calibrate, brrr.cli.calibrate; "
-    heavy += "print([m for m in ('torch', 'pandas') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -181,10 +181,7 @@ def test_a_mask_is_there_before_the_call(emulated: None) -> None:
 
 def test_what_is_no_number_has_to_be_at_the_same_places(emulated: None) -> None:
     values = torch.tensor([4.0, -1.0, 9.0, 16.0])
-    for run, right in (
-        (torch.sqrt, True),
-        (lambda x: x.sqrt() if x.dtype == torch.float64 else -x, False),
-    ):
+    for run, right in ((torch.sqrt, True), (lambda x: x.sqrt() if x.dtype == torch.float64 else -x, False)):
         layer = gpu_layers.Swept(run, lambda draw, elements: (), matrix=True)
         if right:
             assert gpu_operators.made("root", layer, values, ((4,),)) is not None

@@ -130,17 +130,9 @@ def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("tiling", TILINGS)
 def test_it_compiles_for_sm_90a_and_all_sums_stay_in_registers(tiling: str, tmp_path: Path) -> None:
     made = TILINGS[tiling]
-    command = [
-        str(NVCC),
-        "-std=c++17",
-        "-gencode=arch=compute_90a,code=sm_90a",
-        "-cubin",
-        "-Xptxas",
-        "-v",
-        *made.defines(),
-    ]
+    options = ["-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-Xptxas", "-v"]
     source = [str(PACKAGE / "strassen/split/split_product.cu"), "-o", str(tmp_path / "x.cubin")]
-    done = subprocess.run([*command, *source], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(NVCC), *options, *made.defines(), *source], capture_output=True, text=True, check=True)
     assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
     assert "C75" not in done.stderr, "the compiler waits for products by itself, or ignores setmaxnreg"
     assert b"brrr_split_product" in (tmp_path / "x.cubin").read_bytes()

@@ -36,10 +36,7 @@ def test_on_the_cpu_it_is_the_reference(form: str, level: int) -> None:
         x, k = torch.randn(m, n), 20
         assert torch.equal(calls.pre_add(x, "left", form, level), reference.pre_add(x, "left", form, level))
         a, w, bias = torch.randn(m, k), torch.randn(n, k), torch.randn(n)
-        left, right = (
-            calls.pre_add(a, "left", form, level),
-            calls.pre_add(w, "right", form, level, transposed=True),
-        )
+        left, right = (calls.pre_add(a, "left", form, level), calls.pre_add(w, "right", form, level, transposed=True))
         y = calls.post_add(left @ right.transpose(1, 2), form, level, (m, n), bias=bias, relu=True)
         torch.testing.assert_close(y, (a @ w.t() + bias).relu(), rtol=1e-4, atol=1e-4)
 

@@ -697,11 +697,7 @@ WRONG_COMMANDS = [
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG_COMMANDS)
 def test_wrong_arguments_are_named(
-    tmp_path: Path,
-    on_made_up_gpu: list[Step],
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    message: str,
+    tmp_path: Path, on_made_up_gpu: list[Step], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert record.main([*arguments, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
