@@ -11,6 +11,7 @@ from typing import Any
 import made_up
 import pytest
 from chromium_here import CHROMIUM
+from today import SEED
 from xdist.scheduler import LoadScopeScheduling
 
 from brrr.core import recordings
@@ -74,6 +75,11 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """How tests are dealt out to the workers."""
     return ByFile(config, log)
+
+
+def pytest_report_header() -> str:
+    """What draws today's cases."""
+    return f"BRRR_TEST_SEED={SEED}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -50,9 +50,9 @@ def columns(address: int, leading: int, count: int) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=torch.float32).view(count, leading).t()
 
 
-def played(monkeypatch: pytest.MonkeyPatch) -> tuple[cublas.Blas, PlayedBlas]:
+def played(monkeypatch: pytest.MonkeyPatch, library: PlayedBlas | None = None) -> tuple[cublas.Blas, PlayedBlas]:
     monkeypatch.setattr(cublas, "check_product", lambda *_: None)
-    blas, library = object.__new__(cublas.Blas), PlayedBlas()
+    blas, library = object.__new__(cublas.Blas), library or PlayedBlas()
     blas._cublas, blas._handle, blas.device_index = library, 1, 0  # type: ignore[assignment]
     blas._scales = ctypes.c_float(1.0), ctypes.c_float(0.0)
     return blas, library

@@ -110,18 +110,8 @@ def test_environment_check_can_fail(good: str, bad: str) -> None:
     assert mismatches(text.replace(good, bad)) != []
 
 
-def test_environment_says_first_for_whom_it_is() -> None:
-    first = (ROOT / "environment.yml").read_text("utf-8").splitlines()[0]
-    assert first.startswith("#")
-    assert all(word in first for word in ("Linux", "Windows", "NVIDIA"))
-
-
 def test_environment_names_the_cuda_version() -> None:
     assert re.fullmatch(r"=1[23]\.\d+", conda_bounds((ROOT / "environment.yml").read_text("utf-8"))["cuda-version"])
-
-
-def test_base_needs_no_cuda() -> None:
-    assert not {one.name for one in requirements("base")} & {one.name for one in requirements("cuda")}
 
 
 def test_constraints_pin_what_pyproject_names() -> None:

@@ -17,7 +17,7 @@ from played_class import Classroom, Played, asks, settle
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
-from brrr_course.classroom.asked import parse, version
+from brrr_course.classroom.asked import parse
 from brrr_course.classroom.tokens import issue, revoke
 from brrr_course.experiments import experiment
 
@@ -299,7 +299,3 @@ def test_an_unexpected_error_tells_a_student_nothing_of_the_machine(
         assert answer.status_code == 500 and "secret" not in answer.text and "RuntimeError" in answer.text
 
     served(path, act)
-
-
-def test_an_experiment_s_version_is_its_code_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert version("matmul") != version("gemm") and version("matmul") == version("matmul")

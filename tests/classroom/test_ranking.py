@@ -17,7 +17,7 @@ from brrr_course import sources as source_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.gateway import OWN_CHOICE
 from brrr_course.classroom.tokens import issue
-from brrr_course.experiments import NAMES, experiment
+from brrr_course.experiments import experiment
 from brrr_course.lessons import sharing
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.guessing import forget, guess
@@ -72,14 +72,6 @@ def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: 
             assert (await ada.get("/scores/matmul")).status_code == 400
 
     asyncio.run(run())
-
-
-def test_the_experiment_that_is_played_is_no_part_of_a_recording() -> None:
-    assert "schedule" not in NAMES
-    for variant in ("queue-pipeline", "pipeline"):
-        assert SCHEDULE.cost_at(variant, {"chunks": 1, "buffers": 1}) == SCHEDULE.cost_at(
-            variant, {"chunks": 64, "buffers": 8}
-        )
 
 
 def test_a_schedule_s_whole_result_is_checked() -> None:

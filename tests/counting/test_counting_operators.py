@@ -408,11 +408,6 @@ def test_complex_numbers_are_unknown_not_zero() -> None:
     assert not cost(torch.clone, array(8, "complex64")).unknown
 
 
-def test_random_numbers_are_named() -> None:
-    found = cost(lambda x: torch.randn_like(x) + x, a(N))
-    assert (found.flop, found.random, found.bytes, found.eager_bytes) == (N, ("aten.randn_like",), 8 * N, 16 * N)
-
-
 ATEN = torch.ops.aten
 Q = array((2, 4, 16, 8), "bfloat16", requires_grad=True)
 ATTENTION = {

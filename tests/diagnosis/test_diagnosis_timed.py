@@ -116,12 +116,6 @@ def test_locals_of_a_function_are_seen(shell: Any) -> None:
     assert shell.user_ns.get("ok") is True
 
 
-def test_more_than_the_roof_is_explained() -> None:
-    measured = Measurement(host_s=same(1e-6), period_s=same(2e-6))
-    found = Timed(measured, Cost(flop=1e6, bytes=24e6), None, 6e-6, "memory-bound")
-    assert "above the roof: its data lie in a nearer cache" in str(found) and "%" not in str(found)
-
-
 def test_what_cannot_be_counted_is_timed_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     from brrr.diagnosis.timed import timed
 

@@ -79,11 +79,6 @@ def test_achieved_rates_are_in_si_units(tmp_path: Path) -> None:
     assert "4.13 TB/s" in found.text and line.predicted_s == pytest.approx(10e-6 * predicted_us("aten::relu", LARGE))
 
 
-def test_reading_twice_counts_once(tmp_path: Path) -> None:
-    one, other = (diagnosis(tmp_path, tiny) for _ in range(2))
-    assert one.to_json() == other.to_json()
-
-
 def waits(made: Maker) -> None:
     product(made)
     made.wait("cudaStreamSynchronize")

@@ -13,10 +13,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
-from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge
 from brrr.drawing import style
 from brrr_course.view.factory import BROUGHT_OUT, STAGES, TITLES, Detail, Highlight, factory
+from tests.refusals import refused
 
 BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
 
@@ -30,10 +30,6 @@ def test_colours_stand_out_from_the_paper() -> None:
     """A contrast of 1.8 to 1 at least: enough for a thick line with markers (pale text would need 4.5)."""
     for colour in style.COLOURS:
         assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
-
-
-def test_markers_and_glyphs_are_of_one_length() -> None:
-    assert len(style.MARKERS) == len(style.GLYPHS) == len(style.COLOURS) == len(set(style.MARKERS))
 
 
 def test_a_prediction_is_dashed_and_labelled() -> None:
@@ -146,14 +142,10 @@ def test_no_two_factories_look_alike() -> None:
     assert len({picture(part, stage).png for part, stage in product(TITLES, STAGES)}) == len(TITLES) * len(STAGES)
 
 
-def test_an_unknown_part_of_the_factory_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="'bandwith'; expected 'overhead', 'memory', 'compute', 'latency' or None"):
-        factory("bandwith")  # type: ignore[arg-type]
-
-
-def test_an_unknown_detail_of_the_factory_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="detail is 'L3'; expected 'gpu', 'link', 'dram', 'l2' or 'sm'"):
-        factory(detail="L3")  # type: ignore[arg-type]
+@pytest.mark.parametrize(("argument", "value"), [("highlight", "bandwith"), ("detail", "L3")])
+def test_what_the_factory_does_not_have_is_refused(argument: str, value: str) -> None:
+    with refused(argument, value):
+        factory(**{argument: value})  # type: ignore[arg-type]
 
 
 @every_factory

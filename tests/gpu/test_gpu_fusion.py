@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
@@ -13,7 +10,6 @@ from brrr.core.measurement import Value
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr.kernels.elementwise.parse import LineError
-from brrr.timing import measure_together
 from brrr_course.experiments import experiment
 from brrr_course.experiments.remat import saved_arrays
 from brrr_course.experiments.remat.work import peak_bytes
@@ -150,18 +146,3 @@ def test_to_compute_again_takes_less_memory() -> None:
     print(arrays)
     assert arrays["compile"] < arrays["checkpoint"] < arrays["eager"]
     assert arrays["compile-saved"] >= 1 + saved_arrays("compile-saved", 16)
-
-
-def test_fused_forms_beside_a_copy() -> None:
-    x = torch.randn(2**28, device="cuda")
-    ways: list[Callable[[], Any]] = [
-        x.clone,
-        elementwise("y = cosf(cosf(x))", x=x),
-        lambda: fused.cos_cos(x),
-        lambda: x.cos().cos(),
-    ]
-    names = ("copy", "line", "Triton", "eager")
-    times = [m.busy_s for m in measure_together(ways)]
-    for label, time in zip(names, times, strict=True):
-        assert time is not None
-        print(f"{label:<8} {2 * 4 * 2**28 / time.median / 1e12:.2f} TB/s by compulsory bytes")

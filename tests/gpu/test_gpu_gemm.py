@@ -20,6 +20,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
+from tests.strassen_on_gpu import error
 
 GEMM, MANY, WORDY = (experiment(name) for name in ("gemm", "gemm_many", "vocabulary"))
 LAUNCH = re.compile(r"\S+ \d+x\d+x\d+ of \d+")
@@ -31,11 +32,6 @@ def operand(rows: int, columns: int, dtype: torch.dtype, *, transposed: bool) ->
     return made.t() if transposed else made
 
 
-def relative_error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
-    exact = a.double() @ b.double()
-    return float((found.double() - exact).norm() / exact.norm())
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ALLOWED, ids=str)
 def test_padded_products_against_float64(dtype: torch.dtype, layout: tuple[bool, bool]) -> None:
@@ -45,7 +41,7 @@ def test_padded_products_against_float64(dtype: torch.dtype, layout: tuple[bool,
         a, b = operand(m, k, dtype, transposed=layout[0]), operand(k, n, dtype, transposed=layout[1])
         for found in (padded_matmul(a, b), padded_matmul(a, b)):  # the first call tries, the second takes the fastest
             assert found.shape == (m, n) and found.dtype == dtype
-            assert relative_error(found, a, b) <= ALLOWED[dtype], (m, k, n)
+            assert error(found, a, b) <= ALLOWED[dtype], (m, k, n)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -54,7 +50,7 @@ def test_every_padding_that_may_be_tried_is_right(dtype: torch.dtype, layout: tu
     a, b = operand(257, 131, dtype, transposed=layout[0]), operand(131, 321, dtype, transposed=layout[1])
     for sizes in ((264, 136, 328), (257 if not layout[0] else 264, 136, 352)):
         found = padding._padded(a, b, sizes)
-        assert found.shape == (257, 321) and relative_error(found, a, b) <= ALLOWED[dtype]
+        assert found.shape == (257, 321) and error(found, a, b) <= ALLOWED[dtype]
     grown = padding._grown(a, 264, 136)
     assert torch.equal(grown[:257, :131], a) and not grown[257:].any() and not grown[:, 131:].any()
 
@@ -69,7 +65,7 @@ def test_a_padded_product_passes_gradients_and_goes_into_a_graph() -> None:
         assert one.grad is not None and other.grad is not None
         assert float((one.grad - other.grad).norm() / one.grad.norm()) < 1e-2
     found = capture(lambda: padded_matmul(a, b)).replay()
-    assert relative_error(found, a, b) <= ALLOWED[torch.bfloat16]
+    assert error(found, a, b) <= ALLOWED[torch.bfloat16]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -77,10 +73,10 @@ def test_a_padded_product_passes_gradients_and_goes_into_a_graph() -> None:
 def test_every_way_gives_the_product(columns: int, dtype: str) -> None:
     given = Operands.of(96, columns, dtype, "cuda")
     for name in ("nn", "nt", "tn", "linear", "zeros", "padded"):
-        run, error = MAKERS[name](given)
+        run, error_of = MAKERS[name](given)
         found = float32_products(tf32=True)(run)() if dtype == "tf32" else run()
-        assert error(found) <= TOLERANCES[dtype], name
-        assert math.isnan(error(found[:-1])) or name == "zeros"
+        assert error_of(found) <= TOLERANCES[dtype], name
+        assert math.isnan(error_of(found[:-1])) or name == "zeros"
 
 
 def measured(described: str, names: list[str], point: Point) -> dict[str, Timed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from today import drawn
 
 from brrr.core.errors import BrrrError
 from brrr_course.sources.timers import measure_point
@@ -10,7 +11,7 @@ from tools.prediction.operators.cases import cases
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 
 FIRST = {each.kind: each.name for each in reversed(cases())}
-GRADIENTS = [each.name for each in cases() if each.direction == "backward"][::4]
+GRADIENTS = [each.name for each in drawn([each for each in cases() if each.direction == "backward"], 12)]
 
 
 @pytest.mark.parametrize("name", [*FIRST.values(), *GRADIENTS])

@@ -8,7 +8,6 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.kernels.pseudo_linear import pseudo_linear
-from brrr.timing import measure_together
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import compile_now
 from brrr_course.experiments.pseudo_linear import work
@@ -113,17 +112,3 @@ def test_where_graphs_stop_paying_agrees_with_a_grid_measured_now() -> None:
         times = [live.measure(PSEUDO, f"pseudo-{way}", {"width": width, **at}).period_s for way in ("eager", "graph")]
         assert times[0] is not None and times[1] is not None
         assert predicate({"pseudo eager": times[0], "pseudo graph": times[1]}) is (width == 64)
-
-
-def test_the_fused_kernel_beside_the_others() -> None:
-    """Printed for the record: how far the fused kernel is from the memory's bandwidth, and from torch.compile's."""
-    torch._dynamo.reset()  # other tests may have used up the compilations of this function
-    width, batch = 8192, 8192
-    x, w, b = (torch.randn(*shape, device="cuda") for shape in ((batch, width), (width,), (width,)))
-    fused = torch.compile(work.pseudo, dynamic=False)
-    functions = [lambda: pseudo_linear(x, w, b), lambda: fused(x, w, b), lambda: x * w + b]
-    for run in functions:
-        run()
-    for name, m in zip(("Triton", "torch.compile", "eager"), measure_together(functions, device="cuda"), strict=True):
-        assert m.busy_s is not None
-        print(f"{name}: {2 * x.numel() * 4 / m.busy_s.median / 1e12:.2f} TB/s")

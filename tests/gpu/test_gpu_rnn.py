@@ -8,7 +8,7 @@ import torch
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, Given, peak_bytes, workload
+from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, peak_bytes, workload
 from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
@@ -52,8 +52,3 @@ def test_flashrnn_is_right_or_says_why_not() -> None:
     except UnavailableError as error:
         pytest.skip(str(error))
     assert made.check() <= TOLERANCES[torch.bfloat16]
-
-
-def test_the_ways_of_a_point_share_the_weights() -> None:
-    given = Given.of("lstm", 32, 2, 4, "float32", "cuda")
-    assert Given.of("lstm", 32, 2, 4, "float32", "cuda") is given

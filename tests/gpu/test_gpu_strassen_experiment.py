@@ -30,13 +30,8 @@ def on_gpu(described: Experiment, point: dict[str, Value]) -> list[str]:
     return [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
 
 
-@pytest.mark.parametrize("n", [512, 1024, 1537, 2048])
+@pytest.mark.parametrize("n", [512, 1024, 1537, 2048, 3072, 4097])
 def test_every_way_is_right_beside_all_others(n: int) -> None:
-    judged(STRASSEN, on_gpu(STRASSEN, {"size": n}), {"size": n})
-
-
-@pytest.mark.parametrize("n", [3072, 4097])
-def test_sizes_between_and_off_the_grid(n: int) -> None:
     judged(STRASSEN, on_gpu(STRASSEN, {"size": n}), {"size": n})
 
 

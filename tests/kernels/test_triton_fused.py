@@ -82,12 +82,7 @@ def test_each_kernel_compiles_without_a_gpu(name: str, pointer: str, architectur
     known = {"count": "i32", "rows": "i32", "width": "i32", "scale": "fp32", "eps": "fp32"}
     types = {arg: "constexpr" if arg in CONSTANTS[name] else known.get(arg, pointer) for arg in kernel.arg_names}
     places = {(kernel.arg_names.index(arg),): value for arg, value in CONSTANTS[name].items()}
-    multiples = {
-        (place,): [["tt.divisibility", 16]] for place, arg in enumerate(kernel.arg_names) if types[arg] == pointer
-    }
-    text = str(
-        triton.compile(ASTSource(kernel, types, places, multiples), target=GPUTarget("cuda", architecture, 32)).asm[
-            "ptx"
-        ]
-    )
+    aligned = [place for place, arg in enumerate(kernel.arg_names) if types[arg] == pointer]
+    source = ASTSource(kernel, types, places, {(place,): [["tt.divisibility", 16]] for place in aligned})
+    text = str(triton.compile(source, target=GPUTarget("cuda", architecture, 32)).asm["ptx"])
     assert f".target sm_{architecture}" in text and "ld.global" in text

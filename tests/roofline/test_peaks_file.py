@@ -15,7 +15,6 @@ from peaks_made_up import gpu_peaks
 
 from brrr.cli.calibrate import keep
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.files import share
 from brrr.roofline import peaks as file
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import FORMAT, find_peaks, read_peaks, recorded_peaks, slug_of, write
@@ -137,17 +136,6 @@ def test_a_devices_name_is_no_path(writable_root: Path, device: str) -> None:
     write(writable_root / "h200", PEAKS)
     with pytest.raises(ArgumentError, match="expected one of h200"):
         recorded_peaks(device, writable_root)
-
-
-def test_peaks_need_no_recording_beside_them(tmp_path: Path) -> None:
-    write(tmp_path / "h200", PEAKS)
-    assert [each.name for each in (tmp_path / "h200").iterdir()] == ["peaks.json"]
-    assert recorded_peaks("h200", tmp_path) == PEAKS
-
-
-def test_the_course_recordings_still_read() -> None:
-    for folder in sorted((share("data") / "recordings").iterdir()):
-        assert Machine.read(folder).slug == folder.name
 
 
 Spoil = Callable[[dict[str, Any]], object]

@@ -103,7 +103,8 @@ def test_what_is_no_level(level: Any) -> None:
 
 @pytest.mark.parametrize(("call", "argument"), [
     (lambda: form_of("coppersmith"), "form"), (lambda: block_shape(-1, 2, 1), "rows"),
-    (lambda: buffer_shape(2, 2, "middle", 1), "side"), (lambda: buffer_shape(2, 2, "left", 1, transposed=True), "transposed"),
+    (lambda: buffer_shape(2, 2, "middle", 1), "side"),
+    (lambda: buffer_shape(2, 2, "left", 1, transposed=True), "transposed"),
     (lambda: bound(BilinearForm("other", FORMS["strassen"].schedule), 1, 8), "form"),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit(call: Any, argument: str) -> None:

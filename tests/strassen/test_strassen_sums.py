@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hosted import by_nvcc, needs_nvcc
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.nvrtc import source_text
@@ -22,7 +21,6 @@ from brrr.strassen.passes.launch import SOURCE
 from brrr.strassen.passes.sums import post_add_step, pre_add_step
 from tests import strassen_sums_calls as calls
 
-NVCC = shutil.which("nvcc")
 SHAPES = [(1, 1), (17, 33), (64, 128), (3, 70)]
 
 
@@ -114,13 +112,7 @@ def compiled(job: Job, arch: str, folder: Path) -> str:
     """What the assembler says of registers."""
     source = folder / "job.cu"
     source.write_text(job.text(job.tuning()) + source_text(SOURCE), encoding="utf-8")
-    command = [str(NVCC), f"-arch={arch}", "-std=c++17", "-cubin", "--Werror", "all-warnings"]
-    done = subprocess.run(
-        [*command, "-Xptxas", "-v", "-o", str(folder / "job.cubin"), str(source)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    return by_nvcc(source, folder, f"-arch={arch}", "--Werror", "all-warnings")[1]
 
 
 TIGHT = [name for name in JOBS if not name.endswith("-float16") and name.split("-")[1] in "23"]
@@ -133,7 +125,7 @@ FASTER_WITH_FEW_SPILLED = (
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+@needs_nvcc
 @pytest.mark.parametrize("name", TIGHT)
 def test_nothing_is_spilled_on_hopper(name: str, tmp_path: Path) -> None:
     said = compiled(JOBS[name], "sm_90", tmp_path)
@@ -142,7 +134,7 @@ def test_nothing_is_spilled_on_hopper(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+@needs_nvcc
 @pytest.mark.parametrize("name", [name for name in TIGHT if not name.endswith("float32")])
 def test_every_kernel_compiles_for_turing(name: str, tmp_path: Path) -> None:
     assert "registers" in compiled(JOBS[name], "sm_75", tmp_path)

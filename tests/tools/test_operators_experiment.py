@@ -7,22 +7,21 @@ import hashlib
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import pytest
 import torch
+from test_prediction_experiment import Made, exactly
 
 from brrr.core.errors import TraceError, UnavailableError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.measurement import Measurement
 from brrr.core.recordings import own_root
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.peaks import read_peaks
 from brrr.roofline.predicting import predict
 from brrr.timing import measure_together
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import DurationEstimator, steps
@@ -66,11 +65,6 @@ def test_the_split_depends_on_cases_and_seed_alone() -> None:
     assert split(cases(), "another seed") != split(cases())
     report = ", ".join(sorted(each.name for each in cases() if half_of(each) == "report"))
     assert hashlib.sha256(report.encode()).hexdigest()[:16] == "ece8ef8f56dbbba1", "the reported half is fixed for good"
-
-
-def test_a_case_reads_as_it_stands_in_the_table() -> None:
-    found = by_name()["bmm 97x253x511x77 bfloat16 backward"]
-    assert found == OperatorCase("product", "bmm", (97, 253, 511, 77), "bfloat16", "backward")
 
 
 def test_drawn_cases_are_the_tables_operators_in_its_types_and_no_case_is_drawn_twice() -> None:
@@ -124,28 +118,6 @@ def test_gradients_do_not_add_up_and_the_inputs_stay() -> None:
 UNKNOWN = {
     "sort": "aten.sort", "topk": "aten.topk", "interpolate": "aten.upsample_bilinear2d",
 }  # fmt: skip
-
-
-class Made:
-    """A source of made-up measurements on an H200, by variant and case."""
-
-    live, name = False, "made up"
-
-    def __init__(self, times: Mapping[str, Mapping[str, Measurement]]) -> None:
-        self.times = times
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "NVIDIA H200", "2026-11-23", "torch 2.11")
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return tuple(self.times)
-
-    def known(self, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        return {(name,): measured for name, measured in self.times[variant].items()}
-
-
-def exactly(seconds: float | None) -> Estimate:
-    return Estimate(seconds or 1e-6, seconds or 1e-6, seconds or 1e-6, 9)
 
 
 @pytest.fixture(scope="module")

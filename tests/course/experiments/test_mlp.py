@@ -291,10 +291,7 @@ WIDE: dict[str, Any] = {"pycuda": lambda n, b, h: EAGER(n, b, h) / (1.8 if h < 2
 """A rewrite that gains up to hidden 1024: the divide has moved."""
 
 
-OTHERWISE: dict[str, dict[str, Any]] = {
-    "divide-moved": WIDE,
-    "bigger-on-a-gpu": {"cpu-numpy": None},
-}
+OTHERWISE: dict[str, dict[str, Any]] = {"divide-moved": WIDE, "bigger-on-a-gpu": {"cpu-numpy": None}}
 """Claims that contradict another: a CPU that gains twice (hugely) gains more than the source's GPU, 1.8x at best."""
 
 JUDGED = [each.name for each in MLP.claims if not each.entry.not_here]

@@ -396,13 +396,7 @@ def test_the_knee_is_where_both_times_are_equal() -> None:
 def test_without_measurements_nothing_is_claimed(tmp_path: Path) -> None:
     made_up.record(tmp_path, H200, {"elements": [str(2**16)], "repeat": ["1"]}, names=("repeat",))
     table = claims("repeat", Recorded("h200", str(tmp_path)))
-    computed = {
-        "a100-312",
-        "a100-19.5",
-        "fifteen-times",
-        "two-hundred-billion",
-        "grows-faster",
-    }
+    computed = {"a100-312", "a100-19.5", "fifteen-times", "two-hundred-billion", "grows-faster"}
     assert {claim.name for claim, verdict in table.rows if verdict.status != "not measured"} == computed
 
 
