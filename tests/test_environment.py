@@ -22,19 +22,9 @@ CONDA_NAMES: dict[str, str | None] = {
     "torch": "pytorch",
     "cupti-python": None,  # not on conda-forge
     "triton": None,  # comes with pytorch-gpu, under Linux
-    "cryptography": None,  # the rest is for who changes the course; a teacher who shares a GPU installs brrr[class]
-    "distributed": None,
-    "starlette": None,
-    "uvicorn": None,
-    "hatchling": None,
-    "import-linter": None,
-    "jupytext": None,
-    "mypy": None,
-    "pandas-stubs": None,
-    "playwright": None,
-    "ruff": None,
-    "types-psutil": None,
-    "types-tqdm": None,
+    # the rest is for who changes the course; a teacher who shares a GPU installs brrr[class]
+    **dict.fromkeys(("cryptography", "distributed", "starlette", "uvicorn", "hatchling", "import-linter", "jupytext")),
+    **dict.fromkeys(("mypy", "pandas-stubs", "playwright", "ruff", "types-psutil", "types-tqdm")),
 }
 CONDA_ONLY = {"python", "pip", "cuda-version", "cuda-nvcc", "pytorch-gpu"}
 
@@ -176,8 +166,5 @@ def test_binder_lists_the_base_install() -> None:
     assert names == {one.name for one in requirements("base")}
     assert "--constraint ../constraints.txt" in lines
     assert any("/whl/cpu" in line for line in lines)
-    assert (ROOT / ".binder" / "runtime.txt").read_text("utf-8").strip() in (
-        "python-3.11",
-        "python-3.12",
-        "python-3.13",
-    )
+    runtime = (ROOT / ".binder" / "runtime.txt").read_text("utf-8").strip()
+    assert runtime in ("python-3.11", "python-3.12", "python-3.13")

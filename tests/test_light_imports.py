@@ -8,6 +8,9 @@ import sys
 import pytest
 
 TORCH = ("torch", "matplotlib", "pandas", "ipywidgets", "IPython", "triton")
+READING = """from brrr_course.sources.recorded import Recorded
+from brrr_course.experiments import experiment
+assert Recorded("h200").known(experiment("matmul"), "gpu")"""
 LIGHT = [
     ("import brrr.tracing, brrr.strassen", (*TORCH, "numpy")),
     ("import brrr.strassen.choosing, brrr.strassen as s; s.WAYS, s.plan", TORCH),
@@ -16,6 +19,7 @@ LIGHT = [
     ("from brrr import Cost, predict; predict(Cost(1, 1), device='datasheet:h200')", (*TORCH, "numpy")),
     ("import brrr.roofline.calibrate, brrr.cli.calibrate, brrr.cli.doctor", TORCH),
     ("from brrr.gpu.device import this_device; this_device('cpu')", TORCH),
+    (READING, (*TORCH, "numpy")),
     ("import brrr_course.view.explorer, brrr_course.view.factory", TORCH),
 ]
 

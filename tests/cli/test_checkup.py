@@ -272,12 +272,6 @@ def states(folder: Path, *fine: str) -> dict[str, str]:
     return {one.name: one.state for one in course.lessons(folder, lambda row: row in fine)}
 
 
-def test_the_lessons_are_the_notebooks(tmp_path: Path) -> None:
-    notebook(tmp_path, "00_start_here", [])
-    notebook(tmp_path, "01_async_timing")
-    assert states(tmp_path, "torch", "CUDA") == {"00_start_here": "live", "01_async_timing": "live"}
-
-
 def test_lessons_without_a_gpu_or_without_torch(tmp_path: Path) -> None:
     notebook(tmp_path, "00_start_here", [])
     notebook(tmp_path, "01_async_timing")

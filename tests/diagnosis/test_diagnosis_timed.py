@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from brrr.cli.time import main
 from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr.diagnosis.timed import Timed, step_from
+from brrr.diagnosis.timed import Timed
 
 
 @pytest.fixture
@@ -85,10 +85,6 @@ def test_the_users_errors_are_the_users(shell: Any) -> None:
         shell.run_line_magic("brrr", "a b")
     with pytest.raises(NameError):
         shell.run_cell_magic("brrr", "w = nobody_knows", "w + 1")
-
-
-def test_text_of_several_lines_stays_as_it_is() -> None:
-    step_from("s = '''a\nb'''", "assert s == 'a\\nb'\nt = '''\n  kept'''\nassert t == '\\n  kept'", {})()
 
 
 def test_nothing_of_the_users_becomes_a_description(shell: Any) -> None:

@@ -178,11 +178,6 @@ def test_large_products_in_float32_have_a_faster_way_that_is_as_accurate(tmp_pat
     assert "strassen" not in [each.name for each in diagnosis(tmp_path, product).remedies]
 
 
-def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
-    assert diagnosis(tmp_path, product).remedies == ()
-    assert "No remedy" in diagnosis(tmp_path, product).text
-
-
 def test_streams_that_overlap_gain_no_more_than_there_is(tmp_path: Path) -> None:
     def four(made: Maker) -> None:
         relu(made, 4)
@@ -319,15 +314,6 @@ def test_work_that_was_issued_before_is_told(tmp_path: Path) -> None:
     (said,) = [each for each in found.notes if "issued before" in each]
     assert said.startswith("in 33.3 %")
     assert not any("issued before" in each for each in diagnosis(tmp_path, product).notes)
-
-
-def test_older_traces_have_no_strides(tmp_path: Path) -> None:
-    made = Maker()
-    relu(made)
-    for event in made.events:
-        event["args"].pop("Input Strides", None)
-    (line,) = diagnose_trace(made.write(tmp_path / "old.json")).operators
-    assert line.nbytes == 2 * 4 * 2**26
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

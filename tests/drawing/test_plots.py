@@ -138,10 +138,6 @@ def test_each_stage_adds_to_the_one_before() -> None:
     assert all(longer.startswith(shorter) and longer != shorter for shorter, longer in pairwise(said))
 
 
-def test_no_two_factories_look_alike() -> None:
-    assert len({picture(part, stage).png for part, stage in product(TITLES, STAGES)}) == len(TITLES) * len(STAGES)
-
-
 @pytest.mark.parametrize(("argument", "value"), [("highlight", "bandwith"), ("detail", "L3")])
 def test_what_the_factory_does_not_have_is_refused(argument: str, value: str) -> None:
     with refused(argument, value):

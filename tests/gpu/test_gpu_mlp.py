@@ -45,11 +45,6 @@ def test_off_the_grid_a_way_is_right_or_says_why_not(sizes: tuple[int, int, int]
         assert not isinstance(run, BrrrError) or isinstance(run, UnavailableError), f"{name} at {point}: {run}"
 
 
-@pytest.mark.slow
-def test_the_compiled_ways_are_right() -> None:
-    judged(list(SLOW), {"layers": 2, "batch": 4, "hidden": 128})
-
-
 def test_a_wrong_result_is_found_in_every_way() -> None:
     workload = MLP.workload("graph", {"layers": 2, "batch": 4, "hidden": 128})
     result: torch.Tensor = workload.run()

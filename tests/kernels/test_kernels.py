@@ -55,14 +55,6 @@ def test_every_kernel_compiles(source: Path, arch: str, tmp_path: Path) -> None:
             assert name.encode() in code, f"{name} is not in the compiled code"
 
 
-@needs_compiler
-def test_a_kernel_that_is_wrong_does_not_compile(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.cu"
-    broken.write_text('extern "C" __global__ void f() { nowhere(); }\n')
-    with pytest.raises(UnavailableError, match="nowhere"):
-        compiled(broken, "sm_90", tmp_path)
-
-
 def test_what_the_calibration_takes_off() -> None:
     c = Calibration(pair_s=3.5, own_s=1.0, cold_pair_s=4.8, cold_own_s=1.5, own_from="cupti")
     assert c.surplus_s("hot") == pytest.approx(2.5) and c.surplus_s("cold") == pytest.approx(3.3)

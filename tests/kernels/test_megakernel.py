@@ -65,9 +65,6 @@ def test_clusters_take_turns_where_not_all_fit() -> None:
 def test_supports(arguments: tuple[int, int, int, str], reason: str) -> None:
     found = supports(*arguments, gpu=H200)
     assert (found is None) == (not reason) and reason in str(found)
-
-
-def test_supports_on_a_gpu_without_clusters() -> None:
     assert "thread-block clusters" in str(supports(8, 16, 256, gpu=NO_CLUSTERS))
 
 
@@ -85,12 +82,6 @@ def test_packed_weights_are_where_a_block_looks_for_them() -> None:
         expected = weights[layer][row, from_k] if row < 100 and from_k < 100 else torch.tensor(0.0)
         assert flat[at] == expected
     assert torch.equal(offsets[1, :100], biases[1]) and not offsets[:, 100:].any()
-
-
-def test_packed_without_a_plan_is_stacked() -> None:
-    weights, biases = [torch.randn(3, 3).T for _ in range(2)], [torch.randn(3) for _ in range(2)]
-    flat, _ = packed(weights, biases, None)
-    assert flat.is_contiguous() and torch.equal(flat[1], weights[1])
 
 
 @pytest.mark.parametrize(

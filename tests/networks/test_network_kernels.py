@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from hosted import GXX, hosted
-from interpreter import interpreted_cases
+from interpreter import interpreted_cases, ptx
 from played_blas import played
 
 from brrr.core.errors import ArgumentError, UnavailableError
@@ -347,10 +347,6 @@ def test_tilings_are_what_triton_takes(batch: int, k: int, itemsize: int) -> Non
 )
 def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, spread: bool, architecture: int) -> None:
     linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     kernel = linear_relu._linear_relu_spread if spread else linear_relu._linear_relu
     tiling = linear_relu.tilings(16, 256)[-1 if spread else 0]
     known = {
@@ -358,12 +354,8 @@ def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, spread: 
         **({} if spread else {"PRECISION": precision, "WIDEN": False}),
     }  # fmt: skip
     sizes = dict.fromkeys(("batch", "n", "k", "steps"), "i32")
-    types = {arg: "constexpr" if arg in known else sizes.get(arg, pointer) for arg in kernel.arg_names}
-    places = {(kernel.arg_names.index(arg),): value for arg, value in known.items()}
-    source = ASTSource(kernel, types, places)
-    target = GPUTarget("cuda", architecture, 32)
-    options = {"num_warps": tiling.warps, "num_stages": tiling.stages}
-    text = str(triton.compile(source, target=target, options=options).asm["ptx"])
+    types = {arg: sizes.get(arg, pointer) for arg in kernel.arg_names}
+    text = ptx(kernel, known, types, architecture, num_warps=tiling.warps, num_stages=tiling.stages)
     assert f".target sm_{architecture}" in text and "st.global" in text
     exact = precision == "ieee" and pointer == "*fp32"
     assert ("mma.sync" in text or "wgmma" in text) == (not exact and architecture >= 80)

@@ -92,13 +92,6 @@ def test_activations_neither_vanish_nor_blow_up() -> None:
     assert 0.5 < float(weights.reference().square().mean().sqrt()) < 5
 
 
-def test_numbers_are_fresh_unless_seeded() -> None:
-    network = Network(1, 2, 8)
-    first, second = (Weights.random(network, "cpu", seed=3).x for _ in range(2))
-    assert torch.equal(first, second)
-    assert not torch.equal(Weights.random(network, "cpu").x, Weights.random(network, "cpu").x)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("spoil", ["bias", "relu", "layer", "nan", "shape"])
 def test_the_check_can_fail(spoil: str, dtype: str) -> None:
@@ -343,12 +336,6 @@ def test_best_on_a_cpu_and_what_it_remembers() -> None:
         assert again.way == network.way and again.why.startswith("measured on 20")
     with best(2, 3, 16, device="cpu", again=True) as anew:
         assert anew.why.startswith("measured: ")
-
-
-def test_best_with_given_weights() -> None:
-    weights = Weights.random(Network(2, 3, 16), "cpu", seed=1)
-    with best(2, 3, 16, weights=weights) as network:
-        assert weights.error(network(weights.x)) <= weights.tolerance
 
 
 @pytest.mark.parametrize(

@@ -498,17 +498,6 @@ def test_a_fit_of_other_features_does_not_count() -> None:
     assert parts_of((1.0,) * 7, 3) == parts_of(None, 3)
 
 
-@pytest.mark.parametrize("weighted", [True, False])
-def test_an_rms_norm_of_a_short_type_is_one_operator_too(weighted: bool) -> None:
-    """On a CPU it is computed in float32, between two casts; on a GPU neither of them is there."""
-    x, w = array((8, 64), "bfloat16", device="cpu"), array(64, "bfloat16", device="cpu")
-    counted = cost(lambda x, w: functional.rms_norm(x, (64,), w if weighted else None), x, w)
-    assert sum(each.name == "aten._to_copy" for each in counted.operators) == 2
-    (norm,) = as_on_gpu(counted.operators)
-    assert (norm.name, norm.dtype, norm.form) == ("aten._fused_rms_norm", "bfloat16", Form("rows", 8, 64))
-    assert norm.read_bytes == 2 * (8 * 64 + 64 * weighted) and norm.written_bytes == 2 * 8 * 64
-
-
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("cell", ["LSTMCell", "GRUCell"])
 def test_a_recurrent_cells_gates_are_one_kernel_behind_its_products(cell: str, backward: bool) -> None:

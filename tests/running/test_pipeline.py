@@ -14,7 +14,7 @@ import torch
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.running import pipeline as module
 from brrr.running.lanes import PlainLane, ThreadLane
-from brrr.running.pipeline import Pipeline, default_chunks, host_array
+from brrr.running.pipeline import Pipeline, default_chunks
 from brrr_course.lessons.exercises.lesson_02b import Event, Machine, SimulatedLane, Trial, best
 from tests.refusals import refused, values
 
@@ -207,18 +207,6 @@ def test_pageable_memory_is_refused_where_pinned_was_promised(monkeypatch: pytes
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: False)
     with pytest.raises(ArgumentError, match=r"x is 'pageable memory'.*host_array.*pinned=False"):
         pipeline(*arrays(10))
-
-
-def test_refused_pinned_memory_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(*_: Any, **__: Any) -> None:
-        raise RuntimeError("CUDA error: out of memory\nmore lines")
-
-    monkeypatch.setattr(torch, "empty", refuses)
-    with pytest.raises(
-        UnavailableError, match=r"4 kB of pinned memory were refused \(CUDA error: out of memory\)"
-    ) as e:
-        host_array(1000)
-    assert "pinned=False" in str(e.value)
 
 
 def test_buffers_that_do_not_fit_are_refused_before_anything_is_allocated() -> None:

@@ -14,7 +14,7 @@ from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.choosing import GAIN, _planned
 from brrr.strassen.limits import Limits, Request
-from brrr.strassen.predicting import ParetoPoint, Predictor, issuing_s, marked
+from brrr.strassen.predicting import Predictor, issuing_s
 from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import Buffers, Traffic, launches
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
@@ -100,17 +100,6 @@ def test_no_way_on_the_frontier_is_beaten_and_all_others_are() -> None:
         if each.beaten_by:
             assert each.beaten_by in best and f"dominated by {each.beaten_by}" in str(each)
     assert {"sgemm", "tf32", "bf16"} <= {each.way.name for each in found}
-
-
-def test_marking_needs_no_times() -> None:
-    unknown = ParetoPoint(WAYS["tf32"], None, 1e-9, 0)
-    known = ParetoPoint(WAYS["sgemm"], 1.0, 1e-6, 0)
-    assert [each.beaten_by for each in marked([unknown, known])] == [None, None]
-
-
-def test_a_type_that_was_not_measured_has_no_time() -> None:
-    found = frontier(64, 64, 64, device="datasheet:v100", names=["tf32", "sgemm"])
-    assert [each.seconds is None for each in found] == [False, True] and found[0].way.name == "sgemm"
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import torch
 from today import drawn
 
 from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
-from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Value
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
@@ -38,7 +38,6 @@ from tools.prediction.calls import cost_of
 from tools.prediction.cases import Case, by_name, case, cases, intervened, to_compile, twin
 from tools.prediction.claims import ENOUGH
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
-from tools.prediction.experiment import run_case
 from tools.prediction.rows import datasheet_s
 
 
@@ -198,13 +197,6 @@ def test_a_case_is_measured_on_a_cpu() -> None:
         assert found.cost.bytes == cost_of(case(first["case"])).bytes
 
 
-def test_a_variant_that_does_not_exist_at_a_case_says_so() -> None:
-    point: Point = {"case": next(each.name for each in of_kind("stream"))}
-    assert run_case(PREDICTION.variant("other-flop"), point) is None
-    with pytest.raises(UnavailableError, match="there is no its twin with other FLOP"):
-        PREDICTION.workload("other-flop", point)
-
-
 # ---- quick times, with a made-up device ----
 
 
@@ -244,37 +236,17 @@ class MadeUp:
 
 
 def test_a_batch_of_cases_shares_a_session_and_each_gets_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch)
-    for made in cases()[:100]:
-        calls = work.kernel_times(made)
-        assert {len(call) for call in calls} == {1}
-        assert {call[0].end_ns - call[0].start_ns for call in calls} == {made.sizes[-2]}
-        assert len(calls) >= work.FEWEST_CALLS
-    assert device.sessions == math.ceil(100 / work.BATCH)
-
-
-def test_a_session_that_lost_some_is_made_again_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch, most=24 * work.BATCH // 2 + 5)
-    for made in cases()[: work.BATCH]:
-        assert {call[0].end_ns - call[0].start_ns for call in work.kernel_times(made)} == {made.sizes[-2]}
-    assert device.sessions == 3
-
-
-def test_a_case_that_cannot_run_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    MadeUp(monkeypatch)
+    """One that lost some is made again in halves; a case that cannot run leaves the others alone."""
+    for count, most, sessions in ((100, 10**9, math.ceil(100 / work.BATCH)), (work.BATCH, 12 * work.BATCH + 5, 3)):
+        device = MadeUp(monkeypatch, most=most)
+        for made in cases()[:count]:
+            calls = work.kernel_times(made)
+            assert {call[0].end_ns - call[0].start_ns for call in calls} == {made.sizes[-2]}
+            assert {len(call) for call in calls} == {1} and len(calls) >= work.FEWEST_CALLS
+        assert device.sessions == sessions
     vector = next(each for each in of_kind("product") if each.sizes[1] == 1)
     beside = next(each for each in work._batch_of(vector) if each.sizes[1] != 1)
     assert work.kernel_times(vector) == [] and work.kernel_times(beside)
-
-
-def test_without_a_profiler_there_are_no_kernel_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch)
-
-    def forbidden(run: Callable[[], Any]) -> None:
-        raise RuntimeError("CUPTI is forbidden here")
-
-    monkeypatch.setattr("brrr.timing.activity.record_activity", forbidden)
-    assert work.kernel_times(cases()[0]) == [] and device.sessions == 0
 
 
 def test_quick_times_are_whole_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,21 +347,16 @@ def test_the_truth_is_what_a_case_answers_to(
     assert truth(kind, BUSY, BUSY / gain, amount(1e8, 1e9), twins).bounds == true
 
 
-@pytest.mark.parametrize("share", [-0.3, 1.4])
-def test_a_twin_on_another_kernel_tells_nothing(share: float) -> None:
-    """Half the bytes in more time, or in less than half of it: more than the bytes was different."""
-    twin = Amount(BUSY * (1 - share / 2), 0.5e8, 0.5e9)
-    for kind, twins in (("stream", {"bytes": twin}), ("product", {"flop": Amount(twin.busy_s, 1e8, 0.5e9)})):
-        told = truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins)
-        assert not told.bounds and "another kernel" in told.why
-
-
-def test_without_a_clean_twin_there_is_no_truth() -> None:
-    here = Amount(BUSY, 1e8, 1e9)
-    assert not truth("chain", BUSY, BUSY, here, {}).bounds
-    assert not truth("product", BUSY, BUSY, here, {"flop": Amount(BUSY / 2, 0.5e8, 0.5e9)}).bounds
-    assert truth("product", BUSY, BUSY, here, {"flop": Amount(BUSY / 2, 1e8, 0.5e9)}).bounds == {"compute"}
-    assert truth("product", BUSY, BUSY, here, {"flop": Amount(BUSY, 1e8, 2e9)}).bounds == {"memory", "overhead"}
+@pytest.mark.parametrize(("kind", "twins", "bounds"), [
+    ("chain", {}, set()),
+    ("product", {"flop": Amount(BUSY / 2, 0.5e8, 0.5e9)}, set()),
+    ("product", {"flop": Amount(BUSY / 2, 1e8, 0.5e9)}, {"compute"}),
+    ("product", {"flop": Amount(BUSY, 1e8, 2e9)}, {"memory", "overhead"}),
+    *((kind, {twin: Amount(BUSY * (1 - share / 2), nbytes, 0.5e9)}, set())  # on another kernel, as the times show
+      for share in (-0.3, 1.4) for kind, twin, nbytes in (("stream", "bytes", 0.5e8), ("product", "flop", 1e8))),
+])  # fmt: skip
+def test_without_a_clean_twin_there_is_no_truth(kind: str, twins: dict[str, Amount], bounds: set[str]) -> None:
+    assert truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins).bounds == bounds
 
 
 # ---- rows, claims, table ----
@@ -518,16 +485,6 @@ def test_made_up_times_are_refused_before_anything_is_predicted(monkeypatch: pyt
     monkeypatch.setattr("brrr.roofline.predicting.predict", never)
     assert claimed_points(PREDICTION) == []
     assert "nobody measured" in verdicts(Made({"eager": {}}, kind="PREDICTED"))["streams"]
-
-
-def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
-    from brrr_course.sources.recorded import Recorded
-    from brrr_course.sources.recording import Machine
-
-    (tmp_path / "h200").mkdir()
-    Machine("h200", "NVIDIA H200", "cuda").write(tmp_path / "h200")
-    with pytest.raises(NotRecordedError, match=r"no peaks.*brrr calibrate"):
-        prediction_rows._peaks_of(Recorded("h200", tmp_path))
 
 
 def test_what_calibration_has_timed_is_left_out(predicted: None, monkeypatch: pytest.MonkeyPatch) -> None:

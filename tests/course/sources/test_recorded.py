@@ -20,8 +20,6 @@ from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Drift, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
-from brrr_course.view.arguments import View
-from brrr_course.view.scene import Scene
 from tests.refusals import refused
 from tools.prediction.__main__ import EXPERIMENTS
 
@@ -335,12 +333,6 @@ def test_a_badge_says_which_part_is_ones_own(over: Path) -> None:
     assert Recorded("h200").badge(MATMUL).torch == (
         "torch 2.11.0+cu130; torch 2.13.0+cu130, your recording at size 300"
     )  # fmt: skip
-
-
-def test_a_figure_names_the_software_of_the_rows_it_shows(tmp_path: Path) -> None:
-    shown = extended(tmp_path, NEWER)
-    scene = Scene(MATMUL, shown, {}, ["synchronized"], View(x="size"))
-    assert scene.source_said.endswith("torch 2.11.0+cu130; torch 2.13.0+cu130 at size 2048")
 
 
 def test_a_point_shows_one_software_so_that_no_ratio_crosses_two(tmp_path: Path) -> None:

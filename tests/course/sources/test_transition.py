@@ -303,13 +303,3 @@ def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) 
     assert all(answer is not False for width, answer in grid.items() if width <= found.low)
     assert all(answer is not True for width, answer in grid.items() if width >= found.high)
     assert len(found.measured) <= 12
-
-
-def test_it_replays_from_a_folder(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(recorded.folders[0].parent))
-    twice = pays("pseudo eager", over="linear eager", at_least=2)
-    found = find_transition(
-        "pseudo_linear", "width", twice, at={"batch": 128, "direction": "forward"}, source="recorded:h200"
-    )
-    assert "Synthetic H200" in str(found)
-    assert not found.below
