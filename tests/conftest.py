@@ -1,7 +1,5 @@
 """Fixtures for all tests: recordings of made-up measurements, written by the real writer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

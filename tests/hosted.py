@@ -1,7 +1,5 @@
 """Compiles a kernel's emulation (`tests/*_host.cpp`, which includes the kernel's source) for the CPU, by g++."""
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import functools

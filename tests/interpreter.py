@@ -1,7 +1,5 @@
 """Triton without a GPU: cases in its interpreter, in a process of its own (it is chosen at import); kernels as PTX."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """cuBLAS played on the CPU: it multiplies what the addresses that it is given say."""
 
-from __future__ import annotations
-
 import ctypes
 from types import SimpleNamespace
 

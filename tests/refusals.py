@@ -1,7 +1,5 @@
 """What a call refuses, by the error's argument and value rather than by its wording."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

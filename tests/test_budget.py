@@ -3,8 +3,6 @@
 Everybody may lower a number. To raise one, say in the change what the lines buy.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

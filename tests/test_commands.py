@@ -1,7 +1,5 @@
 """Every command that README, the documents and the set-up files show: it exists, and takes what is shown behind it."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import runpy

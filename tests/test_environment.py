@@ -1,7 +1,5 @@
 """The lists of packages agree: both pyproject.toml, constraints.txt, environment.yml, .binder and what is installed."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import metadata

@@ -1,7 +1,5 @@
 """The layers of `pyproject.toml` hold, and the check of them can fail: also inside a function, and for types alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

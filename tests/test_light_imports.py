@@ -1,7 +1,5 @@
 """What is imported without loading what is heavy: a table of code, and what it must not load."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """README's code: every name of it exists, and what needs no GPU runs as it stands."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """dev.py: which Python, which packages, when to install again, what to say; and what the built package holds."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

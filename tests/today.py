@@ -1,7 +1,5 @@
 """Cases drawn by a seed that changes by day: in time all are run. pytest prints the seed; BRRR_TEST_SEED sets it."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A made-up experiment for every view of the explorer: rates, speed-ups, ladders, stacks, and theoretical lines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A comparison in a real browser: it fills itself in, and in its own cell; and a term that hovering explains."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Drawings with sliders in a real browser: covered, uncovered, moved by key and by mouse, in both themes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

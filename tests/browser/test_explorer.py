@@ -1,7 +1,5 @@
 """The explorer in a real browser: keys, mouse, cover, measuring, and how fast it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from statistics import median
 

@@ -1,7 +1,5 @@
 """The timeline in a real browser, live on the CPU queue: the slider, the button, the variants, both themes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

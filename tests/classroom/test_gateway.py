@@ -1,7 +1,5 @@
 """The gateway's door: who is let in, what may be asked, and what it says to everything else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

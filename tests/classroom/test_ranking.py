@@ -1,7 +1,5 @@
 """The ranking of schedules, and what students agree to send: checked, without names, for the class to see."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

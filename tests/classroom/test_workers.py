@@ -1,7 +1,5 @@
 """Real workers and real children: measuring, and what is left after a kill, a hang, a crash and a lack of memory."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

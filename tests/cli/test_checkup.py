@@ -1,7 +1,5 @@
 """The doctor on machines that are whole, half set up, too old or broken."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

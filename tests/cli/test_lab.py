@@ -1,7 +1,5 @@
 """`brrr lab`: the student's copies, the address, and a real JupyterLab behind it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

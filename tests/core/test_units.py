@@ -1,7 +1,5 @@
 """Units: three digits, the right prefix, and back again."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 

@@ -1,7 +1,5 @@
 """`brrr.cost`: text, descriptions, storages, what it leaves alone, and its errors."""
 
-from __future__ import annotations
-
 import resource
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """FLOP and bytes of torch operators against counts made by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from functools import partial

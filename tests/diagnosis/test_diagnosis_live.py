@@ -1,7 +1,5 @@
 """A live diagnosis on the CPU: parts add up, all state is as before, odd programs work, remedies are checked."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -1,7 +1,5 @@
 """`%brrr`, `%%brrr` and `brrr time`: the line, the options, and whose names and errors are whose."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

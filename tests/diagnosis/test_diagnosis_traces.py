@@ -1,7 +1,5 @@
 """Saved traces: regimes, splits that add up, remedies by their evidence, and what is wrong with a file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

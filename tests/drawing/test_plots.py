@@ -1,7 +1,5 @@
 """One style: markers and colours told apart, ticks in units, a badge on the figure, pictures with their text."""
 
-from __future__ import annotations
-
 from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, product

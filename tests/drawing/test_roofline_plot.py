@@ -1,7 +1,5 @@
 """The roofline plot: which roofs, which points, what its text says."""
 
-from __future__ import annotations
-
 import pytest
 from rooflines import cpu, gpu
 

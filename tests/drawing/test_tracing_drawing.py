@@ -1,7 +1,5 @@
 """The drawn timeline: what stands in the figure is what happened."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

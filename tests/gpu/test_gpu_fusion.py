@@ -1,7 +1,5 @@
 """Generated lines, fused kernels and the experiments on fusion on a real GPU; speed is printed, not asserted."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Products of matrices on a GPU: every way is right, padding against float64, kernels named with their grids."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """The persistent megakernel on a GPU: right at any shape, on any stream, in a graph; anything else is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The memory experiments on a GPU: every way is right at odd sizes, and what does nothing is found."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

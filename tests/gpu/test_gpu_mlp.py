@@ -1,7 +1,5 @@
 """The textbook network on a real GPU: every way is right on and off the grid, the exercises mark; speed is printed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The network's ways and kernels on a real GPU: right in every type, captured, closed, on torch's stream."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import math

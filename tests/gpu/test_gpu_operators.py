@@ -1,7 +1,5 @@
 """The `operators` experiment on a GPU: every variant of some cases, right and measured."""
 
-from __future__ import annotations
-
 import pytest
 from today import drawn
 

@@ -1,7 +1,5 @@
 """Peaks of a real GPU: the kernels are right at odd sizes, and the figures fit each other; none has to be fast."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pipeline on a GPU: right for odd sizes, with many calls in flight and buffers reused; and it does overlap."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The `prediction` experiment on a GPU: every variant of some cases, kernels in batches, torch's own estimator."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from today import drawn

@@ -1,7 +1,5 @@
 """The pseudo-linear experiments and kernels on a real GPU; what is fast or slow is printed, not asserted."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

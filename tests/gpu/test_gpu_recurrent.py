@@ -1,7 +1,5 @@
 """PersistentRNN on a GPU: results and gradients against float64, on any size, in a graph; what it refuses; no hang."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A recurrent layer on a GPU: every way of the experiment is right and has its times; TF32 only where asked for."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

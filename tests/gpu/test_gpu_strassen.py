@@ -1,7 +1,5 @@
 """matmul, StrassenMLP and the network's ways on a real GPU: right, within their memory, captured, on other streams."""
 
-from __future__ import annotations
-
 import copy
 import math
 from itertools import pairwise

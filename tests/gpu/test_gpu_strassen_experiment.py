@@ -1,7 +1,5 @@
 """The experiments on Strassen's algorithm on a GPU: every way is right, alone and after others; speed is printed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

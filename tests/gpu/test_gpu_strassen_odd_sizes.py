@@ -1,7 +1,5 @@
 """Odd sizes on a real GPU: cores with thin products, and copies to aligned rows, against float64."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

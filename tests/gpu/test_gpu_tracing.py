@@ -1,7 +1,5 @@
 """Timelines on a real GPU: the idle share against the timer's, arrows, streams, and what a profiler may refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """CUDA C++ compiles for the oldest and the newest GPU of the course, by nvcc or NVRTC; no GPU is needed."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace

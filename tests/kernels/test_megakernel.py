@@ -1,7 +1,5 @@
 """The persistent megakernel: how it shares out a network, what it refuses, and that the kernel compiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

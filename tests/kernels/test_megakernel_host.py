@@ -1,7 +1,5 @@
 """The persistent megakernel itself, run thread by thread on the CPU: right numbers, no deadlock, nothing too early."""
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import subprocess

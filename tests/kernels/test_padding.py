@@ -1,7 +1,5 @@
 """`padded_matmul`: when it pads, the copy's kernel run as C++, products and gradients through it, what it refuses."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from typing import Any

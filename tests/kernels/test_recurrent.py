@@ -1,7 +1,5 @@
 """Plans of persistent recurrent layers, their kernel compiled for two GPUs, and what PersistentRNN refuses anywhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

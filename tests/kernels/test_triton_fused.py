@@ -1,7 +1,5 @@
 """The fused Triton kernels in Triton's interpreter: odd sizes, three types, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

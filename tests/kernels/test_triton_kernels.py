@@ -1,7 +1,5 @@
 """The Triton kernels in Triton's interpreter: odd and prime sizes, three types, and what they refuse."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

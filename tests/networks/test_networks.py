@@ -1,7 +1,5 @@
 """The textbook network: its cost, its ways on the CPU, and how the best of them is chosen."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

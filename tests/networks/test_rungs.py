@@ -1,7 +1,5 @@
 """The ladder of recurrent networks on a CPU: every rung that runs there against float64, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Peaks: what a figure may be, curves between their points, and that measured, promised and assumed never mix."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A quick calibration of this machine's CPU, and that every check in it can fail."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

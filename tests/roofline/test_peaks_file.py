@@ -1,7 +1,5 @@
 """peaks.json and sweeps.npz: what is written reads the same; what is damaged is refused, with file and field named."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The sweeps of a calibration, without a GPU: what is drawn, checked, timed and kept. The times are made up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Predictions against answers worked out by hand: each term alone, the two clocks, bounds, errors."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable

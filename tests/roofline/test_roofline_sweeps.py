@@ -1,7 +1,5 @@
 """Predictions corrected by measured sweeps, the regression behind them, and host costs by form of the call."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence

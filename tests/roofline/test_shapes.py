@@ -1,7 +1,5 @@
 """`suggest_shape`: what is better near a product, and what it refuses; the sizes that rows of whole 16 bytes need."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What of CUDA Graph capture can be said without a GPU: its refusals."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The pipeline on a machine without a GPU: the right result, and the right order, on three kinds of lanes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which way is chosen, and why: the frontier, accuracy, levels, memory, and the constants."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The algebra of both forms, exactly: tensors of whole numbers, numbering, schedules and shapes."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

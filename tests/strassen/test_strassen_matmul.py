@@ -1,7 +1,5 @@
 """matmul: right in every way, shape and type on the CPU, within its predicted error and its workspace; its refusals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

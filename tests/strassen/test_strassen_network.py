@@ -1,7 +1,5 @@
 """StrassenMLP, StrassenLinear and fuse: drop-ins for torch's modules, on the CPU."""
 
-from __future__ import annotations
-
 import copy
 import io
 import warnings

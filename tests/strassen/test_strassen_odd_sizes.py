@@ -1,7 +1,5 @@
 """Odd sizes: cores and thin products, copies to aligned rows; exact in whole numbers, and stated as they are run."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

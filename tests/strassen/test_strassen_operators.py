@@ -1,7 +1,5 @@
 """`matmul` and fused networks under torch.compile, torch.export, autocast and torch.func, on the CPU."""
 
-from __future__ import annotations
-
 import copy
 import io
 import shutil

@@ -1,7 +1,5 @@
 """Products of many blocks: what cuBLAS is asked for, every type by torch, what is refused."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

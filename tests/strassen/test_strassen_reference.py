@@ -1,7 +1,5 @@
 """The reference of every step: exact for integers of any shape, and its errors where they are not exact."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

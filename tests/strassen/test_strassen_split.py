@@ -1,7 +1,5 @@
 """Two-term splits and their product on the CPU: exact where they say so, and why sums leave the tensor core."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

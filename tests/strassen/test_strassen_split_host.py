@@ -1,7 +1,5 @@
 """`split_product.cu` run thread by thread on the CPU: right numbers at any shape, no deadlock, nothing too early."""
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 

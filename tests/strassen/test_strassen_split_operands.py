@@ -1,7 +1,5 @@
 """`split_operands.cu` run thread by thread on the CPU: the reference's bits, no deadlock, counts at zero."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from pathlib import Path

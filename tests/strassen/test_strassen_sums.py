@@ -1,7 +1,5 @@
 """The sums of blocks without a GPU: by torch, compiled, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums over a profiler's record: overlap, markers, and the function's own waits."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`measure` on a CPU and on the CPU queue: what it returns, what it refuses, and what it flags."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

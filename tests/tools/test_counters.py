@@ -1,7 +1,5 @@
 """Bytes by hardware counters: what ncu prints is read right, and what was recorded agrees with what is counted."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

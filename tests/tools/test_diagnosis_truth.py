@@ -1,7 +1,5 @@
 """What a diagnosis is judged by: as many FLOP and fewer bytes where it is said, steps that run, regimes by ratios."""
 
-from __future__ import annotations
-
 import csv
 import functools
 from dataclasses import replace

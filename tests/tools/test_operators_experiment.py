@@ -1,7 +1,5 @@
 """The `operators` experiment: its cases and their halves, that each runs and is right, its rows, claims and table."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

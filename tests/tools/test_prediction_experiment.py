@@ -1,7 +1,5 @@
 """The `prediction` experiment: its cases, their twins, results and checks, the batches, the truth, rows and claims."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """Refits of product kernels: which points they use, and that a change is kept only where it lowers the error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast

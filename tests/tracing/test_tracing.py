@@ -1,7 +1,5 @@
 """Timelines: the shares and sentences of ones made by hand, and tracing on the CPU and on its queue."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Recording: what comes first, what a kill leaves, what is skipped, refused, flagged and reported."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

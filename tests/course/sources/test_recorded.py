@@ -1,7 +1,5 @@
 """The recorded source: only what was measured, the newest of it, and errors that name what is there instead."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recordings on the disk: what is written reads the same; what is damaged is refused, with file and row named."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

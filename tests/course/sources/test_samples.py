@@ -1,7 +1,5 @@
 """Raw samples beside a recording: what they give is what the CSV says, and nobody who reads a recording loads them."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`scaling_test`: what it measures, how it judges, what it refuses, and the bytes that it counts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any

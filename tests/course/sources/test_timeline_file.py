@@ -1,7 +1,5 @@
 """The compact file: what goes in comes out, what is damaged is named; and the file for Perfetto."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`find_transition` and the bisection under it, on curves whose crossing is known."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 
