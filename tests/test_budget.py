@@ -15,7 +15,7 @@ BUDGET = {
     ("brrr_course", "python"): 23_500,
     ("brrr/strassen", "python"): 2_800,
     ("brrr/strassen", "cuda"): 800,
-    ("tools", "python"): 4_100,
+    ("tools", "python"): 3_950,
 }
 ENDINGS = {"python": (".py", ".pyi"), "cuda": (".cu", ".cuh")}
 
