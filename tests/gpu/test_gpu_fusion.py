@@ -3,15 +3,13 @@
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
-from brrr.kernels.elementwise.parse import LineError
 from brrr_course.experiments import experiment
 from brrr_course.experiments.remat import saved_arrays
 from brrr_course.experiments.remat.work import peak_bytes
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
 
@@ -70,13 +68,6 @@ def test_the_gpu_and_the_emulation_agree() -> None:
         )
 
 
-def test_a_wrong_line_points_at_itself() -> None:
-    with pytest.raises(LineError) as raised:
-        elementwise("y = cossf(x)", x=torch.ones(3, device="cuda"))
-    assert str(raised.value).splitlines()[1:3] == ["    y = cossf(x)", "        ^"]
-    assert "Did you mean cosf?" in str(raised.value)
-
-
 def test_it_runs_on_the_current_stream_and_in_a_graph() -> None:
     x = torch.randn(2**20, device="cuda")
     kernel = elementwise("y = cosf(x)", x=x)
@@ -128,12 +119,8 @@ def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch
     ],
 )  # fmt: skip
 def test_every_way_is_right_and_measured(name: str, point: dict[str, Value]) -> None:
-    described = experiment(name)
-    names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
-    found = measure_point(described, names, point, budget_s=0.05)
-    assert {each: run for each, run in found.items() if isinstance(run, BrrrError)} == {}
-    for each, run in found.items():
-        print(f"{each:<16} {run.measurement} (error {run.error:.1e})")  # type: ignore[union-attr]
+    for each, run in timed(experiment(name), point).items():
+        print(f"{each:<16} {run.measurement} (error {run.error:.1e})")
 
 
 def test_to_compute_again_takes_less_memory() -> None:

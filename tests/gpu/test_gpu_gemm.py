@@ -7,7 +7,6 @@ import re
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_products
 from brrr.kernels import padding
@@ -16,8 +15,7 @@ from brrr.roofline.shapes import LAYOUTS
 from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 from tests.strassen_on_gpu import error
 
 GEMM, MANY, WORDY = (experiment(name) for name in ("gemm", "gemm_many", "vocabulary"))
@@ -77,15 +75,9 @@ def test_every_way_gives_the_product(columns: int, dtype: str) -> None:
         assert math.isnan(error_of(found[:-1])) or name == "zeros"
 
 
-def measured(described: str, names: list[str], point: Point) -> dict[str, Timed]:
-    found = measure_point(experiment(described), names, point, budget_s=0.05)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
-    return {name: run for name, run in found.items() if isinstance(run, Timed)}
-
-
 def test_a_measurement_names_its_kernels_and_their_grids() -> None:
     point: Point = {"columns": 129, "size": 512, "dtype": "float32"}
-    for name, run in measured("gemm", ["nn", "nt", "tn", "linear", "zeros"], point).items():
+    for name, run in timed(GEMM, point, ["nn", "nt", "tn", "linear", "zeros"]).items():
         launched = run.measurement.launched
         assert launched and all(LAUNCH.fullmatch(each) for each in launched), name
         assert len(launched) <= (run.measurement.kernels or 0)
@@ -94,14 +86,11 @@ def test_a_measurement_names_its_kernels_and_their_grids() -> None:
 
 def test_kernels_of_a_graph_are_those_of_the_loop() -> None:
     point: Point = {"count": 4, "size": 256, "dtype": "float32"}
-    found = {name: run.measurement.launched for name, run in measured("gemm_many", ["loop", "graph"], point).items()}
+    found = {name: run.measurement.launched for name, run in timed(MANY, point, ["loop", "graph"]).items()}
     assert found["loop"] and len(found["graph"]) == len(found["loop"])
     assert len(set(found["graph"])) == len(set(found["loop"])), "a graph's kernels share an id, not a name"
 
 
 def test_many_products_and_the_last_layer_are_right() -> None:
-    names = [each.name for each in MANY.variants if each.device == "cuda"]
-    found = measure_point(MANY, names, {"count": 3, "size": 96, "dtype": "bfloat16"}, budget_s=0.02)
-    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError) and "grouped_mm" not in str(run)}
-    assert wrong == {}
-    assert len(measured("vocabulary", ["forward", "step"], {"vocabulary": 321, "tokens": 65})) == 2
+    assert timed(MANY, {"count": 3, "size": 96, "dtype": "bfloat16"}, budget_s=0.02, lacks="grouped_mm")
+    assert len(timed(WORDY, {"vocabulary": 321, "tokens": 65}, ["forward", "step"])) == 2

@@ -11,6 +11,7 @@ from brrr_course.experiments import experiment
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_06 import careless
 from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import judged
 
 MLP = experiment("mlp")
 SLOW = ("compile", "max-autotune")
@@ -20,20 +21,9 @@ REQUIRED = ("module", "functional", "inference", "script", "graph", "epilogue", 
 """What a GPU machine has for certain; PyCUDA, nvmath and a cooperative launch may be missing, and then say so."""
 
 
-def judged(names: list[str], point: dict[str, Value]) -> None:
-    found = measure_point(MLP, names, point, budget_s=0.02)
-    for name, run in found.items():
-        if isinstance(run, BrrrError):
-            assert name not in REQUIRED and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
-            print(f"{name} at {point}: {run}")
-        else:
-            assert run.measurement.period_s is not None
-            print(f"{name} at {point}: {run.measurement.period_s}, error {run.error:.1e}")
-
-
 @pytest.mark.parametrize("sizes", [(8, 16, 256), (1, 2, 128), (8, 128, 512), (2, 64, 2048)], ids=str)
 def test_every_way_on_the_grid_is_right(sizes: tuple[int, int, int]) -> None:
-    judged(OFTEN, dict(zip(("layers", "batch", "hidden"), sizes, strict=True)))
+    judged(MLP, OFTEN, dict(zip(("layers", "batch", "hidden"), sizes, strict=True)), REQUIRED, "period_s")
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 130), (1, 1, 64), (2, 7, 33), (5, 129, 257)], ids=str)

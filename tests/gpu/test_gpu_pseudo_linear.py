@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.kernels.pseudo_linear import pseudo_linear
 from brrr_course.experiments import experiment
@@ -11,9 +10,8 @@ from brrr_course.experiments.checked import compile_now
 from brrr_course.experiments.pseudo_linear import work
 from brrr_course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
 from brrr_course.sources.live import Live
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
 from brrr_course.sources.transition import find_transition, pays
+from tests.gpu.measuring import timed
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")
@@ -60,20 +58,13 @@ def test_more_than_two_to_the_31_elements(batch: int, width: int) -> None:
 @pytest.mark.parametrize(("width", "batch"), [(64, 128), (256, 128), (1024, 2048), (6144, 128)])
 def test_every_way_is_right_and_measured(width: int, batch: int, direction: str) -> None:
     point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
-    names = [v.name for v in PSEUDO.variants if v.device == "cuda" and PSEUDO.has(v.name, point)]
-    found = measure_point(PSEUDO, names, point, budget_s=0.05)
-    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError)}
-    assert wrong == {}
-    for name, run in found.items():
-        assert isinstance(run, Timed)
+    for name, run in timed(PSEUDO, point).items():
         assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
         print(f"{name:<22} {run.measurement} (error {run.error:.1e})")
 
 
 def test_every_stage_of_the_flawed_benchmark_is_right() -> None:
-    names = [v.name for v in FLAWS.variants if v.device == "cuda"]
-    found = measure_point(FLAWS, names, {"width": 160, "batch": 2048}, budget_s=0.05)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
+    assert timed(FLAWS, {"width": 160, "batch": 2048})
 
 
 def test_a_width_after_another_is_compiled_and_not_run_eager() -> None:
