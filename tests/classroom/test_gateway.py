@@ -180,7 +180,7 @@ def test_what_an_experiment_does_not_allow_is_refused(path: Path, what: str) -> 
     served(path, act)
 
 
-def test_ten_megabytes_are_not_read(path: Path) -> None:
+def test_what_takes_too_long_is_refused_before_it_waits_and_ten_megabytes_are_not_read(path: Path) -> None:
     async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
         sent = 0
 
@@ -192,12 +192,6 @@ def test_ten_megabytes_are_not_read(path: Path) -> None:
 
         answer = await ada.post("/measure", content=much())
         assert answer.status_code == 413 and "8192" in answer.json()["reason"]
-
-    served(path, act)
-
-
-def test_a_point_that_takes_too_long_is_refused_before_it_waits(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
         answer = await ada.post("/measure", json=asks(32768))
         assert answer.status_code == 422 and "at most 60 s" in answer.json()["reason"]
 

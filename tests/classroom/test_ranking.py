@@ -19,6 +19,7 @@ from brrr_course.experiments import experiment
 from brrr_course.lessons import sharing
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.guessing import forget, guess
+from tests.refusals import refused
 
 SCHEDULE = experiment("schedule")
 
@@ -110,7 +111,7 @@ def test_a_schedule_is_measured_entered_and_shown(room: Classroom) -> None:
     assert leaderboard() == shown and len(room.engine.measured_points) == 2
     with pytest.raises(ArgumentError):
         enter("ada", chunks=8)
-    with pytest.raises(ArgumentError, match="game is 'chess'; expected one of schedule, tiling"):
+    with refused("game", "chess"):
         leaderboard("chess")
     with pytest.raises(UnavailableError, match="tiling needs a GPU"):
         enter("ada", "tiling", rows=64, columns=64, depth=32, warps=4, stages=3)

@@ -378,19 +378,15 @@ def test_batch_norm_backward() -> None:
     assert entry.written_bytes == F32 * (40 + 5 + 5)
 
 
-def test_batch_norm_backward_in_evaluation() -> None:
-    found = cost(nn.BatchNorm1d(5).eval(), g(8, 5), backward=True)
+@pytest.mark.parametrize(("norm", "x", "flop", "read", "written"), [
+    # in evaluation there is no second pass: the statistics are given
+    (nn.BatchNorm1d(5).eval(), g(8, 5), 2 * 40 + 2 * 5 + 2 * 40 + (2 * 40 - 5) + (40 - 5), 40 + 40 + 3 * 5, 40 + 5 + 5),
+    (nn.GroupNorm(2, 4), g(3, 4, 10), 10 * 120 + (2 * 120 - 4) + (120 - 4), 2 * 2 * 120 + 6 + 6 + 4, 120 + 4 + 4),
+])  # fmt: skip
+def test_norms_backward(norm: nn.Module, x: Any, flop: int, read: int, written: int) -> None:
+    found = cost(norm, x, backward=True)
     [entry] = [each for each in found.operators if "backward" in each.name]
-    assert entry.flop == 2 * 40 + 2 * 5 + 2 * 40 + (2 * 40 - 5) + (40 - 5)
-    assert entry.read_bytes == F32 * (40 + 40 + 3 * 5)  # no second pass: the statistics are given
-
-
-def test_group_norm_backward() -> None:
-    found = cost(nn.GroupNorm(2, 4), g(3, 4, 10), backward=True)
-    [entry] = [each for each in found.operators if "backward" in each.name]
-    assert entry.flop == 10 * 120 + (2 * 120 - 4) + (120 - 4)
-    assert entry.read_bytes == F32 * (2 * 2 * 120 + 6 + 6 + 4)
-    assert entry.written_bytes == F32 * (120 + 4 + 4)
+    assert (entry.flop, entry.read_bytes, entry.written_bytes) == (flop, F32 * read, F32 * written)
 
 
 def test_a_sort_is_unknown_and_named() -> None:

@@ -429,11 +429,6 @@ def test_small_sets_on_a_cpu_hold_the_call_already() -> None:
     assert microseconds(predict(work(pointwise(1e6)), device=slow).period_s) == 20
 
 
-def test_no_graph_on_a_cpu() -> None:
-    with pytest.raises(ArgumentError, match="A CUDA Graph needs a GPU"):
-        predict(work(pointwise(1e6)), device=cpu(), how="graph")
-
-
 # Where the figures come from
 
 
@@ -548,8 +543,6 @@ def test_unknown_operators_are_named() -> None:
 
 
 def test_tensors_elsewhere_are_descriptions() -> None:
-    import torch
-
     p = predict(lambda x: x * 2, torch.ones(1000), device=gpu())
     q = predict(lambda x: x * 2, array(1000, device="cpu"), device=gpu())
     assert p.period_s == q.period_s
@@ -629,28 +622,22 @@ def test_wrong_arguments(argument: str, value: object) -> None:
         predict(Cost(1e6, 1e6), **{"device": gpu(), argument: value})  # type: ignore[arg-type]
 
 
+def test_what_does_not_go_together() -> None:
+    with pytest.raises(ArgumentError, match="A CUDA Graph needs a GPU"):
+        predict(work(pointwise(1e6)), device=cpu(), how="graph")
+    with refused("dtype", "int16"):
+        predict(work(product(64, 64, 64, "int16")), device=gpu())
+    with pytest.raises(ArgumentError, match=r"Write predict\(lambda x"):
+        predict(3, device=gpu())  # type: ignore[arg-type]
+    with refused("args", 1):
+        predict(Cost(1e6, 1e6), 1, device=gpu())
+    with pytest.raises(ArgumentError, match="at least one element"):
+        predict(lambda x: x * 2, torch.ones(0), device=gpu())
+    with pytest.raises(TraceError):
+        predict(lambda x: x * float(x.sum().item()), array(10), device=gpu())
+
+
 @pytest.mark.parametrize("flop", [-1.0, float("nan"), float("inf")])
 def test_impossible_costs(flop: float) -> None:
     with refused("flop"):
         predict(Cost(flop, 1e6), device=gpu())
-
-
-def test_values_in_place_of_a_callable() -> None:
-    with pytest.raises(ArgumentError, match=r"Write predict\(lambda x"):
-        predict(3, device=gpu())  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="args is 1; expected nothing besides a Cost"):
-        predict(Cost(1e6, 1e6), 1, device=gpu())
-
-
-def test_an_unknown_type_of_product() -> None:
-    with pytest.raises(ArgumentError, match="dtype is 'int16'"):
-        predict(work(product(64, 64, 64, "int16")), device=gpu())
-
-
-def test_untraceable_and_empty() -> None:
-    import torch
-
-    with pytest.raises(TraceError):
-        predict(lambda x: x * float(x.sum().item()), array(10), device=gpu())
-    with pytest.raises(ArgumentError, match="at least one element"):
-        predict(lambda x: x * 2, torch.ones(0), device=gpu())

@@ -135,13 +135,10 @@ def test_damage_is_named_with_file_and_field(damage: Callable[[Any], Any], messa
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": NaN}', "\x00"])
 def test_no_json_is_named(text: str, tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match=r"x\.json: is missing; `brrr record`"):
+        files.read(tmp_path / "x.json")
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(RecordingError, match=r"x\.json"):
-        files.read(tmp_path / "x.json")
-
-
-def test_a_missing_file_says_how_it_is_made(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match=r"x\.json: is missing; `brrr record`"):
         files.read(tmp_path / "x.json")
 
 
