@@ -1,20 +1,20 @@
 """What the GPU's tests of experiments share: every variant of a point, checked and timed."""
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.measurement import Field, Value
+from brrr.core.measurement import Field, Point
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
 
-def on_gpu(described: Experiment, point: dict[str, Value]) -> list[str]:
+def on_gpu(described: Experiment, point: Point) -> list[str]:
     """The variants that the GPU has there."""
     return [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
 
 
 def timed(
     described: Experiment,
-    point: dict[str, Value],
+    point: Point,
     names: list[str] | None = None,
     budget_s: float = 0.05,
     lacks: str = "",
@@ -28,9 +28,7 @@ def timed(
     return {name: run for name, run in found.items() if isinstance(run, Timed)}
 
 
-def judged(
-    described: Experiment, names: list[str], point: dict[str, Value], required: tuple[str, ...], field: Field
-) -> None:
+def judged(described: Experiment, names: list[str], point: Point, required: tuple[str, ...], field: Field) -> None:
     """Each is right and has this time, or is not here and not required."""
     for name, run in measure_point(described, names, point, budget_s=0.02).items():
         if isinstance(run, BrrrError):

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -217,10 +217,11 @@ KNOWN = {
 
 
 def test_on_the_h200_the_counted_bytes_are_those_that_moved(tmp_path: Path) -> None:
-    data = json.loads(RECORDED.read_text("utf-8"))
+    kept = json.loads(RECORDED.read_text("utf-8"))
+    data = {each.name: kept[each.name] for each in fields(Movements)}
     found = Movements(**{**data, "rows": tuple(map(moved, data["rows"]))})
     assert found.set_bytes >= L2_SETS * found.l2_bytes
     assert {row.name for row in found.rows} == {each.name for each in streaming()}
     assert set(found.beyond) <= set(KNOWN), found
     write_counters(tmp_path / FILE, found)
-    assert (tmp_path / FILE).read_text("utf-8") == RECORDED.read_text("utf-8")
+    assert json.loads((tmp_path / FILE).read_text("utf-8")) == data

@@ -4,8 +4,6 @@ Nsight Compute (`ncu`) watches the worker; what it saw is printed, and kept as `
 recordings (`--no-write`: only printed).
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -6,8 +6,6 @@
 Each builds a step of a loop. `mended` is what the remedy makes of it: the gain of the one over the other is the truth.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext

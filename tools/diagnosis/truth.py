@@ -8,8 +8,6 @@ The first of these that holds is the regime:
 - compute: else.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Mapping
