@@ -397,7 +397,7 @@ def predicted(monkeypatch: pytest.MonkeyPatch) -> None:
             self.period_s = 110e-6 * device.get("host.relu").value / RELU_S
 
     monkeypatch.setattr(prediction_rows, "_peaks_of", lambda source: MADE_UP_PEAKS)
-    monkeypatch.setattr("brrr.roofline.predicting.predict", lambda *args, device, **options: Predicted(device))
+    monkeypatch.setattr("tools.prediction.rows.predict", lambda *args, device, **options: Predicted(device))
 
 
 def made_up(off: Sequence[float]) -> Made:
@@ -480,7 +480,7 @@ def test_made_up_times_are_refused_before_anything_is_predicted(monkeypatch: pyt
     def never(*args: Any, **options: Any) -> None:
         raise AssertionError("planning must not predict hundreds of cases")
 
-    monkeypatch.setattr("brrr.roofline.predicting.predict", never)
+    monkeypatch.setattr("tools.prediction.rows.predict", never)
     assert claimed_points(PREDICTION) == []
     assert "nobody measured" in verdicts(Made({"eager": {}}, kind="PREDICTED"))["streams"]
 
