@@ -1,7 +1,5 @@
 """Where Debian's Chromium is, and what it is started with."""
 
-from __future__ import annotations
-
 import shutil
 
 CHROMIUM = next(

@@ -1,7 +1,5 @@
 """Fixtures for all tests: recordings of made-up measurements, written by the real writer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +9,7 @@ from typing import Any
 import made_up
 import pytest
 from chromium_here import CHROMIUM
+from today import SEED
 from xdist.scheduler import LoadScopeScheduling
 
 from brrr.core import recordings
@@ -74,6 +73,11 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """How tests are dealt out to the workers."""
     return ByFile(config, log)
+
+
+def pytest_report_header() -> str:
+    """What draws today's cases."""
+    return f"BRRR_TEST_SEED={SEED}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

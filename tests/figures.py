@@ -15,8 +15,6 @@ reader does not see; a mark behind a heading holds for what has none of its own,
 By the first four every number must stand, up to the rounding that is written. Code is left out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A made-up source for tests of claims: each variant's times are formulas of the size; clearly no measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

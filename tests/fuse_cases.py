@@ -3,8 +3,6 @@
 # Triton's decorator has no types, and neither has what it compiles.
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Compiles a kernel's emulation (`tests/*_host.cpp`, which includes the kernel's source) for the CPU, by g++."""
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import functools
@@ -17,6 +15,17 @@ GXX = shutil.which("g++")
 FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing")
 HEADERS = "algorithm cmath cstdint cstdio cstring deque functional map memory random ucontext.h vector"
 needs_gxx = pytest.mark.skipif(GXX is None, reason="the emulation is compiled by g++")
+NVCC = shutil.which("nvcc")
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
+
+
+def by_nvcc(source: Path, folder: Path, *options: str) -> tuple[bytes, str]:
+    """A kernel's source compiled with these options, and what the assembler says of registers; else AssertionError."""
+    out = folder / "out.cubin"
+    command = [str(NVCC), "-std=c++17", "-cubin", "-Xptxas", "-v", *options, "-o", str(out), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out.read_bytes(), done.stderr
 
 
 @functools.cache

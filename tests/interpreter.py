@@ -1,12 +1,11 @@
-"""Runs a file of Triton cases in Triton's interpreter, in a process of its own: the interpreter is chosen at import."""
-
-from __future__ import annotations
+"""Triton without a GPU: cases in its interpreter, in a process of its own (it is chosen at import); kernels as PTX."""
 
 import json
 import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,3 +22,20 @@ def interpreted_cases(file: str) -> dict[str, Any]:
     assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
     found: dict[str, Any] = json.loads(ran.stdout)
     return found
+
+
+def ptx(
+    kernel: Any, constants: Mapping[str, Any], types: Mapping[str, str], architecture: int, *, aligned: bool = False,
+    **options: int,
+) -> str:  # fmt: skip
+    """A kernel compiled for a GPU that need not be here; `aligned`: 16 divides all addresses and sizes."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kinds = {arg: "constexpr" if arg in constants else types[arg] for arg in kernel.arg_names}
+    places = {arg: (place,) for place, arg in enumerate(kernel.arg_names)}
+    whole = [arg for arg, kind in kinds.items() if aligned and kind[0] in "*i"]
+    multiples = {places[arg]: [["tt.divisibility", 16]] for arg in whole}
+    source = ASTSource(kernel, kinds, {places[arg]: value for arg, value in constants.items()}, multiples)
+    return str(triton.compile(source, target=GPUTarget("cuda", architecture, 32), options=options).asm["ptx"])

@@ -3,8 +3,6 @@
 A process of its own, for the interpreter must be chosen before Triton is loaded.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

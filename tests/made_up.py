@@ -1,7 +1,5 @@
 """Made-up measurements from formulas, for tests without a GPU: clearly synthetic, never written under data/."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

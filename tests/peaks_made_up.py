@@ -1,7 +1,5 @@
 """Made-up peaks of a GPU, for tests without one: clearly synthetic, never written under data/."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from brrr.core.measurement import Value

@@ -1,7 +1,5 @@
 """cuBLAS played on the CPU: it multiplies what the addresses that it is given say."""
 
-from __future__ import annotations
-
 import ctypes
 from types import SimpleNamespace
 
@@ -50,9 +48,9 @@ def columns(address: int, leading: int, count: int) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=torch.float32).view(count, leading).t()
 
 
-def played(monkeypatch: pytest.MonkeyPatch) -> tuple[cublas.Blas, PlayedBlas]:
+def played(monkeypatch: pytest.MonkeyPatch, library: PlayedBlas | None = None) -> tuple[cublas.Blas, PlayedBlas]:
     monkeypatch.setattr(cublas, "check_product", lambda *_: None)
-    blas, library = object.__new__(cublas.Blas), PlayedBlas()
+    blas, library = object.__new__(cublas.Blas), library or PlayedBlas()
     blas._cublas, blas._handle, blas.device_index = library, 1, 0  # type: ignore[assignment]
     blas._scales = ctypes.c_float(1.0), ctypes.c_float(0.0)
     return blas, library

@@ -1,7 +1,5 @@
 """Made-up peaks with round numbers, so that every prediction can be worked out by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from peaks_made_up import curve, peak

@@ -1,7 +1,5 @@
 """How errors grow a level, by theorems, for tests."""
 
-from __future__ import annotations
-
 import math
 
 from brrr.core.errors import ArgumentError

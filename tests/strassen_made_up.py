@@ -1,7 +1,5 @@
 """Made-up measurements of the experiment `strassen`, from formulas: clearly synthetic, never written under data/."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

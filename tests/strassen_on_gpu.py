@@ -1,7 +1,5 @@
 """What the GPU tests of Strassen's products share: operands, and errors against float64."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -1,7 +1,5 @@
 """Split products as calls that make their own terms and results, for tests."""
 
-from __future__ import annotations
-
 import torch
 
 from brrr.strassen.split.splitting import (

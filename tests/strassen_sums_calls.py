@@ -1,7 +1,5 @@
 """The sums of blocks as calls that make their own buffers, for tests; `kernels`: by the kernel, or by torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A made-up source for the explorer's tests: clearly synthetic, never written under data/."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Every measured figure of README and docs/ is what the claims and the recordings say now."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rules of the house that no tool knows: who compares a device's name, and that a public class's name is its own."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """README's code: every name of it exists, and what needs no GPU runs as it stands."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any
@@ -16,19 +14,9 @@ from brrr_course.lessons.claims_table import main
 README = PACKAGE.parent / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 ELSEWHERE = (
-    "measure",
-    "trace",
-    "scaling_test",
-    "capture",
-    "Pipeline",
-    "find_transition",
-    "calibrate",
-    "print(m",
-    "PersistentRNN",
-    "print(t",
-    "diagnose",
-    "print(found",
-)
+    "measure", "trace", "scaling_test", "capture", "Pipeline", "find_transition", "calibrate", "print(m",
+    "PersistentRNN", "print(t", "diagnose", "print(found",
+)  # fmt: skip
 """Lines with these need a GPU, what another line returned, a placeholder's value or minutes."""
 
 

@@ -1,7 +1,5 @@
 """Timelines made by hand, with known gaps, overlaps and arrows: clearly synthetic, never written under data/."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from brrr.tracing.kineto import settled

@@ -1,7 +1,5 @@
 """A made-up experiment for every view of the explorer: rates, speed-ups, ladders, stacks, and theoretical lines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +25,6 @@ PARTS = {
     "prepared": "the launch itself", "out": "the dispatcher", "aten": "allocating the result",
     "functional": "torch.nn.functional's Python", "autograd": "autograd's bookkeeping", "module": "nn.Module's call",
 }  # fmt: skip
-LINK_BYTES_PER_S = 63e9
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 24576)
 
 

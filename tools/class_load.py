@@ -8,8 +8,6 @@ seconds, mostly for points that the class knows, sometimes for a new one. Then i
 the gateway and by `Live` in a process alone, and compares their rates and their figures. The last line is JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -3,8 +3,6 @@
 python -m tools.heuristics   # needs the extra `peer`
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import median
 

@@ -6,8 +6,6 @@ A change is kept where it lowers the error: the mean of |log(modelled / measured
 the next. Sizes held out in the recording are never among the points.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

@@ -1,7 +1,5 @@
 """A real JupyterLab over a folder of notebooks, and Debian's Chromium to look at it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -58,6 +60,15 @@ class Window:
         """Run one of JupyterLab's commands and wait for it."""
         self.page.evaluate("async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }",
                            [name, arguments])  # fmt: skip
+
+    @contextmanager
+    def ran(self, name: str, *cells: str) -> Iterator[NotebookPage]:
+        """A notebook of these cells, run; in the end it had no error and is closed."""
+        page = self.open(self.lab.write(name, *cells))
+        page.run_all()
+        yield page
+        assert page.errors == []
+        page.close()
 
     def open(self, name: str) -> NotebookPage:
         """Show that notebook of the lab's folder, with a kernel of its own, in place of the one shown."""

@@ -1,7 +1,5 @@
 """A JupyterLab of the tests' own: its address, its settings, and the recordings that its notebooks see."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A comparison in a real browser: it fills itself in, and in its own cell; and a term that hovering explains."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -24,12 +22,9 @@ REQUEST = "Not answered yet: give your guess above."
 @pytest.fixture(scope="module")
 def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook whose guess is open; both comparisons ran twice without it."""
-    page = window.open(window.lab.write("comparison.ipynb", SET_UP, GUESS, COMPARE, FAILS, CELLS))
-    page.run_all()
-    page.run_all()
-    yield page
-    assert page.errors == []
-    page.close()
+    with window.ran("comparison.ipynb", SET_UP, GUESS, COMPARE, FAILS, CELLS) as page:
+        page.run_all()
+        yield page
 
 
 def _output(opened: NotebookPage, cell: int) -> Any:

@@ -1,7 +1,5 @@
 """Drawings with sliders in a real browser: covered, uncovered, moved by key and by mouse, in both themes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -18,11 +16,8 @@ CELL = 'drawing("strassen-flow", unlock=g)'  # the others are moved in their les
 @pytest.fixture(scope="module")
 def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook with a drawing that needs no recording."""
-    page = window.open(window.lab.write("drawing.ipynb", SET_UP, "factory()", GUESS, CELL))
-    page.run_all()
-    yield page
-    assert page.errors == []
-    page.close()
+    with window.ran("drawing.ipynb", SET_UP, "factory()", GUESS, CELL) as page:
+        yield page
 
 
 def test_a_drawing_is_covered_until_the_guess(opened: NotebookPage) -> None:

@@ -1,7 +1,5 @@
 """The explorer in a real browser: keys, mouse, cover, measuring, and how fast it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from statistics import median
 
@@ -39,11 +37,8 @@ LIVE = [
 @pytest.fixture(scope="module")
 def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook with an explorer of each kind over recorded times."""
-    page = window.open(window.lab.write("explorer.ipynb", SET_UP, *RECORDED))
-    page.run_all()
-    yield page
-    assert page.errors == []
-    page.close()
+    with window.ran("explorer.ipynb", SET_UP, *RECORDED) as page:
+        yield page
 
 
 def test_first_load_says_what_it_shows(opened: NotebookPage) -> None:
@@ -180,11 +175,8 @@ def test_covered_until_the_guess_and_nothing_leaks(window: Window) -> None:
 @pytest.fixture(scope="module")
 def live(window: Window) -> Iterator[NotebookPage]:
     """A notebook with explorers that measure: a toy, a slow toy, and this CPU."""
-    page = window.open(window.lab.write("live.ipynb", SET_UP, *LIVE))
-    page.run_all()
-    yield page
-    assert page.errors == []
-    page.close()
+    with window.ran("live.ipynb", SET_UP, *LIVE) as page:
+        yield page
 
 
 def test_measure_progress_and_cancel(live: NotebookPage) -> None:

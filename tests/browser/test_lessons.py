@@ -1,7 +1,5 @@
 """Every lesson as a student meets it: run all unanswered, answer, then move every slider by key and by mouse."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The timeline in a real browser, live on the CPU queue: the slider, the button, the variants, both themes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -19,11 +17,8 @@ WORKS = "(the worker works|its work is on the worker)"  # the second where other
 @pytest.fixture(scope="module")
 def opened(window: Window) -> Iterator[NotebookPage]:
     """A notebook with two timelines."""
-    page = window.open(window.lab.write("timeline.ipynb", SET_UP, SHOWN, CHOICE))
-    page.run_all()
-    yield page
-    assert page.errors == []
-    page.close()
+    with window.ran("timeline.ipynb", SET_UP, SHOWN, CHOICE) as page:
+        yield page
 
 
 def test_the_first_point_is_there_at_once(opened: NotebookPage) -> None:

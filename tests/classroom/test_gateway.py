@@ -1,7 +1,5 @@
 """The gateway's door: who is let in, what may be asked, and what it says to everything else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
@@ -17,7 +15,7 @@ from played_class import Classroom, Played, asks, settle
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
-from brrr_course.classroom.asked import parse, version
+from brrr_course.classroom.asked import parse
 from brrr_course.classroom.tokens import issue, revoke
 from brrr_course.experiments import experiment
 
@@ -182,7 +180,7 @@ def test_what_an_experiment_does_not_allow_is_refused(path: Path, what: str) -> 
     served(path, act)
 
 
-def test_ten_megabytes_are_not_read(path: Path) -> None:
+def test_what_takes_too_long_is_refused_before_it_waits_and_ten_megabytes_are_not_read(path: Path) -> None:
     async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
         sent = 0
 
@@ -194,12 +192,6 @@ def test_ten_megabytes_are_not_read(path: Path) -> None:
 
         answer = await ada.post("/measure", content=much())
         assert answer.status_code == 413 and "8192" in answer.json()["reason"]
-
-    served(path, act)
-
-
-def test_a_point_that_takes_too_long_is_refused_before_it_waits(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
         answer = await ada.post("/measure", json=asks(32768))
         assert answer.status_code == 422 and "at most 60 s" in answer.json()["reason"]
 
@@ -299,7 +291,3 @@ def test_an_unexpected_error_tells_a_student_nothing_of_the_machine(
         assert answer.status_code == 500 and "secret" not in answer.text and "RuntimeError" in answer.text
 
     served(path, act)
-
-
-def test_an_experiment_s_version_is_its_code_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert version("matmul") != version("gemm") and version("matmul") == version("matmul")

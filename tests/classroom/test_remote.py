@@ -1,7 +1,5 @@
 """The source Remote, and an explorer on it, over a gateway that really listens."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """Whose turn it is: each point once, nobody behind more than one point of each other, and nothing lost by a kill."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Real workers and real children: measuring, and what is left after a kill, a hang, a crash and a lack of memory."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -73,36 +71,30 @@ def test_a_child_measures_stays_warm_and_is_fresh_after_a_fault(child: Child) ->
     child.measure("4", asks(64), "cpu", LIMIT_S)
 
 
-def test_a_hang_is_stopped_and_the_next_point_measured(
-    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faulty(tmp_path, monkeypatch, "time.sleep(600)")
-    child.hello("cpu")
-    told = child.measure("1", asks(13), "cpu", 0.5)
-    assert told["answers"]["cpu"]["error"] == "TimedOutError" and "was stopped" in told["answers"]["cpu"]["reason"]
-    assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
+OUT = "{'answers': {'cpu': {'error': 'DeviceMemoryError', 'reason': 'out of memory'}}, 'seconds': 1.0}"
+FAULTS = {
+    "a hang": ("time.sleep(600)", 0.5, "TimedOutError"),
+    "a lack of memory": (f"return {OUT}", LIMIT_S, "DeviceMemoryError"),
+    "a crash, with something printed": ("print('{}', flush=True); os.kill(os.getpid(), 11)", LIMIT_S, None),
+}
 
 
-def test_a_lack_of_memory_is_an_error_and_the_child_is_fresh(
-    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_fault_is_told_and_the_next_point_is_measured_by_a_fresh_child(
+    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    out = "{'answers': {'cpu': {'error': 'DeviceMemoryError', 'reason': 'out of memory'}}, 'seconds': 1.0}"
-    faulty(tmp_path, monkeypatch, f"return {out}")
+    body, limit_s, error = FAULTS[what]
+    faulty(tmp_path, monkeypatch, body)
     child.hello("cpu")
     first = child._process
-    assert child.measure("1", asks(13), "cpu", LIMIT_S)["answers"]["cpu"]["error"] == "DeviceMemoryError"
+    if error is None:
+        with pytest.raises(ChildDiedError, match="status -11"):
+            child.measure("1", asks(13), "cpu", limit_s)
+    else:
+        told = child.measure("1", asks(13), "cpu", limit_s)["answers"]["cpu"]
+        assert told["error"] == error and ("was stopped" in told["reason"]) == (what == "a hang")
     assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
     assert child._process is not first
-
-
-def test_a_crash_is_told_and_what_is_printed_does_no_harm(
-    child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    faulty(tmp_path, monkeypatch, "print('{}', flush=True); os.kill(os.getpid(), 11)")
-    child.hello("cpu")
-    with pytest.raises(ChildDiedError, match="status -11"):
-        child.measure("1", asks(13), "cpu", LIMIT_S)
-    assert "cells" in child.measure("2", asks(64), "cpu", LIMIT_S)["answers"]["cpu"]
 
 
 def test_a_child_measures_without_what_dask_sets(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:

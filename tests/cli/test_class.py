@@ -1,7 +1,5 @@
 """`brrr class`: tokens, the recording of an evening, answers as CSV, and what it says where there is nothing."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 

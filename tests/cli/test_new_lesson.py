@@ -1,7 +1,5 @@
 """`brrr new-lesson`: what it writes keeps the form, runs, is judged, marks its exercises, before a word is changed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

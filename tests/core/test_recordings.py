@@ -1,7 +1,5 @@
 """The search path of recordings: one's own before those that come with the packages."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

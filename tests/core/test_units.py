@@ -1,9 +1,6 @@
 """Units: three digits, the right prefix, and back again."""
 
-from __future__ import annotations
-
 import contextlib
-import doctest
 import math
 
 import pytest
@@ -12,14 +9,10 @@ from hypothesis import strategies as st
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
+from tests.refusals import refused
 
 TIMES = st.floats(min_value=1e-12, max_value=1e9)
 PREFIX = {prefix: 10.0 ** (3 * power) for power, prefix in enumerate(("p", "n", "µ", "m", "", *"kMGTPE"), start=-4)}
-
-
-def test_doctests() -> None:
-    assert doctest.testmod(units).attempted >= 8
-    assert doctest.testmod(units).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -72,7 +65,7 @@ def test_other_units(text: str, expected: str) -> None:
 
 
 def test_digits_must_be_positive() -> None:
-    with pytest.raises(ArgumentError, match="digits is 0"):
+    with refused("digits", 0):
         units.quantity(1.0, "s", digits=0)
 
 
@@ -120,8 +113,3 @@ def test_junk_is_refused(text: object) -> None:
 def test_any_text_gives_a_time_or_an_argument_error(text: str) -> None:
     with contextlib.suppress(ArgumentError):
         assert units.parse_seconds(text) >= 0
-
-
-def test_a_comma_gets_a_hint() -> None:
-    with pytest.raises(ArgumentError, match="decimal point"):
-        units.parse_seconds("1,5 ms")

@@ -1,7 +1,5 @@
 """What holds for every chain of operators, whichever it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The choice between cuBLAS and cuBLASLt, played on the CPU: what is asked for, what is chosen, what is given back."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable

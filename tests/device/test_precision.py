@@ -1,7 +1,5 @@
 """The one switch for TF32 under each of torch's ways to set it: what uses it works and leaves the setting as it was."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress

@@ -1,7 +1,5 @@
 """Chains that become one kernel: what a backward pass computes again, and launches that go through many layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Saved traces: regimes, splits that add up, remedies by their evidence, and what is wrong with a file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
@@ -77,11 +75,6 @@ def test_achieved_rates_are_in_si_units(tmp_path: Path) -> None:
     assert line.bytes_per_s == pytest.approx(2 * 4 * 2**26 / 130e-6, rel=1e-6)
     assert line.flop_per_s == pytest.approx(2**26 / 130e-6, rel=1e-6) and line.calls == 10
     assert "4.13 TB/s" in found.text and line.predicted_s == pytest.approx(10e-6 * predicted_us("aten::relu", LARGE))
-
-
-def test_reading_twice_counts_once(tmp_path: Path) -> None:
-    one, other = (diagnosis(tmp_path, tiny) for _ in range(2))
-    assert one.to_json() == other.to_json()
 
 
 def waits(made: Maker) -> None:
@@ -181,11 +174,6 @@ def test_large_products_in_float32_have_a_faster_way_that_is_as_accurate(tmp_pat
     gains = {each.name: each.gain for each in diagnosis(tmp_path, wide).remedies}
     assert 1.1 < gains["strassen"] < gains["tensor cores"]
     assert "strassen" not in [each.name for each in diagnosis(tmp_path, product).remedies]
-
-
-def test_what_is_well_needs_nothing(tmp_path: Path) -> None:
-    assert diagnosis(tmp_path, product).remedies == ()
-    assert "No remedy" in diagnosis(tmp_path, product).text
 
 
 def test_streams_that_overlap_gain_no_more_than_there_is(tmp_path: Path) -> None:
@@ -324,15 +312,6 @@ def test_work_that_was_issued_before_is_told(tmp_path: Path) -> None:
     (said,) = [each for each in found.notes if "issued before" in each]
     assert said.startswith("in 33.3 %")
     assert not any("issued before" in each for each in diagnosis(tmp_path, product).notes)
-
-
-def test_older_traces_have_no_strides(tmp_path: Path) -> None:
-    made = Maker()
-    relu(made)
-    for event in made.events:
-        event["args"].pop("Input Strides", None)
-    (line,) = diagnose_trace(made.write(tmp_path / "old.json")).operators
-    assert line.nbytes == 2 * 4 * 2**26
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Made-up traces of a GPU in the format of torch's profiler: operators, each with its launch and kernel."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,9 +1,5 @@
 """One style: markers and colours told apart, ticks in units, a badge on the figure, pictures with their text."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, product
@@ -15,10 +11,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
-from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Badge
 from brrr.drawing import style
 from brrr_course.view.factory import BROUGHT_OUT, STAGES, TITLES, Detail, Highlight, factory
+from tests.refusals import refused
 
 BADGE = Badge("RECORDED", "a made-up device", "2000-01-01", "torch 0")
 
@@ -32,10 +28,6 @@ def test_colours_stand_out_from_the_paper() -> None:
     """A contrast of 1.8 to 1 at least: enough for a thick line with markers (pale text would need 4.5)."""
     for colour in style.COLOURS:
         assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
-
-
-def test_markers_and_glyphs_are_of_one_length() -> None:
-    assert len(style.MARKERS) == len(style.GLYPHS) == len(style.COLOURS) == len(set(style.MARKERS))
 
 
 def test_a_prediction_is_dashed_and_labelled() -> None:
@@ -144,18 +136,10 @@ def test_each_stage_adds_to_the_one_before() -> None:
     assert all(longer.startswith(shorter) and longer != shorter for shorter, longer in pairwise(said))
 
 
-def test_no_two_factories_look_alike() -> None:
-    assert len({picture(part, stage).png for part, stage in product(TITLES, STAGES)}) == len(TITLES) * len(STAGES)
-
-
-def test_an_unknown_part_of_the_factory_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="'bandwith'; expected 'overhead', 'memory', 'compute', 'latency' or None"):
-        factory("bandwith")  # type: ignore[arg-type]
-
-
-def test_an_unknown_detail_of_the_factory_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="detail is 'L3'; expected 'gpu', 'link', 'dram', 'l2' or 'sm'"):
-        factory(detail="L3")  # type: ignore[arg-type]
+@pytest.mark.parametrize(("argument", "value"), [("highlight", "bandwith"), ("detail", "L3")])
+def test_what_the_factory_does_not_have_is_refused(argument: str, value: str) -> None:
+    with refused(argument, value):
+        factory(**{argument: value})  # type: ignore[arg-type]
 
 
 @every_factory
@@ -203,13 +187,6 @@ def test_the_latency_bound_factory_has_few_warps() -> None:
 
     assert warps("latency") == 1
     assert {warps(part) for part in TITLES if part != "latency"} == {8}
-
-
-def test_the_explorer_s_module_loads_no_matplotlib() -> None:
-    heavy = "('matplotlib', 'ipywidgets', 'torch', 'pandas')"
-    code = "import sys, brrr_course.view.explorer, brrr_course.view.factory; "
-    code += f"print([m for m in {heavy} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def _luminance(colour: str) -> float:

@@ -1,7 +1,5 @@
 """The roofline plot: which roofs, which points, what its text says."""
 
-from __future__ import annotations
-
 import pytest
 from rooflines import cpu, gpu
 
@@ -37,19 +35,6 @@ def test_roofs_by_hand() -> None:
 def test_multiplications_alone_have_a_roof_below_the_one_of_multiply_adds() -> None:
     roofs = {roof.name: roof.rate for roof in roofs_of(model_of("h200"), ())}
     assert 0.4 < roofs["fp32 MUL"] / roofs["fp32 FMA"] < 0.6
-
-
-def test_measured_and_datasheet_stand_apart() -> None:
-    roofs = roofs_of(DeviceModel.measured(gpu()), ("bf16",))
-    assert {(roof.name, roof.origin) for roof in roofs} >= {
-        ("memory", "measured"), ("memory", "datasheet"), ("bf16 products", "measured"), ("bf16 products", "datasheet"),
-    }  # fmt: skip
-    assert ridge_point(roofs) == 800e12 / 4e12  # of the measured ones
-    assert {roof.origin for roof in roofs_of(predicted_basis(), ("bf16",))} == {"datasheet"}
-
-
-def predicted_basis() -> DeviceModel:
-    return model_of("datasheet:h200")
 
 
 def test_a_sentence_for_each_point() -> None:
@@ -124,6 +109,7 @@ def test_fields_of_a_measurement() -> None:
         ({"x": 3}, {"badge": BADGE}, "a Prediction, or a Cost and its time"),
         ([3], {"badge": BADGE}, "a dict from names"),
         ({"x": (DOUBLE, 1e-3)}, {"badge": BADGE, "field": "speed"}, "field is 'speed'"),
+        ({"x": predict(DOUBLE, device="datasheet:a100")}, {}, "share no picture"),
         ({"x": (DOUBLE, Measurement(period_s=Estimate(1, 1, 1, 1), device="cpu"))}, {"badge": BADGE}, "two machines"),
     ],
 )
@@ -135,8 +121,3 @@ def test_wrong_points(points: object, arguments: dict[str, object], match: str) 
 def test_no_roofs() -> None:
     with pytest.raises(MissingPeakError, match=r"Some CPU has no roofs for bf16.*brrr\.calibrate"):
         roofline_plot({}, cpu(curves={}, measured={}), dtypes=["bf16"])
-
-
-def test_a_prediction_for_another_device() -> None:
-    with pytest.raises(ArgumentError, match="share no picture"):
-        roofline_plot({"x": predict(DOUBLE, device="datasheet:a100")}, gpu())

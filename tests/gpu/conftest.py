@@ -1,7 +1,5 @@
 """The GPU lane: every test here needs a working CUDA device, and the lane fails where there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Bytes counted against the GPU's own counters; skipped where Nsight Compute may not read them, with its reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from brrr.core.errors import UnavailableError

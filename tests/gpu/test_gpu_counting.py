@@ -1,7 +1,5 @@
 """Counting on a real GPU: descriptions land there, and a traced function counts as the one that ran."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

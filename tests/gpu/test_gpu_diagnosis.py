@@ -1,7 +1,5 @@
 """`diagnose` on a GPU: parts that add up, regimes beyond doubt, a remedy tried, and a model left as it was."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

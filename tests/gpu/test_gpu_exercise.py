@@ -1,7 +1,5 @@
 """Exercise 01-timer on the GPU: the same marks as on the CPU queue, with spinning kernels in place of sleeps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,23 +1,15 @@
 """Generated lines, fused kernels and the experiments on fusion on a real GPU; speed is printed, not asserted."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
-from brrr.kernels.elementwise.parse import LineError
-from brrr.timing import measure_together
 from brrr_course.experiments import experiment
 from brrr_course.experiments.remat import saved_arrays
 from brrr_course.experiments.remat.work import peak_bytes
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
 
@@ -76,13 +68,6 @@ def test_the_gpu_and_the_emulation_agree() -> None:
         )
 
 
-def test_a_wrong_line_points_at_itself() -> None:
-    with pytest.raises(LineError) as raised:
-        elementwise("y = cossf(x)", x=torch.ones(3, device="cuda"))
-    assert str(raised.value).splitlines()[1:3] == ["    y = cossf(x)", "        ^"]
-    assert "Did you mean cosf?" in str(raised.value)
-
-
 def test_it_runs_on_the_current_stream_and_in_a_graph() -> None:
     x = torch.randn(2**20, device="cuda")
     kernel = elementwise("y = cosf(x)", x=x)
@@ -134,12 +119,8 @@ def test_the_triton_kernels_against_float64(shape: tuple[int, int], dtype: torch
     ],
 )  # fmt: skip
 def test_every_way_is_right_and_measured(name: str, point: dict[str, Value]) -> None:
-    described = experiment(name)
-    names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
-    found = measure_point(described, names, point, budget_s=0.05)
-    assert {each: run for each, run in found.items() if isinstance(run, BrrrError)} == {}
-    for each, run in found.items():
-        print(f"{each:<16} {run.measurement} (error {run.error:.1e})")  # type: ignore[union-attr]
+    for each, run in timed(experiment(name), point).items():
+        print(f"{each:<16} {run.measurement} (error {run.error:.1e})")
 
 
 def test_to_compute_again_takes_less_memory() -> None:
@@ -150,18 +131,3 @@ def test_to_compute_again_takes_less_memory() -> None:
     print(arrays)
     assert arrays["compile"] < arrays["checkpoint"] < arrays["eager"]
     assert arrays["compile-saved"] >= 1 + saved_arrays("compile-saved", 16)
-
-
-def test_fused_forms_beside_a_copy() -> None:
-    x = torch.randn(2**28, device="cuda")
-    ways: list[Callable[[], Any]] = [
-        x.clone,
-        elementwise("y = cosf(cosf(x))", x=x),
-        lambda: fused.cos_cos(x),
-        lambda: x.cos().cos(),
-    ]
-    names = ("copy", "line", "Triton", "eager")
-    times = [m.busy_s for m in measure_together(ways)]
-    for label, time in zip(names, times, strict=True):
-        assert time is not None
-        print(f"{label:<8} {2 * 4 * 2**28 / time.median / 1e12:.2f} TB/s by compulsory bytes")

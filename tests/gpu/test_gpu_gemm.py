@@ -1,7 +1,5 @@
 """Products of matrices on a GPU: every way is right, padding against float64, kernels named with their grids."""
 
-from __future__ import annotations
-
 import math
 import random
 import re
@@ -9,7 +7,6 @@ import re
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_products
 from brrr.kernels import padding
@@ -18,8 +15,8 @@ from brrr.roofline.shapes import LAYOUTS
 from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
+from tests.strassen_on_gpu import error
 
 GEMM, MANY, WORDY = (experiment(name) for name in ("gemm", "gemm_many", "vocabulary"))
 LAUNCH = re.compile(r"\S+ \d+x\d+x\d+ of \d+")
@@ -31,11 +28,6 @@ def operand(rows: int, columns: int, dtype: torch.dtype, *, transposed: bool) ->
     return made.t() if transposed else made
 
 
-def relative_error(found: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
-    exact = a.double() @ b.double()
-    return float((found.double() - exact).norm() / exact.norm())
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ALLOWED, ids=str)
 def test_padded_products_against_float64(dtype: torch.dtype, layout: tuple[bool, bool]) -> None:
@@ -45,7 +37,7 @@ def test_padded_products_against_float64(dtype: torch.dtype, layout: tuple[bool,
         a, b = operand(m, k, dtype, transposed=layout[0]), operand(k, n, dtype, transposed=layout[1])
         for found in (padded_matmul(a, b), padded_matmul(a, b)):  # the first call tries, the second takes the fastest
             assert found.shape == (m, n) and found.dtype == dtype
-            assert relative_error(found, a, b) <= ALLOWED[dtype], (m, k, n)
+            assert error(found, a, b) <= ALLOWED[dtype], (m, k, n)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -54,7 +46,7 @@ def test_every_padding_that_may_be_tried_is_right(dtype: torch.dtype, layout: tu
     a, b = operand(257, 131, dtype, transposed=layout[0]), operand(131, 321, dtype, transposed=layout[1])
     for sizes in ((264, 136, 328), (257 if not layout[0] else 264, 136, 352)):
         found = padding._padded(a, b, sizes)
-        assert found.shape == (257, 321) and relative_error(found, a, b) <= ALLOWED[dtype]
+        assert found.shape == (257, 321) and error(found, a, b) <= ALLOWED[dtype]
     grown = padding._grown(a, 264, 136)
     assert torch.equal(grown[:257, :131], a) and not grown[257:].any() and not grown[:, 131:].any()
 
@@ -69,7 +61,7 @@ def test_a_padded_product_passes_gradients_and_goes_into_a_graph() -> None:
         assert one.grad is not None and other.grad is not None
         assert float((one.grad - other.grad).norm() / one.grad.norm()) < 1e-2
     found = capture(lambda: padded_matmul(a, b)).replay()
-    assert relative_error(found, a, b) <= ALLOWED[torch.bfloat16]
+    assert error(found, a, b) <= ALLOWED[torch.bfloat16]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -77,21 +69,15 @@ def test_a_padded_product_passes_gradients_and_goes_into_a_graph() -> None:
 def test_every_way_gives_the_product(columns: int, dtype: str) -> None:
     given = Operands.of(96, columns, dtype, "cuda")
     for name in ("nn", "nt", "tn", "linear", "zeros", "padded"):
-        run, error = MAKERS[name](given)
+        run, error_of = MAKERS[name](given)
         found = float32_products(tf32=True)(run)() if dtype == "tf32" else run()
-        assert error(found) <= TOLERANCES[dtype], name
-        assert math.isnan(error(found[:-1])) or name == "zeros"
-
-
-def measured(described: str, names: list[str], point: Point) -> dict[str, Timed]:
-    found = measure_point(experiment(described), names, point, budget_s=0.05)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
-    return {name: run for name, run in found.items() if isinstance(run, Timed)}
+        assert error_of(found) <= TOLERANCES[dtype], name
+        assert math.isnan(error_of(found[:-1])) or name == "zeros"
 
 
 def test_a_measurement_names_its_kernels_and_their_grids() -> None:
     point: Point = {"columns": 129, "size": 512, "dtype": "float32"}
-    for name, run in measured("gemm", ["nn", "nt", "tn", "linear", "zeros"], point).items():
+    for name, run in timed(GEMM, point, ["nn", "nt", "tn", "linear", "zeros"]).items():
         launched = run.measurement.launched
         assert launched and all(LAUNCH.fullmatch(each) for each in launched), name
         assert len(launched) <= (run.measurement.kernels or 0)
@@ -100,14 +86,11 @@ def test_a_measurement_names_its_kernels_and_their_grids() -> None:
 
 def test_kernels_of_a_graph_are_those_of_the_loop() -> None:
     point: Point = {"count": 4, "size": 256, "dtype": "float32"}
-    found = {name: run.measurement.launched for name, run in measured("gemm_many", ["loop", "graph"], point).items()}
+    found = {name: run.measurement.launched for name, run in timed(MANY, point, ["loop", "graph"]).items()}
     assert found["loop"] and len(found["graph"]) == len(found["loop"])
     assert len(set(found["graph"])) == len(set(found["loop"])), "a graph's kernels share an id, not a name"
 
 
 def test_many_products_and_the_last_layer_are_right() -> None:
-    names = [each.name for each in MANY.variants if each.device == "cuda"]
-    found = measure_point(MANY, names, {"count": 3, "size": 96, "dtype": "bfloat16"}, budget_s=0.02)
-    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError) and "grouped_mm" not in str(run)}
-    assert wrong == {}
-    assert len(measured("vocabulary", ["forward", "step"], {"vocabulary": 321, "tokens": 65})) == 2
+    assert timed(MANY, {"count": 3, "size": 96, "dtype": "bfloat16"}, budget_s=0.02, lacks="grouped_mm")
+    assert len(timed(WORDY, {"vocabulary": 321, "tokens": 65}, ["forward", "step"])) == 2

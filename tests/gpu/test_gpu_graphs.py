@@ -1,7 +1,5 @@
 """CUDA Graph capture on a real GPU: right results, clear refusals, and torch usable afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

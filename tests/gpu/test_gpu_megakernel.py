@@ -1,7 +1,5 @@
 """The persistent megakernel on a GPU: right at any shape, on any stream, in a graph; anything else is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -86,14 +84,19 @@ def test_all_blocks_share_out_the_columns(shape: tuple[int, int, int]) -> None:
         assert max(error(kernel(x), expected) for _ in range(20)) < TOLERANCE
 
 
-def test_a_ring_that_does_not_suit_its_warps_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("hidden", "parts", "slots", "message"),
+    [(256, (8, 2, 2, 4, 2), 5, "same warps in every turn"), (64, (2, 2, 2, 1), 200, "")],
+)
+def test_a_ring_that_does_not_suit_its_warps_or_does_not_fit_is_refused(
+    hidden: int, parts: tuple[int, ...], slots: int, message: str
+) -> None:
     gpu = gpu_of(torch.cuda.current_device())
-    made = make_plan(256, gpu, 8, 2, 2, 4, 2) if gpu.active_clusters else None
+    made = make_plan(hidden, gpu, *parts) if gpu.active_clusters else None
     if made is None:
         pytest.skip("no clusters on this GPU")
-    layers, _, _ = network(2, 6, 256)
-    with pytest.raises(UnavailableError, match="same warps in every turn"):
-        Megakernel(*layers, 6, dataclasses.replace(made, slots=5))
+    with pytest.raises(UnavailableError, match=message):
+        Megakernel(*network(2, 6, hidden)[0], 6, dataclasses.replace(made, slots=slots))
 
 
 @pytest.mark.parametrize("overlap", [False, True])
@@ -161,13 +164,3 @@ def test_what_is_refused() -> None:
     with pytest.raises(ArgumentError, match="another tensor"):
         made(x, x)
     assert supports(8, 16, 256, "bfloat16") is not None
-
-
-def test_a_plan_that_does_not_fit_is_refused() -> None:
-    layers, _, _ = network(2, 6, 64)
-    gpu = gpu_of(torch.cuda.current_device())
-    made = make_plan(64, gpu, 2, 2, 2, 1) if gpu.active_clusters else None
-    if made is None:
-        pytest.skip("no clusters on this GPU")
-    with pytest.raises(UnavailableError):
-        Megakernel(*layers, 6, dataclasses.replace(made, slots=200))

@@ -1,6 +1,6 @@
 """The memory experiments on a GPU: every way is right at odd sizes, and what does nothing is found."""
 
-from __future__ import annotations
+from functools import partial
 
 import pytest
 import torch
@@ -11,20 +11,13 @@ from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
 from brrr_course.experiments import experiment
 from brrr_course.experiments.repeat.work import TOLERANCE, fused_error
-from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 
 REPEAT, UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("repeat", "unary", "working_set", "strides", "occupancy"))
 
 
-def runs(described: Experiment, point: dict[str, Value], budget_s: float = 0.05) -> dict[str, Timed]:
-    """Every variant of the GPU at a point, none failed (but for PyCUDA, where there is none)."""
-    names = [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
-    found = measure_point(described, names, point, budget_s=budget_s)
-    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError) and "PyCUDA" not in str(run)}
-    assert wrong == {}
-    return {name: run for name, run in found.items() if isinstance(run, Timed)}
+runs = partial(timed, lacks="PyCUDA")
+"""Every variant of the GPU at a point, none failed (but for PyCUDA, where there is none)."""
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)

@@ -1,7 +1,5 @@
 """The textbook network on a real GPU: every way is right on and off the grid, the exercises mark; speed is printed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from brrr_course.experiments import experiment
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_06 import careless
 from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import judged
 
 MLP = experiment("mlp")
 SLOW = ("compile", "max-autotune")
@@ -22,20 +21,9 @@ REQUIRED = ("module", "functional", "inference", "script", "graph", "epilogue", 
 """What a GPU machine has for certain; PyCUDA, nvmath and a cooperative launch may be missing, and then say so."""
 
 
-def judged(names: list[str], point: dict[str, Value]) -> None:
-    found = measure_point(MLP, names, point, budget_s=0.02)
-    for name, run in found.items():
-        if isinstance(run, BrrrError):
-            assert name not in REQUIRED and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
-            print(f"{name} at {point}: {run}")
-        else:
-            assert run.measurement.period_s is not None
-            print(f"{name} at {point}: {run.measurement.period_s}, error {run.error:.1e}")
-
-
 @pytest.mark.parametrize("sizes", [(8, 16, 256), (1, 2, 128), (8, 128, 512), (2, 64, 2048)], ids=str)
 def test_every_way_on_the_grid_is_right(sizes: tuple[int, int, int]) -> None:
-    judged(OFTEN, dict(zip(("layers", "batch", "hidden"), sizes, strict=True)))
+    judged(MLP, OFTEN, dict(zip(("layers", "batch", "hidden"), sizes, strict=True)), REQUIRED, "period_s")
 
 
 @pytest.mark.parametrize("sizes", [(3, 5, 130), (1, 1, 64), (2, 7, 33), (5, 129, 257)], ids=str)
@@ -43,11 +31,6 @@ def test_off_the_grid_a_way_is_right_or_says_why_not(sizes: tuple[int, int, int]
     point: dict[str, Value] = dict(zip(("layers", "batch", "hidden"), sizes, strict=True))
     for name, run in measure_point(MLP, OFTEN, point, budget_s=0.01).items():
         assert not isinstance(run, BrrrError) or isinstance(run, UnavailableError), f"{name} at {point}: {run}"
-
-
-@pytest.mark.slow
-def test_the_compiled_ways_are_right() -> None:
-    judged(list(SLOW), {"layers": 2, "batch": 4, "hidden": 128})
 
 
 def test_a_wrong_result_is_found_in_every_way() -> None:

@@ -1,7 +1,5 @@
 """The network's ways and kernels on a real GPU: right in every type, captured, closed, on torch's stream."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import math
@@ -10,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -222,24 +221,32 @@ def test_what_the_pycuda_kernels_refuse() -> None:
     assert bias_relu.bias_relu(y[:0], b).shape == (0, 8)
 
 
-@needs_nvmath
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (17, 100, 33), (128, 512, 1024)])
-def test_cublas_itself(m: int, k: int, n: int, dtype: torch.dtype) -> None:
+@pytest.fixture
+def blas(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A handle of its own on the current stream, closed twice."""
     from brrr.gpu.cublas import Blas
 
+    made = Blas(0, torch.cuda.current_stream().cuda_stream, **getattr(request, "param", {}))
+    yield made
+    torch.cuda.synchronize()
+    made.close()
+    made.close()
+
+
+def relative(found: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> float:
+    wanted = x.double() @ w.double().t()
+    return float(torch.linalg.norm(found.double() - wanted) / torch.linalg.norm(wanted))
+
+
+@needs_nvmath
+@pytest.mark.parametrize("blas", [{}, {"workspace_bytes": 0}], indirect=True, ids=str)
+@pytest.mark.parametrize(("dtype", "worst"), [(torch.float32, 1e-6), (torch.bfloat16, 8e-3), (torch.float16, 1e-3)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (2, 128, 128), (17, 100, 33), (16, 256, 256), (128, 512, 1024)])
+def test_cublas_itself(blas: Any, m: int, k: int, n: int, dtype: torch.dtype, worst: float) -> None:
     x, w = torch.randn(m, k, device="cuda").to(dtype), torch.randn(n, k, device="cuda").to(dtype)
     out = torch.full((m, n), math.nan, dtype=dtype, device="cuda")
-    blas = Blas(0, torch.cuda.current_stream().cuda_stream)
-    try:
-        blas.product(x, w, out)()
-        wanted = x.double() @ w.double().t()
-        error = torch.linalg.norm(out.double() - wanted) / torch.linalg.norm(wanted)
-        assert error <= {torch.float32: 1e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}[dtype]
-    finally:
-        torch.cuda.synchronize()
-        blas.close()
-        blas.close()
+    blas.product(x, w, out)()
+    assert relative(out, x, w) <= worst
 
 
 @needs_nvmath
@@ -259,26 +266,7 @@ def test_the_fastest_of_cublas_and_cublaslt(m: int, k: int, n: int, tf32: bool) 
                 run = fastest_product(blas, x, w, out, tf32=tf32, among=among)
                 out.fill_(math.nan)
                 run()
-                wanted = x.double() @ w.double().t()
-                error = torch.linalg.norm(out.double() - wanted) / torch.linalg.norm(wanted)
-                assert error <= (2e-3 if tf32 else 1e-6)
-    finally:
-        torch.cuda.synchronize()
-        blas.close()
-
-
-@needs_nvmath
-@pytest.mark.parametrize(("m", "n"), [(2, 128), (16, 256), (17, 100)])
-def test_cublas_without_a_workspace(m: int, n: int) -> None:
-    from brrr.gpu.cublas import Blas
-
-    blas = Blas(0, torch.cuda.current_stream().cuda_stream, workspace_bytes=0)
-    try:
-        x, w = torch.randn(m, n, device="cuda"), torch.randn(n, n, device="cuda")
-        out = torch.full_like(x, math.nan)
-        blas.product(x, w, out)()
-        wanted = x.double() @ w.double().t()
-        assert torch.linalg.norm(out.double() - wanted) <= 1e-6 * torch.linalg.norm(wanted)
+                assert relative(out, x, w) <= (2e-3 if tf32 else 1e-6)
     finally:
         torch.cuda.synchronize()
         blas.close()
@@ -293,10 +281,7 @@ def test_the_process_ends_cleanly() -> None:
         "made = [WAYS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
         "print(max(w.error(m.run()) for m in made) <= w.tolerance)"
     )
-    quiet = [
-        "-W",
-        "ignore:Synchronization debug mode is a prototype",
-    ]  # torch says so of a mode that is used on purpose
+    quiet = ["-W", "ignore:Synchronization debug mode is a prototype"]  # a mode that is used on purpose
     done = subprocess.run(
         [sys.executable, *quiet, "-c", code], capture_output=True, text=True, check=False, timeout=300
     )

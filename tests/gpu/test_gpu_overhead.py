@@ -1,7 +1,5 @@
 """Lesson 03 on a real GPU: the hand-launched kernel, every rung of the ladder, the tests; no assertion on speed."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

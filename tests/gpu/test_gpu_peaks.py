@@ -1,9 +1,6 @@
 """Peaks of a real GPU: the kernels are right at odd sizes, and the figures fit each other; none has to be fast."""
 
-from __future__ import annotations
-
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +11,7 @@ from brrr.roofline.calibrate.gpu import STEPS, chains
 from brrr.roofline.calibrate.gpu_bandwidth import KINDS, Streams
 from brrr.roofline.calibrate.gpu_times import own_times
 from brrr.roofline.calibrate.host_cost import operators
-from brrr.roofline.peaks import Peaks, read_peaks, slug_of, write
+from brrr.roofline.peaks import Peaks
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +79,6 @@ def test_no_measured_rate_is_far_above_the_datasheet(peaks: Peaks) -> None:
             curve = peaks.curves[name]
             measured = curve.best if curve.axis == "size" else None
         assert measured is None or measured.share_of(promised) < 1.05, name
-
-
-def test_they_are_kept_with_the_recordings(peaks: Peaks, tmp_path: Path) -> None:
-    write(tmp_path / slug_of(peaks), peaks)
-    assert read_peaks(tmp_path / slug_of(peaks)) == peaks
 
 
 def test_operators_give_what_they_say_on_the_gpu() -> None:

@@ -1,22 +1,17 @@
 """The pseudo-linear experiments and kernels on a real GPU; what is fast or slow is printed, not asserted."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.kernels.pseudo_linear import pseudo_linear
-from brrr.timing import measure_together
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import compile_now
 from brrr_course.experiments.pseudo_linear import work
 from brrr_course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
 from brrr_course.sources.live import Live
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
 from brrr_course.sources.transition import find_transition, pays
+from tests.gpu.measuring import timed
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")
@@ -63,20 +58,13 @@ def test_more_than_two_to_the_31_elements(batch: int, width: int) -> None:
 @pytest.mark.parametrize(("width", "batch"), [(64, 128), (256, 128), (1024, 2048), (6144, 128)])
 def test_every_way_is_right_and_measured(width: int, batch: int, direction: str) -> None:
     point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
-    names = [v.name for v in PSEUDO.variants if v.device == "cuda" and PSEUDO.has(v.name, point)]
-    found = measure_point(PSEUDO, names, point, budget_s=0.05)
-    wrong = {name: run for name, run in found.items() if isinstance(run, BrrrError)}
-    assert wrong == {}
-    for name, run in found.items():
-        assert isinstance(run, Timed)
+    for name, run in timed(PSEUDO, point).items():
         assert "single-call" not in run.measurement.flags, f"{name}: compiling was taken for its time"
         print(f"{name:<22} {run.measurement} (error {run.error:.1e})")
 
 
 def test_every_stage_of_the_flawed_benchmark_is_right() -> None:
-    names = [v.name for v in FLAWS.variants if v.device == "cuda"]
-    found = measure_point(FLAWS, names, {"width": 160, "batch": 2048}, budget_s=0.05)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
+    assert timed(FLAWS, {"width": 160, "batch": 2048})
 
 
 def test_a_width_after_another_is_compiled_and_not_run_eager() -> None:
@@ -113,17 +101,3 @@ def test_where_graphs_stop_paying_agrees_with_a_grid_measured_now() -> None:
         times = [live.measure(PSEUDO, f"pseudo-{way}", {"width": width, **at}).period_s for way in ("eager", "graph")]
         assert times[0] is not None and times[1] is not None
         assert predicate({"pseudo eager": times[0], "pseudo graph": times[1]}) is (width == 64)
-
-
-def test_the_fused_kernel_beside_the_others() -> None:
-    """Printed for the record: how far the fused kernel is from the memory's bandwidth, and from torch.compile's."""
-    torch._dynamo.reset()  # other tests may have used up the compilations of this function
-    width, batch = 8192, 8192
-    x, w, b = (torch.randn(*shape, device="cuda") for shape in ((batch, width), (width,), (width,)))
-    fused = torch.compile(work.pseudo, dynamic=False)
-    functions = [lambda: pseudo_linear(x, w, b), lambda: fused(x, w, b), lambda: x * w + b]
-    for run in functions:
-        run()
-    for name, m in zip(("Triton", "torch.compile", "eager"), measure_together(functions, device="cuda"), strict=True):
-        assert m.busy_s is not None
-        print(f"{name}: {2 * x.numel() * 4 / m.busy_s.median / 1e12:.2f} TB/s")

@@ -1,14 +1,12 @@
 """A recurrent layer on a GPU: every way of the experiment is right and has its times; TF32 only where asked for."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, LayerInputs, peak_bytes, workload
+from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, peak_bytes, workload
 from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
@@ -44,8 +42,3 @@ def test_tf32_is_used_only_where_it_is_asked_for(cell: str) -> None:
 
 def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
     assert peak_bytes(lambda: torch.empty(2**20, device="cuda")) == 2**22
-
-
-def test_the_ways_of_a_point_share_the_weights() -> None:
-    given = LayerInputs.of("lstm", 32, 2, 4, "float32", "cuda")
-    assert LayerInputs.of("lstm", 32, 2, 4, "float32", "cuda") is given

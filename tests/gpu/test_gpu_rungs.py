@@ -1,7 +1,5 @@
 """Every rung of the recurrent ladder on a GPU against float64, called twice, and as a CUDA Graph where it is one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,43 +1,21 @@
 """The experiments on Strassen's algorithm on a GPU: every way is right, alone and after others; speed is printed."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr_course.experiments import experiment
-from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import judged, on_gpu
 
 STRASSEN, ERRORS, MLP = (experiment(name) for name in ("strassen", "strassen_errors", "mlp"))
 REQUIRED = ("sgemm", "sgemm-strassen-1", "tf32", "bf16", "fp16", "auto-fp32", "torch-fp16x3", "strassen-one")
 """What a GPU machine has for certain; kernels of other generations may be missing, and then say so."""
 
 
-def judged(described: Experiment, names: list[str], point: dict[str, Value]) -> None:
-    for name, run in measure_point(described, names, point, budget_s=0.02).items():
-        if isinstance(run, BrrrError):
-            assert name not in REQUIRED and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
-            print(f"{name} at {point}: {run}")
-        else:
-            assert run.measurement.span_s is not None
-            print(f"{name} at {point}: {run.measurement.span_s}, error {run.error:.1e}")
-
-
-def on_gpu(described: Experiment, point: dict[str, Value]) -> list[str]:
-    return [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
-
-
-@pytest.mark.parametrize("n", [512, 1024, 1537, 2048])
+@pytest.mark.parametrize("n", [512, 1024, 1537, 2048, 3072, 4097])
 def test_every_way_is_right_beside_all_others(n: int) -> None:
-    judged(STRASSEN, on_gpu(STRASSEN, {"size": n}), {"size": n})
-
-
-@pytest.mark.parametrize("n", [3072, 4097])
-def test_sizes_between_and_off_the_grid(n: int) -> None:
-    judged(STRASSEN, on_gpu(STRASSEN, {"size": n}), {"size": n})
+    judged(STRASSEN, on_gpu(STRASSEN, {"size": n}), {"size": n}, REQUIRED, "span_s")
 
 
 def test_ways_that_share_memory_do_their_own_product_again_and_again() -> None:
@@ -52,13 +30,13 @@ def test_ways_that_share_memory_do_their_own_product_again_and_again() -> None:
 @pytest.mark.parametrize("level", [0, 2])
 def test_errors_are_measured_on_every_kind_of_inputs(level: int, inputs: str) -> None:
     point: dict[str, Value] = {"level": level, "inputs": inputs, "size": 1024}
-    judged(ERRORS, on_gpu(ERRORS, point), point)
+    judged(ERRORS, on_gpu(ERRORS, point), point, REQUIRED, "span_s")
 
 
 @pytest.mark.parametrize("sizes", [(8, 128, 1024), (2, 5, 130), (8, 2048, 2048)], ids=str)
 def test_networks_by_strassens_algorithm_are_right(sizes: tuple[int, int, int]) -> None:
     point: dict[str, Value] = dict(zip(("layers", "batch", "hidden"), sizes, strict=True))
-    judged(MLP, ["strassen", "strassen-accurate", "strassen-one"], point)
+    judged(MLP, ["strassen", "strassen-accurate", "strassen-one"], point, REQUIRED, "span_s")
 
 
 def test_a_wrong_result_is_found() -> None:

@@ -1,7 +1,5 @@
 """StrassenMLP's classical layers on a real GPU, eager, captured and compiled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import pairwise

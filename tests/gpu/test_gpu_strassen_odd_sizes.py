@@ -1,7 +1,5 @@
 """Odd sizes on a real GPU: cores with thin products, and copies to aligned rows, against float64."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -88,19 +86,22 @@ def test_tf32_switched_on_by_the_caller_does_not_reach_the_thin_products() -> No
         assert float((found[part] - expected[part]).norm() / expected[part].norm()) < 1e-5
 
 
-def test_a_core_and_its_rest_are_captured() -> None:
-    way, a, b, out = WAYS["sgemm-strassen-2-prepared"], normal(1025, 1025), normal(1025, 1025), spoilt(1025, 1025)
+@pytest.mark.parametrize("n", [512, 1025])
+@pytest.mark.parametrize("name", [*RUN, "sgemm-strassen-1-prepared", "fp16x3-strassen-1", "bf16-winograd-1"])
+def test_a_captured_way_replays_on_new_numbers(name: str, n: int) -> None:
+    """Whole blocks, or a core and its rest."""
+    way, a, b, out = WAYS[name], normal(n, n), normal(n, n), spoilt(n, n)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         run = prepared(way, a, b, out)
         run()
     held = capture(lambda: (run(), out)[1], stream=stream)
-    a.copy_(normal(1025, 1025))
+    a.copy_(normal(n, n))
     out.fill_(math.nan)
     held.replay()
     torch.cuda.synchronize()
-    assert error(out, a, b) <= ROOM * predicted_error(way, 1025)
+    assert error(out, a, b) <= ROOM * predicted_error(way, n)
 
 
 def test_a_prepared_right_side_meets_any_number_of_rows() -> None:

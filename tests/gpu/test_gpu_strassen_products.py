@@ -1,7 +1,5 @@
 """Products of many blocks on a real GPU: every library right, both orientations, in a graph too."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from typing import Any

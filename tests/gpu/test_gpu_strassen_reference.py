@@ -1,7 +1,5 @@
 """The reference on a real GPU: exact for integers, the CPU's sums to the last bit, errors that grow as expected."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Split products on a GPU: right at any shape and scale by each kernel, in a graph, on any stream; exact as SGEMM."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The sums of blocks on a real GPU, by CUDA C++ against torch's operators."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

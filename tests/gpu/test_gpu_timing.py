@@ -1,7 +1,5 @@
 """The timer on a real GPU, against truths that are built in; no assertion on how fast anything is."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """Timelines on a real GPU: the idle share against the timer's, arrows, streams, and what a profiler may refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import pytest
 import torch
 
 from brrr import measure
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.drawing.timeline import picture
 from brrr.tracing.tracer import trace
 from brrr_course.sources import timeline_file as files
@@ -140,16 +138,6 @@ def test_a_function_of_the_cpu_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"launches work on the GPU.*nothing ran there"):
         trace(lambda: x @ x, device="cuda", calls=3)
     assert trace(small_relu(), device="cuda", calls=2).streams
-
-
-def test_a_second_profiler_is_refused() -> None:
-    from torch.profiler import ProfilerActivity, profile
-
-    run = small_relu()
-    run()
-    with profile(activities=[ProfilerActivity.CUDA]), pytest.raises(UnavailableError, match="another session"):
-        trace(run, device="cuda")
-    assert trace(run, device="cuda", calls=3).streams, "afterwards it works"
 
 
 def test_timelines_in_quick_succession_all_hold_the_calls() -> None:

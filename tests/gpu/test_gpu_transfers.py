@@ -1,7 +1,5 @@
 """The copies and the nested sine on a GPU: right results, a check that can fail, and times that fit together."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Lines of CUDA C++: the emulation against torch, what is refused and how, and the generated text, compiled."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

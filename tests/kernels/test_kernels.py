@@ -1,15 +1,12 @@
 """CUDA C++ compiles for the oldest and the newest GPU of the course, by nvcc or NVRTC; no GPU is needed."""
 
-from __future__ import annotations
-
 import importlib.util
-import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hosted import NVCC, by_nvcc
 
 from brrr.core.errors import UnavailableError
 from brrr.core.files import PACKAGE
@@ -28,7 +25,6 @@ GIVEN = {
 }
 """What a plan gives a kernel that is compiled for each shape."""
 ARCHES = ("sm_75", "sm_90")
-NVCC = shutil.which("nvcc")
 NVRTC = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
 needs_compiler = pytest.mark.skipif(not (NVCC or NVRTC), reason="neither nvcc nor NVRTC is here")
 
@@ -39,23 +35,10 @@ def compiled(source: Path, arch: str, folder: Path) -> bytes:
         from brrr.gpu.nvrtc import compile_cubin
 
         return compile_cubin(source.read_text(encoding="utf-8"), source.name, arch, tuple(given))
-    out = folder / "out.cubin"
-    command = [
-        NVCC,
-        f"-arch={arch}",
-        "-std=c++17",
-        "-cubin",
-        "--Werror",
-        "all-warnings",
-        *given,
-        "-o",
-        str(out),
-        str(source),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise UnavailableError(done.stderr)
-    return out.read_bytes()
+    try:
+        return by_nvcc(source, folder, f"-arch={arch}", "--Werror", "all-warnings", *given)[0]
+    except AssertionError as error:
+        raise UnavailableError(str(error)) from error
 
 
 @needs_compiler
@@ -68,14 +51,6 @@ def test_every_kernel_compiles(source: Path, arch: str, tmp_path: Path) -> None:
         if "__global__" in line:
             name = line.split("void ")[1].split("(")[0]
             assert name.encode() in code, f"{name} is not in the compiled code"
-
-
-@needs_compiler
-def test_a_kernel_that_is_wrong_does_not_compile(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.cu"
-    broken.write_text('extern "C" __global__ void f() { nowhere(); }\n')
-    with pytest.raises(UnavailableError, match="nowhere"):
-        compiled(broken, "sm_90", tmp_path)
 
 
 def test_what_the_calibration_takes_off() -> None:

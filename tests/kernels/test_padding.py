@@ -1,7 +1,5 @@
 """`padded_matmul`: when it pads, the copy's kernel run as C++, products and gradients through it, what it refuses."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from typing import Any
@@ -41,19 +39,14 @@ def test_odd_rows_are_padded_to_whole_16_bytes(layout: tuple[bool, bool], dtype:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_begins_at_16_bytes_is_left_alone(layout: tuple[bool, bool]) -> None:
-    assert paddings(2048, 2048, 1024, "bfloat16", layout, "h200") == ((2048, 2048, 1024),)
-    assert paddings(2048, 2048, 1032, "float16", layout, "h200") == ((2048, 2048, 1032),)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "complex64", "int32"])
-def test_types_that_no_tensor_core_multiplies_are_left_to_torch(dtype: str) -> None:
-    assert paddings(2049, 2051, 1025, dtype, (False, False), "h200") == ((2049, 2051, 1025),)
-
-
-@pytest.mark.parametrize("sizes", [(0, 9, 9), (9, 0, 9), (9, 9, 0)])
-def test_an_empty_product_is_torchs(sizes: tuple[int, int, int]) -> None:
-    assert paddings(*sizes, "bfloat16", (False, False), "h200") == (sizes,)
+@pytest.mark.parametrize(("m", "k", "n", "dtype", "device"), [
+    (2048, 2048, 1024, "bfloat16", "h200"), (2048, 2048, 1032, "float16", "h200"),  # they begin at 16 bytes
+    *((2049, 2051, 1025, dtype, "h200") for dtype in ("float64", "complex64", "int32")),
+    *((*sizes, "bfloat16", "h200") for sizes in ((0, 9, 9), (9, 0, 9), (9, 9, 0))),
+    *((2048, 2048, 1025, dtype, "gtx-1070") for dtype in ("bfloat16", "float16", "float32")),  # no tensor cores
+])  # fmt: skip
+def test_what_is_left_to_torch(m: int, k: int, n: int, dtype: str, device: str, layout: tuple[bool, bool]) -> None:
+    assert paddings(m, k, n, dtype, layout, device) == ((m, k, n),)
 
 
 def test_few_columns_are_not_made_many() -> None:
@@ -174,15 +167,11 @@ def test_a_part_of_a_wider_matrix_is_copied_by_its_own_rows(gpu: list[str]) -> N
 
 @pytest.mark.parametrize(
     "matrix",
-    [
-        torch.randn(5, 9),
-        torch.randn(5, 9).bfloat16(),
-        torch.randn(5, 9).as_subclass(OnGpu),
-        torch.randn(5, 18).bfloat16()[:, ::2].as_subclass(OnGpu),
-        torch.randn(5, 9, requires_grad=True).half().as_subclass(OnGpu),
-    ],
+    [torch.randn(5, 9), torch.randn(5, 9).bfloat16(), torch.randn(5, 9).as_subclass(OnGpu),
+     torch.randn(5, 18).bfloat16()[:, ::2].as_subclass(OnGpu),
+     torch.randn(5, 9, requires_grad=True).half().as_subclass(OnGpu)],
     ids=["float32", "on a CPU", "four bytes", "every other number", "with a gradient"],
-)
+)  # fmt: skip
 def test_what_the_kernel_cannot_copy_torch_pads(monkeypatch: pytest.MonkeyPatch, matrix: torch.Tensor) -> None:
     monkeypatch.setattr("brrr.gpu.nvrtc.kernel", None)  # to call it would raise
     made = padding._grown(matrix, 8, 16)
@@ -298,8 +287,3 @@ def test_on_a_cpu_it_is_torchs_product(dtype: torch.dtype) -> None:
 def test_what_is_no_product_is_refused(a: torch.Tensor, b: torch.Tensor, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         padded_matmul(a, b)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
-def test_a_gpu_without_tensor_cores_pads_nothing(dtype: str) -> None:
-    assert paddings(2048, 2048, 1025, dtype, (False, False), "gtx-1070") == ((2048, 2048, 1025),)

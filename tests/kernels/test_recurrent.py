@@ -1,13 +1,10 @@
 """Plans of persistent recurrent layers, their kernel compiled for two GPUs, and what PersistentRNN refuses anywhere."""
 
-from __future__ import annotations
-
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+from hosted import by_nvcc, needs_nvcc
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.files import PACKAGE
@@ -64,24 +61,9 @@ def test_a_gpu_without_tf32_gets_no_plan_that_needs_it() -> None:
     assert not any(made.split for made in plans("rnn_tanh", 256, 32, "float32", TURING))
 
 
-NVCC = shutil.which("nvcc")
-needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not here")
-
-
 def compiled(made: RecurrentPlan, arch: str, folder: Path, train: bool = False) -> str:
-    source = PACKAGE / "kernels" / "recurrent" / "recurrent.cu"
-    flags = [
-        "-std=c++17",
-        f"-arch={arch}",
-        "-Werror",
-        "all-warnings",
-        "-Xptxas",
-        "-v",
-        *made.defines(train, 9 if train else 0),
-    ]
-    done = subprocess.run([str(NVCC), *flags, "-cubin", "-o", folder / "out", source], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    options = (f"-arch={arch}", "-Werror", "all-warnings", *made.defines(train, 9 if train else 0))
+    return by_nvcc(PACKAGE / "kernels/recurrent/recurrent.cu", folder, *options)[1]
 
 
 @needs_nvcc

@@ -1,7 +1,5 @@
 """The fused Triton kernels in Triton's interpreter: odd sizes, three types, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton has no build for this system")
 
-from interpreter import interpreted_cases
+from interpreter import interpreted_cases, ptx
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels import fused
@@ -74,20 +72,8 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("pointer", ["*fp32", "*bf16"])
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_each_kernel_compiles_without_a_gpu(name: str, pointer: str, architecture: int) -> None:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     kernel = getattr(fused, name)
     known = {"count": "i32", "rows": "i32", "width": "i32", "scale": "fp32", "eps": "fp32"}
-    types = {arg: "constexpr" if arg in CONSTANTS[name] else known.get(arg, pointer) for arg in kernel.arg_names}
-    places = {(kernel.arg_names.index(arg),): value for arg, value in CONSTANTS[name].items()}
-    multiples = {
-        (place,): [["tt.divisibility", 16]] for place, arg in enumerate(kernel.arg_names) if types[arg] == pointer
-    }
-    text = str(
-        triton.compile(ASTSource(kernel, types, places, multiples), target=GPUTarget("cuda", architecture, 32)).asm[
-            "ptx"
-        ]
-    )
+    types = {arg: known.get(arg, pointer) for arg in kernel.arg_names}
+    text = ptx(kernel, CONSTANTS[name], types, architecture, aligned=True)
     assert f".target sm_{architecture}" in text and "ld.global" in text

@@ -1,7 +1,5 @@
 """The Triton kernels in Triton's interpreter: odd and prime sizes, three types, and what they refuse."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -10,7 +8,7 @@ import torch
 
 pytest.importorskip("triton", reason="Triton has no build for this system")
 
-from interpreter import interpreted_cases
+from interpreter import interpreted_cases, ptx
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.kernels import pseudo_linear as kernels
@@ -118,18 +116,7 @@ def test_widths_that_are_multiples_of_sixteen_move_four_numbers_at_a_time(name: 
 
 
 def _ptx(name: str, sizes: str, pointer: str, architecture: int, *, aligned: bool) -> str:
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
     kernel = getattr(kernels, name)
     ones = {size: 1 for size in SIZES if size in kernel.arg_names and sizes == "all one"}
-    constants = {**CONSTANTS[name], **ones}
-    types = {
-        each: "constexpr" if each in constants else sizes if each in SIZES else "*fp32" if "sum" in each else pointer
-        for each in kernel.arg_names
-    }
-    places = {each: (kernel.arg_names.index(each),) for each in kernel.arg_names}
-    multiples = {places[each]: [["tt.divisibility", 16]] for each in places if aligned and each not in constants}
-    source = ASTSource(kernel, types, {places[each]: value for each, value in constants.items()}, multiples)
-    return str(triton.compile(source, target=GPUTarget("cuda", architecture, 32)).asm["ptx"])
+    types = {arg: sizes if arg in SIZES else "*fp32" if "sum" in arg else pointer for arg in kernel.arg_names}
+    return ptx(kernel, {**CONSTANTS[name], **ones}, types, architecture, aligned=aligned)

@@ -1,7 +1,5 @@
 """What a device model is asked by others: one stream, one operator by itself, and what is known of this machine."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -4,8 +4,6 @@ A torch that takes one of them apart in another way fails here, and the message 
 into the tables of brrr/roofline/lowering.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 What is tested is what surrounds the kernels: arguments, working sets, launch shapes, checks, and what is kept of it.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

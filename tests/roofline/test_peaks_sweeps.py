@@ -1,15 +1,11 @@
 """The sweeps of a calibration, without a GPU: what is drawn, checked, timed and kept. The times are made up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from peaks_made_up import gpu_peaks
 from test_peaks_gpu_parts import OnTheCpu
 from torch.nn import functional
 
@@ -21,8 +17,7 @@ from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_pr
 from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
-from brrr.roofline.peak import Sweep, whole_nanoseconds
-from brrr.roofline.peaks import read_peaks, write
+from brrr.roofline.peak import Sweep
 from brrr.roofline.sweeps import swept_operators, swept_products
 
 LITTLE = 2**20
@@ -110,6 +105,9 @@ def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> No
     ):  # fmt: skip
         (only,) = [each for each in cost(run, array((4, 6))).operators if each.kind != "view"]
         assert (only.name, only.form.name) in swept
+    kinds = {each.kind: each for each, _ in swept_operators(found.sweeps["operators"])}
+    assert {"convolution", "attention", "pooling", "index", "loss"} <= set(kinds)
+    assert kinds["convolution"].flop and kinds["convolution"].form.name and kinds["index"].form.name == "rows"
 
 
 def test_a_wrong_product_is_told_from_a_right_one() -> None:
@@ -130,37 +128,24 @@ def test_no_time_is_kept_of_a_wrong_product(emulated: None, monkeypatch: pytest.
     assert any("left out: WrongResultError: calibrate: SweptProduct(dtype=" in note for note in found.notes)
 
 
-def test_no_time_is_kept_of_what_is_wrong(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = gpu_operators.matrices()["sum of rows"]
-    wrong = replace(right, run=lambda x: x.sum(-1) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
-    monkeypatch.setattr(gpu_operators, "matrices", lambda: {"a wrong sum": wrong})
-    monkeypatch.setattr(gpu_operators, "layers", dict)
-    monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[0])
-    found = Findings(until_s=1e18)
-    gpu_operators.sweep_operators(found)
-    assert any("left out: WrongResultError: calibrate: a wrong sum of" in note for note in found.notes)
-    kept = {each.dtype for each, _ in swept_operators(found.sweeps["operators"]) if each.name == "aten.sum"}
-    assert kept == {"bfloat16"}
-
-
-def test_layers_are_swept_with_their_flop_and_in_groups_of_their_own(emulated: None) -> None:
-    found = Findings(until_s=1e18)
-    gpu_operators.sweep_operators(found)
-    kinds = {each.kind: each for each, _ in swept_operators(found.sweeps["operators"])}
-    assert {"convolution", "attention", "pooling", "index", "loss"} <= set(kinds)
-    assert kinds["convolution"].flop and kinds["convolution"].form.name and kinds["index"].form.name == "rows"
-
-
-def test_a_layer_that_is_wrong_is_left_out(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = gpu_layers.layers()["average pooling, gradient"]
+@pytest.mark.parametrize(("table", "name", "operator"), [
+    ("matrices", "sum of rows", "aten.sum"), ("layers", "average pooling, gradient", "avg_pool"),
+])  # fmt: skip
+def test_no_time_is_kept_of_what_is_wrong(
+    emulated: None, monkeypatch: pytest.MonkeyPatch, table: str, name: str, operator: str
+) -> None:
+    right = {**gpu_operators.matrices(), **gpu_layers.layers()}[name]
     wrong = replace(right, run=lambda x: right.run(x) * (1.5 if x.dtype == torch.float32 else 1), calls=3)
-    monkeypatch.setattr(gpu_operators, "layers", lambda: {"a wrong pooling": wrong})
+    for each in ("matrices", "layers"):
+        monkeypatch.setattr(
+            gpu_operators, each, lambda wanted=each == table: {f"a wrong {name}": wrong} if wanted else {}
+        )
     monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[-1])
     found = Findings(until_s=1e18)
     gpu_operators.sweep_operators(found)
-    assert any("left out: WrongResultError: calibrate: a wrong pooling of" in note for note in found.notes)
-    assert not any("avg_pool" in each.name and each.dtype == "float32" for each, _ in
-                   swept_operators(found.sweeps["operators"]))  # fmt: skip
+    assert any(f"left out: WrongResultError: calibrate: a wrong {name} of" in note for note in found.notes)
+    kept = {each.dtype for each, _ in swept_operators(found.sweeps["operators"]) if operator in each.name}
+    assert kept == {"bfloat16"}
 
 
 def test_operators_that_are_several_are_left_out(emulated: None) -> None:
@@ -181,10 +166,7 @@ def test_a_mask_is_there_before_the_call(emulated: None) -> None:
 
 def test_what_is_no_number_has_to_be_at_the_same_places(emulated: None) -> None:
     values = torch.tensor([4.0, -1.0, 9.0, 16.0])
-    for run, right in (
-        (torch.sqrt, True),
-        (lambda x: x.sqrt() if x.dtype == torch.float64 else -x, False),
-    ):
+    for run, right in ((torch.sqrt, True), (lambda x: x.sqrt() if x.dtype == torch.float64 else -x, False)):
         layer = gpu_layers.Swept(run, lambda draw, elements: (), matrix=True)
         if right:
             assert gpu_operators.made("root", layer, values, ((4,),)) is not None
@@ -219,30 +201,12 @@ def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPa
     assert not found.sweeps and "only CUPTI" in found.notes[0]
 
 
-ROWS = [("aten.sum", "", 4096), ("aten.sum", "rows", 7)]
-SWEPT = Sweep.of(("operator", "form", "m"), ROWS, [2.048e-6, 1.5e-3], conditions={"by": "x"})
-
-
-def test_a_sweep_round_trips_through_the_file(tmp_path: Path) -> None:
-    peaks = replace(gpu_peaks(), sweeps={"operators": SWEPT})
-    write(tmp_path, peaks)
-    assert read_peaks(tmp_path) == peaks and read_peaks(tmp_path).sweeps["operators"] == SWEPT
-    assert "sweep: 2 operators, 2.05 µs to 1.5 ms" in str(peaks)
-
-
 @pytest.mark.parametrize(
     ("column", "seconds"), [((1, 2), (1e-6,)), ((1,), ()), ((1,), (0.0,)), ((1,), (float("nan"),))]
 )
 def test_impossible_sweeps(column: tuple[int, ...], seconds: tuple[float, ...]) -> None:
     with pytest.raises(ArgumentError, match=r"Sweep: (columns\.m|seconds)"):
         Sweep({"m": column}, seconds)
-
-
-def test_times_between_two_nanoseconds_are_kept_as_a_file_holds_them(tmp_path: Path) -> None:
-    sweep = Sweep({"m": (1, 2)}, whole_nanoseconds((2.0005e-6, 3e-6)))
-    peaks = replace(gpu_peaks(), sweeps={"products": sweep})
-    write(tmp_path, peaks)
-    assert read_peaks(tmp_path).sweeps["products"] == sweep
 
 
 def in_turn(calls: Sequence[Callable[[], Any]], wait: object, seconds: float) -> list[Estimate]:

@@ -1,7 +1,5 @@
 """The steps of a persistent kernel: what overlaps, what does not, and all of them in one launch."""
 
-from __future__ import annotations
-
 import pytest
 
 from brrr.roofline.persistent import Step, persistent_s

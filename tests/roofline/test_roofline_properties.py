@@ -1,7 +1,5 @@
 """What must hold of every prediction, whatever the peaks look like."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The pipeline on a machine without a GPU: the right result, and the right order, on three kinds of lanes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
@@ -14,10 +12,11 @@ import torch
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.running import pipeline as module
 from brrr.running.lanes import PlainLane, ThreadLane
-from brrr.running.pipeline import Pipeline, default_chunks, host_array
+from brrr.running.pipeline import Pipeline, default_chunks
 from brrr_course.lessons.exercises.lesson_02b import ISSUE, Trial, best
 from brrr_course.lessons.pretend import LANES, Event, Machine
 from brrr_course.lessons.pretend import Lane as SimulatedLane
+from tests.refusals import refused, values
 
 DEVICES = ("cpu", "cpu-queue")
 
@@ -179,24 +178,14 @@ def test_the_schedule_is_the_best_one_and_no_buffer_is_overwritten(
 # ---- errors ----
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"elements": 0}, "elements is 0; expected a whole number, at least 1"),
-        ({"elements": True}, "elements is True"),
-        ({"elements": 2.5}, "elements is 2.5"),
-        ({"chunks": 0}, "chunks is 0; expected a whole number, at least 1"),
-        ({"chunks": 11}, "chunks is 11; expected at most one for each of the 10 elements"),
-        ({"buffers": 0}, "buffers is 0"),
-        ({"device": "tpu"}, "device is 'tpu'; expected 'cuda', 'cpu' or 'cpu-queue'"),
-        ({"compute": 3}, "compute is 3; expected a function that changes a chunk in place"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(arguments: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"compute": squared, "elements": 10, "device": "cpu", **arguments}
-    with pytest.raises(ArgumentError, match="Pipeline: ") as raised:
+WRONG = {"elements": [0, True, 2.5], "chunks": [0, 11], "buffers": [0], "device": ["tpu"], "compute": [3]}
+
+
+@pytest.mark.parametrize(("argument", "value"), values(WRONG))
+def test_what_cannot_be_used_is_refused(argument: str, value: Any) -> None:
+    given: dict[str, Any] = {"compute": squared, "elements": 10, "device": "cpu", argument: value}
+    with refused(argument, value):
         Pipeline(given.pop("compute"), given.pop("elements"), **given)
-    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -218,18 +207,6 @@ def test_pageable_memory_is_refused_where_pinned_was_promised(monkeypatch: pytes
     monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self: False)
     with pytest.raises(ArgumentError, match=r"x is 'pageable memory'.*host_array.*pinned=False"):
         pipeline(*arrays(10))
-
-
-def test_refused_pinned_memory_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(*_: Any, **__: Any) -> None:
-        raise RuntimeError("CUDA error: out of memory\nmore lines")
-
-    monkeypatch.setattr(torch, "empty", refuses)
-    with pytest.raises(
-        UnavailableError, match=r"4 kB of pinned memory were refused \(CUDA error: out of memory\)"
-    ) as e:
-        host_array(1000)
-    assert "pinned=False" in str(e.value)
 
 
 def test_buffers_that_do_not_fit_are_refused_before_anything_is_allocated() -> None:

@@ -1,7 +1,5 @@
 """Pages of lessons on the course's recording, and Debian's Chromium to open them in, without a network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Debian's Firefox, led over a socket by its own Marionette protocol: no driver, no package."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

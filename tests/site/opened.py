@@ -1,7 +1,5 @@
 """One page of the site in the browser: answer its guesses, put its views where they should stand, and read them."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Every view of a page against Python's own, at each place of its sliders, with the usual lines and random ones."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

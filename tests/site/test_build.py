@@ -1,7 +1,5 @@
 """What the pages are made of: pieces that keep texts, exports that leave a view as it was, the same bytes each time."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """A page in Firefox too: it gets ready, says what Python says, and its slider moves by keys."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

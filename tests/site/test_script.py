@@ -1,7 +1,5 @@
 """What the script does by itself: numbers as Python writes and reads them, guesses kept, links, keys, speed."""
 
-from __future__ import annotations
-
 import random
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """Every view of every lesson, at every place of its sliders, says and draws what Python does."""
 
-from __future__ import annotations
-
 import pytest
 from sweeping import compared, lessons, marked, swept
 

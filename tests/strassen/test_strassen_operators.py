@@ -1,7 +1,5 @@
 """`matmul` and fused networks under torch.compile, torch.export, autocast and torch.func, on the CPU."""
 
-from __future__ import annotations
-
 import copy
 import io
 import shutil
@@ -237,11 +235,13 @@ def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not seen
     for call in (
         lambda: matmul(a, b, level=1), lambda: matmul(a, b, accuracy=1e-3), lambda: matmul(a, b, out=torch.empty(7, 9)),
-        lambda: matmul(a.requires_grad_(), b),
+        lambda: matmul(a, prepare(b, rows=7)), lambda: matmul(a.requires_grad_(), b),
     ):  # fmt: skip
         seen.clear()
         call()
         assert seen == [1]
+    with pytest.raises(ArgumentError):
+        matmul(a.detach(), b, level=False)
 
 
 def test_a_short_product_is_in_full_precision() -> None:

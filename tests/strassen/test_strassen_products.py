@@ -1,17 +1,14 @@
 """Products of many blocks: what cuBLAS is asked for, every type by torch, what is refused."""
 
-from __future__ import annotations
-
-import ctypes
 import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from played_blas import PlayedBlas, played
 
 from brrr.core.errors import UnavailableError
-from brrr.gpu import cublas
 from brrr.gpu.launching import fastest
 from brrr.strassen.gemm.products import product_step
 from brrr.strassen.ways import INNERS
@@ -52,49 +49,24 @@ def test_the_fastest_is_found_and_what_is_refused_is_passed_over() -> None:
 # --- cuBLAS -----------------------------------------------------------------------------------------------------------
 
 
-class PlayedBlas:
-    """cuBLAS's words on CPU memory: column-major matrices, by their addresses and the distance between them."""
+class PlayedBatches(PlayedBlas):
+    """The same of products that lie at a distance from each other."""
 
-    Operation = SimpleNamespace(N=0, T=1)
-    ComputeType = SimpleNamespace(COMPUTE_32F=68, COMPUTE_32F_FAST_TF32=77)
-    GemmAlgo = SimpleNamespace(DEFAULT=-1)
-
-    def __init__(self) -> None:
-        self.asked: tuple[int, ...] = ()
-
-    def sgemm_strided_batched(
-        self, handle: int, ta: int, tb: int, m: int, n: int, k: int, one: int, a: int, lda: int, step_a: int,
-        b: int, ldb: int, step_b: int, zero: int, c: int, ldc: int, step_c: int, count: int,
-    ) -> None:  # fmt: skip
+    def sgemm_strided_batched(self, *args: int) -> None:
+        handle, ta, tb, m, n, k, one, a, lda, step_a, b, ldb, step_b, zero, c, ldc, step_c, count = args
         assert handle == 1 and tb == 0
-        assert ctypes.c_float.from_address(one).value == 1 and ctypes.c_float.from_address(zero).value == 0
         for p in range(count):
-            left = columns(a + 4 * p * step_a, lda, m if ta else k)
-            product = (left.t() if ta else left) @ columns(b + 4 * p * step_b, ldb, n)
-            columns(c + 4 * p * step_c, ldc, n).copy_(product)
+            at = (a + 4 * p * step_a, lda, b + 4 * p * step_b, ldb, zero, c + 4 * p * step_c, ldc)
+            self._multiply(handle, ta, tb, m, n, k, one, *at)
 
-    def gemm_strided_batched_ex(
-        self, handle: int, ta: int, tb: int, m: int, n: int, k: int, one: int, a: int, a_type: int, lda: int,
-        step_a: int, b: int, b_type: int, ldb: int, step_b: int, zero: int, c: int, c_type: int, ldc: int,
-        step_c: int, count: int, how: int, algorithm: int,
-    ) -> None:  # fmt: skip
+    def gemm_strided_batched_ex(self, *args: int) -> None:
+        *sizes, a, a_type, lda, step_a, b, b_type, ldb, step_b, zero, c, c_type, ldc, step_c, count, how, algorithm = (
+            args
+        )
         self.asked = (a_type, b_type, c_type, how, algorithm)
         if a_type == c_type == 0:
-            args = (a, lda, step_a, b, ldb, step_b, zero, c, ldc, step_c, count)
-            self.sgemm_strided_batched(handle, ta, tb, m, n, k, one, *args)
-
-
-def columns(address: int, leading: int, count: int) -> torch.Tensor:
-    """The column-major (leading, count) matrix at an address, in place."""
-    memory = (ctypes.c_float * (leading * count)).from_address(address)
-    return torch.frombuffer(memory, dtype=torch.float32).view(count, leading).t()
-
-
-def played() -> tuple[cublas.Blas, PlayedBlas]:
-    blas, library = object.__new__(cublas.Blas), PlayedBlas()
-    blas._cublas, blas._handle, blas.device_index = library, 1, 0
-    blas._scales = ctypes.c_float(1.0), ctypes.c_float(0.0)
-    return blas, library
+            rest = (a, lda, step_a, b, ldb, step_b, zero, c, ldc, step_c, count)
+            self.sgemm_strided_batched(*sizes, *rest)
 
 
 class OnGpu:
@@ -108,8 +80,9 @@ class OnGpu:
 
 
 def ask(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, **how: bool) -> PlayedBlas:
-    blas, library = played()
-    blas.batched_product(*(OnGpu(each) for each in (left, right, out)), **how)()  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        blas, library = played(patch, PlayedBatches())
+        blas.batched_product(*(OnGpu(each) for each in (left, right, out)), **how)()  # type: ignore[arg-type]
     return library
 
 
@@ -158,12 +131,3 @@ def test_torch_multiplies_every_type(dtype: torch.dtype, into: torch.dtype, wors
     out = torch.full((7, 9, 24), math.nan, dtype=into)
     product_step(INNERS["sgemm"], left, right, out, right_transposed=transposed)()
     assert error(out, wanted_of(left, right, transposed)) < worst
-
-
-def test_prepared_reads_its_operands_when_called() -> None:
-    left, right = operands(2, 3, 4, 5, False)
-    out = torch.empty(2, 3, 4)
-    launch = product_step(INNERS["sgemm"], left, right, out, right_transposed=False)
-    left.zero_()
-    launch()
-    assert (out == 0).all()

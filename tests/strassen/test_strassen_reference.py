@@ -1,18 +1,17 @@
 """The reference of every step: exact for integers of any shape, and its errors where they are not exact."""
 
-from __future__ import annotations
-
 import math
+from typing import Any
 
 import pytest
 import torch
 
-from brrr.core.errors import ArgumentError
 from brrr.strassen import FORMS
 from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.reference import post_add, pre_add, product
 from brrr_course.experiments.strassen_errors import INPUTS
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
+from tests.refusals import refused
 from tests.strassen_error_growth import bound, growth
 
 BOTH = pytest.mark.parametrize("form", FORMS)
@@ -54,21 +53,6 @@ def test_operands_of_any_strides(form: str) -> None:
 
 @BOTH
 @LEVELS
-def test_numbers_that_float32_holds_come_out_exact(form: str, level: int) -> None:
-    a, b = (whole(*shape, most=8).float() for shape in ((33, 70), (70, 21)))
-    assert torch.equal(product(a, b, form, level), a @ b)
-
-
-@BOTH
-@pytest.mark.parametrize(("m", "k", "n"), SHAPES)
-def test_floating_point_of_any_shape(form: str, m: int, k: int, n: int) -> None:
-    a, b = torch.randn(m, k, dtype=torch.float64), torch.randn(k, n, dtype=torch.float64)
-    for level in range(4):
-        torch.testing.assert_close(product(a, b, form, level), a @ b, rtol=1e-12, atol=1e-12)
-
-
-@BOTH
-@LEVELS
 def test_bias_and_relu(form: str, level: int) -> None:
     x, w, bias = whole(13, 21), whole(10, 21), whole(10)
     wanted = (x @ w.t() + bias).clamp_min(0)
@@ -96,16 +80,14 @@ def test_narrow_types_are_summed_in_float32_and_rounded_once(form: str) -> None:
     assert torch.equal(post_add(products, form, 2, (40, 48)), exact.half())
 
 
-def test_arguments_that_do_not_fit() -> None:
-    a, b = torch.ones(4, 6), torch.ones(6, 5)
-    with pytest.raises(ArgumentError, match="inner size 6"):
-        product(a, a, "strassen", 1)
-    with pytest.raises(ArgumentError, match="float64"):
-        product(a, b.double(), "strassen", 1)
-    with pytest.raises(ArgumentError, match="two dimensions"):
-        pre_add(torch.ones(3), "left", "strassen", 1)
-    with pytest.raises(ArgumentError, match="products is"):
-        post_add(torch.ones(7, 2, 3), "strassen", 1, (4, 6))
+@pytest.mark.parametrize(("call", "argument"), [
+    (lambda a, b: product(a, a, "strassen", 1), "b"), (lambda a, b: product(a, b.double(), "strassen", 1), "b"),
+    (lambda a, b: pre_add(a[0], "left", "strassen", 1), "x"),
+    (lambda a, b: post_add(torch.ones(7, 2, 3), "strassen", 1, (4, 6)), "products"),
+])  # fmt: skip
+def test_arguments_that_do_not_fit(call: Any, argument: str) -> None:
+    with refused(argument):
+        call(torch.ones(4, 6), torch.ones(6, 5))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -136,11 +118,6 @@ def test_growth_a_level_stays_below_its_limit(form: str, inputs: str) -> None:
 @BOTH
 def test_growth_is_as_expected_where_the_mean_is_0(form: str) -> None:
     assert mean_growth(form, "normal", levels=2, draws=2) == pytest.approx(growth(form), rel=0.04)
-
-
-def test_integers_stay_exact_in_float32() -> None:
-    for form in FORMS:
-        assert errors(form, "integer", inner=512, size=40, levels=3) == [0.0] * 4
 
 
 @BOTH

@@ -1,15 +1,11 @@
 """`split_product.cu` run thread by thread on the CPU: right numbers at any shape, no deadlock, nothing too early."""
 
-from __future__ import annotations
-
 import ctypes
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from hosted import hosted, needs_gxx
+from hosted import by_nvcc, hosted, needs_gxx, needs_nvcc
 
 from brrr.core.files import PACKAGE
 from brrr.strassen.split.product_kernel import DEPTH, ROWS, Tiling, chosen, rounds, tile_grid
@@ -17,7 +13,6 @@ from brrr.strassen.split.splitting import Terms
 from tests.strassen_split_calls import split
 
 KERNELS = PACKAGE / "strassen/split"
-NVCC = shutil.which("nvcc")
 TILINGS = {
     "": Tiling(),
     "128 columns": Tiling(columns=128),
@@ -84,6 +79,7 @@ def test_right_in_any_order_of_threads(tiling: str, tmp_path: Path) -> None:
         assert (verdict, error < 5e-7) == (0, True), f"{shape}: verdict {verdict}, error {error}"
 
 
+FEW_SLOTS = ("-USLOTS", "-DSLOTS=4")
 MISTAKES = {
     "high terms given back instead of low ones": (
         "ring.release(hi, lane), ring.release(lo, lane);",
@@ -104,9 +100,7 @@ MISTAKES = {
 @needs_gxx
 def test_four_slots_are_enough(tmp_path: Path) -> None:
     source = PACKAGE / "strassen/split/split_product.cu"
-    verdict, error = host_run(
-        Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-USLOTS", "-DSLOTS=4")
-    )
+    verdict, error = host_run(Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=FEW_SLOTS)
     assert verdict == 0 and error < 5e-7
 
 
@@ -120,30 +114,18 @@ def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     assert text.count(right) == 1
     source = tmp_path / "split_product.cu"
     source.write_text(text.replace(right, wrong), encoding="utf-8")
-    verdict, error = host_run(
-        Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=("-USLOTS", "-DSLOTS=4")
-    )
+    verdict, error = host_run(Tiling(columns=128), (1, 140, 120, 600), 1, tmp_path, source, more=FEW_SLOTS)
     assert verdict or not error < 5e-7, "the mistake went unseen"
 
 
-@pytest.mark.skipif(NVCC is None, reason="nvcc compiles for sm_90a")
+@needs_nvcc
 @pytest.mark.parametrize("tiling", TILINGS)
 def test_it_compiles_for_sm_90a_and_all_sums_stay_in_registers(tiling: str, tmp_path: Path) -> None:
     made = TILINGS[tiling]
-    command = [
-        str(NVCC),
-        "-std=c++17",
-        "-gencode=arch=compute_90a,code=sm_90a",
-        "-cubin",
-        "-Xptxas",
-        "-v",
-        *made.defines(),
-    ]
-    source = [str(PACKAGE / "strassen/split/split_product.cu"), "-o", str(tmp_path / "x.cubin")]
-    done = subprocess.run([*command, *source], capture_output=True, text=True, check=True)
-    assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr
-    assert "C75" not in done.stderr, "the compiler waits for products by itself, or ignores setmaxnreg"
-    assert b"brrr_split_product" in (tmp_path / "x.cubin").read_bytes()
+    source, target = PACKAGE / "strassen/split/split_product.cu", "-gencode=arch=compute_90a,code=sm_90a"
+    code, said = by_nvcc(source, tmp_path, target, *made.defines())
+    assert "0 bytes spill stores, 0 bytes spill loads" in said and b"brrr_split_product" in code
+    assert "C75" not in said, "the compiler waits for products by itself, or ignores setmaxnreg"
     assert made.shared_bytes <= 232448 and made.slots >= 4
 
 

@@ -1,16 +1,12 @@
 """`split_operands.cu` run thread by thread on the CPU: the reference's bits, no deadlock, counts at zero."""
 
-from __future__ import annotations
-
 import ctypes
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from hosted import hosted, needs_gxx
+from hosted import by_nvcc, hosted, needs_gxx, needs_nvcc
 
 from brrr.core.files import PACKAGE
 from brrr.strassen.algebra.forms import FORMS
@@ -23,7 +19,6 @@ from tests import strassen_sums_calls as calls
 from tests.strassen_split_calls import split
 
 KERNELS = PACKAGE / "strassen/split"
-NVCC = shutil.which("nvcc")
 
 
 def compiled(source: Path, folder: Path) -> ctypes.CDLL:
@@ -157,14 +152,12 @@ def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     assert not all(seen), "the mistake went unseen"
 
 
-@pytest.mark.skipif(NVCC is None, reason="nvcc compiles for sm_80 and sm_90")
+@needs_nvcc
 @pytest.mark.parametrize("architecture", [80, 90])
 def test_it_compiles_and_four_blocks_fit_a_multiprocessor(architecture: int, tmp_path: Path) -> None:
     code = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
-    target = ["-o", str(tmp_path / "x.cubin"), str(PACKAGE / "strassen/split/split_operands.cu")]
-    command = [str(NVCC), "-std=c++17", code, "-cubin", "-Xptxas", "-v", *target]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
+    _, said = by_nvcc(PACKAGE / "strassen/split/split_operands.cu", tmp_path, code)
+    spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
     of_the_split = ("8", "4") if architecture == 80 else ("0", "0")  # the product of the terms needs 9.0 anyway
     assert spilled == [("0", "0"), ("0", "0"), of_the_split]
 
@@ -231,8 +224,6 @@ def test_the_guard_replaces_what_may_be_lost_and_nothing_else(
         assert kernel.brrr_host_guard(ctypes.byref(made), 3, 1) == 0
         assert not left.any() and bool(right.any()) == keep
         expected = a @ b if lost else torch.full((m, n), -7.0)
-        torch.testing.assert_close(out[:, :n], expected) if lost else torch.testing.assert_close(
-            out[:, :n], expected, rtol=0, atol=0
-        )
+        torch.testing.assert_close(out[:, :n], expected, **({} if lost else {"rtol": 0, "atol": 0}))
         assert bool((out[:, n:] == -7.0).all())
         left[:k] = (a.abs() == a.abs().amax(1, keepdim=True)).any(0).int()

@@ -1,7 +1,5 @@
 """strassen_sums.cu itself, run thread by thread on the CPU: right numbers, and no access beyond any tensor's memory."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A training step through Strassen products: gradients against torch's, checked in float64."""
 
-from __future__ import annotations
-
 import copy
 from itertools import pairwise
 

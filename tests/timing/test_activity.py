@@ -1,7 +1,5 @@
 """Sums over a profiler's record: overlap, markers, and the function's own waits."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -113,16 +111,6 @@ class Results:
     def save(self, path: str) -> None:
         other = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0.5, "args": {}}
         Path(path).write_text(json.dumps({"traceEvents": [other, {"ph": "M", "name": "process"}, *self.traced]}))
-
-
-def test_grids_are_found_by_the_id_of_the_launch_and_the_kernels_name() -> None:
-    here = Results(
-        traced(9.0, 5, "second", (2, 1, 1)),
-        traced(3.0, 4, "first", (1, 1, 1)),
-        traced(4.0, 4, "Memset (Device)", (0, 0, 0), "gpu_memset"),
-    )
-    assert activity._grids(here) == {
-        (4, "first"): ["first 1x1x1 of 128"], (5, "second"): ["second 2x1x1 of 128"]}  # fmt: skip
 
 
 def test_kernels_of_a_graph_share_an_id_and_keep_their_own_grids() -> None:

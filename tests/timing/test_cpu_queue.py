@@ -1,7 +1,5 @@
 """The CPU queue keeps order, waits, reports errors and ends."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """What a diagnosis is judged by: as many FLOP and fewer bytes where it is said, steps that run, regimes by ratios."""
 
-from __future__ import annotations
-
 import csv
 import functools
 from dataclasses import replace
@@ -16,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from brrr.core.files import PACKAGE
 from brrr.diagnosis.diagnosing import diagnose
 from tools.diagnosis import judge, truth
-from tools.diagnosis.faults import ADDED, FAULTS, HEALTHY, REMEDIES
+from tools.diagnosis.faults import ADDED, FAULTS, HEALTHY
 from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Workload
 
 BY_HAND = ("attention", "decode")
@@ -49,7 +47,6 @@ def test_names_are_unique_and_there_are_enough() -> None:
     assert len({each.name for each in every}) == len(every)
     assert len(WORKLOADS) >= 60
     assert len(FAULTS) == len({each.name for each in FAULTS}) >= 20 and len(HEALTHY) >= 5
-    assert {name for each in FAULTS for name in each.remedies} <= set(REMEDIES)
 
 
 @pytest.mark.parametrize("each", [*WORKLOADS, *UNSEEN, *UNDERFILLED], ids=lambda each: each.name)
@@ -63,14 +60,6 @@ def test_the_changes_are_what_they_say(each: Workload) -> None:
         assert bytes_other <= 0.97 * nbytes if other == "fewer" else bytes_other >= 1.6 * nbytes
     flop_wider, bytes_wider = counted(each, "wider")
     assert flop_wider == pytest.approx(2 * flop, rel=0.01) and bytes_wider > nbytes
-
-
-def test_most_changes_halve_the_bytes() -> None:
-    halved = []
-    for each in WORKLOADS:
-        if each.fewer is not None and not each.name.startswith(BY_HAND):
-            halved.append(counted(each, "fewer")[1] / counted(each, "sizes")[1])
-    assert sum(0.2 < share < 0.63 for share in halved) >= 0.7 * len(halved)
 
 
 SMALL = [each for each in FAULTS if each.name not in (
@@ -103,17 +92,6 @@ def test_the_first_that_holds_is_the_regime(
     eager_s: float, graph_s: float, fewer: float, wider: float, found: str
 ) -> None:
     assert truth.regime(eager_s, graph_s, fewer, wider) == found
-
-
-def test_times_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    monkeypatch.setattr(truth, "ROUND_S", 0.0)
-    found = truth.together({name: (lambda name=name: order.append(name)) for name in "ab"})
-    assert set(found) == {"a", "b"} and order[-2 * truth.ROUNDS :] == ["a", "b"] * truth.ROUNDS
-
-
-def test_what_is_not_understood_prints_how(capsys: pytest.CaptureFixture[str]) -> None:
-    assert truth.main(["all"]) == 2 and "python -m tools.diagnosis.truth" in capsys.readouterr().err
 
 
 def test_the_judge_compares_with_the_truth(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

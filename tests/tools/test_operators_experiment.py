@@ -1,28 +1,25 @@
 """The `operators` experiment: its cases and their halves, that each runs and is right, its rows, claims and table."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import pytest
 import torch
+from test_prediction_experiment import Made, exactly
 
 from brrr.core.errors import TraceError, UnavailableError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.measurement import Measurement
 from brrr.core.recordings import own_root
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.peaks import read_peaks
 from brrr.roofline.predicting import predict
 from brrr.timing import measure_together
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import DurationEstimator, steps
@@ -32,20 +29,12 @@ from tools.prediction import __main__ as command
 from tools.prediction.operators import work
 from tools.prediction.operators.calls import OPERATORS as CALLS
 from tools.prediction.operators.calls import STEPS, cost_of, surroundings
-from tools.prediction.operators.cases import SEED, TABLE, OperatorCase, by_name, cases, drawn, half_of, split, twin
+from tools.prediction.operators.cases import SEED, OperatorCase, by_name, cases, drawn, half_of, split, twin
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 from tools.prediction.operators.rows import operator_rows
 from tools.prediction.rows import rows_of
 
 # ---- the cases ----
-
-
-def test_there_are_120_cases_of_every_family_and_no_name_stands_for_two() -> None:
-    assert len(cases()) == 120 and len(by_name()) == 120 + len(drawn())
-    assert {each.kind for each in cases()} == set(TABLE) and {each.what for each in cases()} == set(CALLS)
-    assert Counter(each.dtype for each in cases()).keys() == {"float32", "bfloat16", "float16", "tf32"}
-    assert 0.25 < Counter(each.direction for each in cases())["backward"] / 120 < 0.5
-    assert all(":" not in each.name and "," not in each.name and "=" not in each.name for each in cases())
 
 
 @pytest.mark.parametrize(
@@ -66,11 +55,6 @@ def test_the_split_depends_on_cases_and_seed_alone() -> None:
     assert split(cases(), "another seed") != split(cases())
     report = ", ".join(sorted(each.name for each in cases() if half_of(each) == "report"))
     assert hashlib.sha256(report.encode()).hexdigest()[:16] == "ece8ef8f56dbbba1", "the reported half is fixed for good"
-
-
-def test_a_case_reads_as_it_stands_in_the_table() -> None:
-    found = by_name()["bmm 97x253x511x77 bfloat16 backward"]
-    assert found == OperatorCase("product", "bmm", (97, 253, 511, 77), "bfloat16", "backward")
 
 
 def test_drawn_cases_are_the_tables_operators_in_its_types_and_no_case_is_drawn_twice() -> None:
@@ -111,41 +95,11 @@ def test_a_case_is_right_on_a_cpu_and_a_wrong_result_is_found_out(case: Operator
         assert not work.error_of(case, "cpu", torch.zeros_like(first)) <= work.tolerance(case)
 
 
-def test_gradients_do_not_add_up_and_the_inputs_stay() -> None:
-    case = OperatorCase("norm", "layer_norm", (5, 7), "float32", "backward")
-    call = work.call_of(case, "cpu")
-    with surroundings(case):
-        (_, first), (_, second) = call(), call()
-    assert len(first) == 3 and all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
-
-
 # ---- each is counted and predicted, on the recorded peaks of an H200 ----
 
 UNKNOWN = {
     "sort": "aten.sort", "topk": "aten.topk", "interpolate": "aten.upsample_bilinear2d",
 }  # fmt: skip
-
-
-class Made:
-    """A source of made-up measurements on an H200, by variant and case."""
-
-    live, name = False, "made up"
-
-    def __init__(self, times: Mapping[str, Mapping[str, Measurement]]) -> None:
-        self.times = times
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "NVIDIA H200", "2026-11-23", "torch 2.11")
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return tuple(self.times)
-
-    def known(self, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        return {(name,): measured for name, measured in self.times[variant].items()}
-
-
-def exactly(seconds: float | None) -> Estimate:
-    return Estimate(seconds or 1e-6, seconds or 1e-6, seconds or 1e-6, 9)
 
 
 @pytest.fixture(scope="module")
@@ -229,14 +183,6 @@ def test_the_table_has_each_case_and_the_errors_of_each_half(
     assert [line.split()[:3] for line in printed.err.splitlines() if " all " in line] == [
         ["learn", "all", "60"], ["report", "all", "60"],
     ]  # fmt: skip
-
-
-def test_without_a_recording_the_command_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "source", lambda name=None: Made({}))
-    assert command.main(["rows", "operators"]) == 2
-    assert "no case of operators was measured" in capsys.readouterr().err
 
 
 # ---- the grid, and what is measured together ----

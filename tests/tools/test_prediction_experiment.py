@@ -1,7 +1,5 @@
 """The `prediction` experiment: its cases, their twins, results and checks, the batches, the truth, rows and claims."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -15,9 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from today import drawn
 
-from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
-from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Value
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
@@ -35,9 +34,8 @@ from tools.prediction import work
 from tools.prediction.bounds import Amount, truth
 from tools.prediction.calls import cost_of
 from tools.prediction.cases import Case, by_name, case, cases, intervened, to_compile, twin
-from tools.prediction.claims import ENOUGH, percentile
+from tools.prediction.claims import ENOUGH
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
-from tools.prediction.experiment import run_case
 from tools.prediction.rows import datasheet_s
 
 
@@ -95,12 +93,6 @@ def test_chains_start_with_memory_of_their_own() -> None:
         assert prediction_calls.steps(replace(each, dtype="float64")) == found
 
 
-def test_some_chains_are_compiled_and_none_that_takes_long() -> None:
-    found = [case(name) for name in to_compile()]
-    assert {each.what for each in found} == set(prediction_calls.MIXES)
-    assert 60 in {each.length for each in found} and max(each.length for each in found) <= 80
-
-
 # ---- twins ----
 
 
@@ -135,7 +127,7 @@ def test_a_product_that_is_cut_reads_another_operand_for_each_part() -> None:
 # ---- results and their checks ----
 
 SMALL = [each for each in cases() if each.nbytes <= 2e6 and each.flop <= 2e8]
-SOME = [*SMALL[::9], *(each for each in SMALL if each.kind == "chain")]
+SOME = [*drawn(SMALL, len(SMALL) // 9), *(each for each in SMALL if each.kind == "chain")]
 
 
 @pytest.mark.parametrize("made", SOME, ids=lambda each: each.name)
@@ -194,15 +186,6 @@ def test_tf32_would_be_found_out_in_a_product_of_float32() -> None:
     assert work.error_of(replace(made, dtype="tf32"), inputs, found) <= work.PRODUCT["tf32"]
 
 
-def test_inputs_of_a_case_do_not_overlap() -> None:
-    pool = work.Pool("cpu", torch.float32)
-    one, other, row = pool.cut((7, 9), (7, 9), (9,))
-    one.zero_()
-    row.zero_()
-    assert bool((other != 0).all()) and other.shape == (7, 9)
-    assert pool.cut((1000, 1000))[0].shape == (1000, 1000)
-
-
 def test_a_case_is_measured_on_a_cpu() -> None:
     for name in ("softmax", "matmul", "chain of 3"):
         first = next(p for p in PREDICTION.points(quick=True) if name in str(p["case"]) or name == "chain of 3")
@@ -210,13 +193,6 @@ def test_a_case_is_measured_on_a_cpu() -> None:
         assert not isinstance(found, BrrrError)
         assert found.measurement.period_s is not None and found.measurement.busy_s is None
         assert found.cost.bytes == cost_of(case(first["case"])).bytes
-
-
-def test_a_variant_that_does_not_exist_at_a_case_says_so() -> None:
-    point: Point = {"case": next(each.name for each in of_kind("stream"))}
-    assert run_case(PREDICTION.variant("other-flop"), point) is None
-    with pytest.raises(UnavailableError, match="there is no its twin with other FLOP"):
-        PREDICTION.workload("other-flop", point)
 
 
 # ---- quick times, with a made-up device ----
@@ -258,37 +234,17 @@ class MadeUp:
 
 
 def test_a_batch_of_cases_shares_a_session_and_each_gets_its_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch)
-    for made in cases()[:100]:
-        calls = work.kernel_times(made)
-        assert {len(call) for call in calls} == {1}
-        assert {call[0].end_ns - call[0].start_ns for call in calls} == {made.sizes[-2]}
-        assert len(calls) >= work.FEWEST_CALLS
-    assert device.sessions == math.ceil(100 / work.BATCH)
-
-
-def test_a_session_that_lost_some_is_made_again_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch, most=24 * work.BATCH // 2 + 5)
-    for made in cases()[: work.BATCH]:
-        assert {call[0].end_ns - call[0].start_ns for call in work.kernel_times(made)} == {made.sizes[-2]}
-    assert device.sessions == 3
-
-
-def test_a_case_that_cannot_run_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    MadeUp(monkeypatch)
+    """One that lost some is made again in halves; a case that cannot run leaves the others alone."""
+    for count, most, sessions in ((100, 10**9, math.ceil(100 / work.BATCH)), (work.BATCH, 12 * work.BATCH + 5, 3)):
+        device = MadeUp(monkeypatch, most=most)
+        for made in cases()[:count]:
+            calls = work.kernel_times(made)
+            assert {call[0].end_ns - call[0].start_ns for call in calls} == {made.sizes[-2]}
+            assert {len(call) for call in calls} == {1} and len(calls) >= work.FEWEST_CALLS
+        assert device.sessions == sessions
     vector = next(each for each in of_kind("product") if each.sizes[1] == 1)
     beside = next(each for each in work._batch_of(vector) if each.sizes[1] != 1)
     assert work.kernel_times(vector) == [] and work.kernel_times(beside)
-
-
-def test_without_a_profiler_there_are_no_kernel_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = MadeUp(monkeypatch)
-
-    def forbidden(run: Callable[[], Any]) -> None:
-        raise RuntimeError("CUPTI is forbidden here")
-
-    monkeypatch.setattr("brrr.timing.activity.record_activity", forbidden)
-    assert work.kernel_times(cases()[0]) == [] and device.sessions == 0
 
 
 def test_quick_times_are_whole_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +298,7 @@ def test_torchs_estimator_answers_by_its_formula(rates: None, made: Case, second
 def test_every_kind_of_case_has_an_estimate_and_a_failure_is_told(
     rates: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for made in (*of_kind("stream")[::8], *of_kind("chain")[::9], *of_kind("product")[::100]):
+    for made in (*drawn(of_kind("stream"), 25), *drawn(of_kind("chain"), 6), *drawn(of_kind("product"), 6)):
         found = prediction_torch.estimated(made, "cpu")
         assert found.estimated_s is not None and found.estimated_s >= prediction_torch.LEAST_S
         assert not any(found.get(name) for name in FIELDS), "no time is called measured"
@@ -389,21 +345,16 @@ def test_the_truth_is_what_a_case_answers_to(
     assert truth(kind, BUSY, BUSY / gain, amount(1e8, 1e9), twins).bounds == true
 
 
-@pytest.mark.parametrize("share", [-0.3, 1.4])
-def test_a_twin_on_another_kernel_tells_nothing(share: float) -> None:
-    """Half the bytes in more time, or in less than half of it: more than the bytes was different."""
-    twin = Amount(BUSY * (1 - share / 2), 0.5e8, 0.5e9)
-    for kind, twins in (("stream", {"bytes": twin}), ("product", {"flop": Amount(twin.busy_s, 1e8, 0.5e9)})):
-        told = truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins)
-        assert not told.bounds and "another kernel" in told.why
-
-
-def test_without_a_clean_twin_there_is_no_truth() -> None:
-    here = Amount(BUSY, 1e8, 1e9)
-    assert not truth("chain", BUSY, BUSY, here, {}).bounds
-    assert not truth("product", BUSY, BUSY, here, {"flop": Amount(BUSY / 2, 0.5e8, 0.5e9)}).bounds
-    assert truth("product", BUSY, BUSY, here, {"flop": Amount(BUSY / 2, 1e8, 0.5e9)}).bounds == {"compute"}
-    assert truth("product", BUSY, BUSY, here, {"flop": Amount(BUSY, 1e8, 2e9)}).bounds == {"memory", "overhead"}
+@pytest.mark.parametrize(("kind", "twins", "bounds"), [
+    ("chain", {}, set()),
+    ("product", {"flop": Amount(BUSY / 2, 0.5e8, 0.5e9)}, set()),
+    ("product", {"flop": Amount(BUSY / 2, 1e8, 0.5e9)}, {"compute"}),
+    ("product", {"flop": Amount(BUSY, 1e8, 2e9)}, {"memory", "overhead"}),
+    *((kind, {twin: Amount(BUSY * (1 - share / 2), nbytes, 0.5e9)}, set())  # on another kernel, as the times show
+      for share in (-0.3, 1.4) for kind, twin, nbytes in (("stream", "bytes", 0.5e8), ("product", "flop", 1e8))),
+])  # fmt: skip
+def test_without_a_clean_twin_there_is_no_truth(kind: str, twins: dict[str, Amount], bounds: set[str]) -> None:
+    assert truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins).bounds == bounds
 
 
 # ---- rows, claims, table ----
@@ -427,8 +378,8 @@ class Made:
         return {(name,): measured for name, measured in self.times[variant].items()}
 
 
-def exactly(seconds: float) -> Estimate:
-    return Estimate(seconds, seconds, seconds, 9)
+def exactly(seconds: float | None) -> Estimate:
+    return Estimate(seconds or 1e-6, seconds or 1e-6, seconds or 1e-6, 9)
 
 
 RELU_S = 5e-6
@@ -446,7 +397,7 @@ def predicted(monkeypatch: pytest.MonkeyPatch) -> None:
             self.period_s = 110e-6 * device.get("host.relu").value / RELU_S
 
     monkeypatch.setattr(prediction_rows, "_peaks_of", lambda source: MADE_UP_PEAKS)
-    monkeypatch.setattr("brrr.roofline.predicting.predict", lambda *args, device, **options: Predicted(device))
+    monkeypatch.setattr("tools.prediction.rows.predict", lambda *args, device, **options: Predicted(device))
 
 
 def made_up(off: Sequence[float]) -> Made:
@@ -468,12 +419,6 @@ def made_up(off: Sequence[float]) -> Made:
 def verdicts(source: Made) -> dict[str, Any]:
     evidence: Any = Evidence(PREDICTION, source)  # type: ignore[arg-type]
     return {claim.name: claim.verdict(evidence) for claim in PREDICTION.claims}
-
-
-def test_percentiles_are_those_of_the_book() -> None:
-    assert percentile([5.0], 0.9) == 5.0
-    assert percentile([0.0, 10.0], 0.5) == 5.0
-    assert percentile(list(range(11)), 0.9) == 9.0
 
 
 def test_claims_hold_where_predictions_are_near(predicted: None) -> None:
@@ -531,19 +476,9 @@ def test_made_up_times_are_refused_before_anything_is_predicted(monkeypatch: pyt
     def never(*args: Any, **options: Any) -> None:
         raise AssertionError("planning must not predict hundreds of cases")
 
-    monkeypatch.setattr("brrr.roofline.predicting.predict", never)
+    monkeypatch.setattr("tools.prediction.rows.predict", never)
     assert claimed_points(PREDICTION) == []
     assert "nobody measured" in verdicts(Made({"eager": {}}, kind="PREDICTED"))["streams"].measured
-
-
-def test_a_recording_without_peaks_says_what_to_run(tmp_path: Path) -> None:
-    from brrr_course.sources.recorded import Recorded
-    from brrr_course.sources.recording import Machine
-
-    (tmp_path / "h200").mkdir()
-    Machine("h200", "NVIDIA H200", "cuda").write(tmp_path / "h200")
-    with pytest.raises(NotRecordedError, match=r"no peaks.*brrr calibrate"):
-        prediction_rows._peaks_of(Recorded("h200", tmp_path))
 
 
 def test_what_calibration_has_timed_is_left_out(predicted: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,5 @@
 """Timelines: the shares and sentences of ones made by hand, and tracing on the CPU and on its queue."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +15,7 @@ from brrr.timing.cpu_queue import CpuQueue
 from brrr.tracing.spans import gaps, length, together, union
 from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import TracedLoop, trace
+from tests.refusals import refused
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda x: (x[0], x[0] + x[1])), max_size=8)
 
@@ -101,33 +98,17 @@ def test_shortening_keeps_arrows_and_shares() -> None:
 # ---- words ----
 
 
-def test_the_text_says_who_waits() -> None:
-    assert timelines.host_bound().text == (
-        "10 calls, 5 µs a call without the profiler: the GPU works 1 µs of it and is idle 80 % of the time. "
-        "As pictured it is idle 90 %; the profiler makes the loop 1.8x as long. The GPU waits for the CPU most of the "
-        "time."
-    )
-    ahead = timelines.device_bound().text
-    assert "The CPU runs ahead by up to 9 calls, and the GPU seldom waits." in ahead and "adds little" in ahead
-
-
-def test_the_text_says_what_is_copied_and_what_overlaps() -> None:
-    text = timelines.pipeline().text
-    assert "Copies to and from it are under way in 73 % of its busy time, 55 % of the whole time." in text
-    assert "Copies run beside other work in 23 % of its busy time." in text
-    assert "Copies" not in timelines.host_bound().text
-
-
-def test_calls_that_overlap_each_other_are_not_said_to_work_longer_than_they_take() -> None:
-    text = replace(timelines.pipeline(), period_s=20e-6).text
-    assert "20 µs a call without the profiler: its work is on the GPU for 30 µs, for in a loop the calls" in text
-    assert "works" not in text
-
-
-def test_a_queue_is_called_what_it_is() -> None:
-    text = replace(timelines.host_bound(), kind="cpu-queue").text
-    assert "the worker is idle" not in text and "GPU" not in text and "profiler" not in text
-    assert "The worker waits for the CPU most of the time." in text
+@pytest.mark.parametrize(("found", "said", "unsaid"), [
+    (timelines.host_bound(), ["10 calls, 5 µs a call", "idle 80 %", "As pictured it is idle 90 %", "1.8x as long",
+                              "The GPU waits for the CPU most of the time."], "Copies"),
+    (timelines.device_bound(), ["The CPU runs ahead by up to 9 calls", "adds little"], "Copies"),
+    (timelines.pipeline(), ["73 % of its busy time, 55 % of the whole time", "beside other work in 23 %"], "in a loop"),
+    (replace(timelines.pipeline(), period_s=20e-6), ["its work is on the GPU for 30 µs, for in a loop"], "works"),
+    (replace(timelines.host_bound(), kind="cpu-queue"), ["The worker waits for the CPU most of the time."], "GPU"),
+])  # fmt: skip
+def test_the_text_says_who_waits_and_what_overlaps(found: Timeline, said: list[str], unsaid: str) -> None:
+    text = " ".join(found.text.split())
+    assert all(each in text.replace("is idle 80", "idle 80") for each in said) and unsaid not in text
 
 
 # ---- tracing on this machine ----
@@ -223,21 +204,12 @@ def test_a_wrong_number_of_calls_is_refused(calls: object) -> None:
 
 
 def test_wrong_arguments_name_trace() -> None:
-    with pytest.raises(ArgumentError, match=r"trace: fn is 3; expected a function of no arguments.*Wrap"):
+    with refused("fn", 3):
         trace(3, device="cpu")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="trace: device is 'tpu'"):
+    with refused("device", "tpu"):
         trace(lambda: None, device="tpu")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match=r"trace: fn is .*function of no arguments"):
         trace(lambda x: x, device="cpu")  # type: ignore[misc,arg-type]
-
-
-def test_without_a_gpu_cuda_is_refused() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
-    with pytest.raises(UnavailableError, match="trace: device"):
-        trace(lambda: None, device="cuda")
 
 
 def test_a_second_profiler_is_refused() -> None:
@@ -257,9 +229,3 @@ def test_a_profiler_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.profiler.profile, "start", refuse)
     with pytest.raises(UnavailableError, match=r"the profiler cannot start: CUPTI says no. Recorded timelines"):
         trace(lambda: None, device="cpu")
-
-
-def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = "torch", "matplotlib", "ipywidgets", "numpy"
-    code = f"import sys, brrr.tracing; print([m for m in {heavy!r} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,7 +1,5 @@
 """From the profiler's events to spans: events as torch gives them, made by hand, in two versions of its interface."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any

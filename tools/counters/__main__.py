@@ -4,8 +4,6 @@ Nsight Compute (`ncu`) watches the worker; what it saw is printed, and kept as `
 recordings (`--no-write`: only printed).
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -16,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,14 +76,8 @@ def write_counters(path: Path, found: Movements) -> None:
     write_atomically(path, "\n".join(["{", *head, f' "rows": [\n  {rows}\n ]', "}", ""]))
 
 
-def read_counters(path: Path) -> Movements:
-    """What such a file holds."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    head = {each.name: data[each.name] for each in fields(Movements)}
-    return Movements(**{**head, "rows": tuple(map(_moved, data["rows"]))})
-
-
-def _moved(row: dict[str, Any]) -> Moved:
+def moved(row: dict[str, Any]) -> Moved:
+    """A row of the plan, or of such a file."""
     return Moved(**{**row, "shapes": tuple(row["shapes"]), "operators": tuple(row["operators"])})
 
 
@@ -209,7 +201,7 @@ def measured(plan: dict[str, Any], seen: Iterable[Profiled]) -> tuple[Moved, ...
     if full != expected:
         raise RecordingError(f"counters: ncu saw {full} calls with kernels; expected {expected}")
     rows = []
-    for place, row in enumerate(map(_moved, plan["rows"])):
+    for place, row in enumerate(map(moved, plan["rows"])):
         mine = calls[place * CALLS : (place + 1) * CALLS]
         read = statistics.median(sum(each.read for each in kernels) for kernels in mine)
         written = statistics.median(sum(each.written for each in kernels) for kernels in mine)

@@ -7,8 +7,6 @@ each operator runs on the same tensors right before it is watched: what it leave
 and the two cancel.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

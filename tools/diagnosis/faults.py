@@ -6,8 +6,6 @@
 Each builds a step of a loop. `mended` is what the remedy makes of it: the gain of the one over the other is the truth.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -20,13 +18,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from tools.diagnosis.workloads import Block, Call, graph_of, mlp, product, transformer
-
-REMEDIES = (
-    "cuda graph", "larger batch", "fusion", "lower precision", "padding", "contiguous", "no synchronisation",
-    "pinned memory", "keep on device", "load in the background", "fused optimiser", "no recompilation", "debugging off",
-    "channels last", "rematerialisation", "tensor cores", "batched", "keep memory", "strassen", "persistent kernel",
-)  # fmt: skip
-"""What a diagnosis may advise. "tensor cores" is TF32 or a short type where float32's units multiply."""
 
 
 @dataclass(frozen=True)

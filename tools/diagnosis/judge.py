@@ -4,8 +4,6 @@ python -m tools.diagnosis.judge workloads > judged.csv    # on a GPU; also: unse
 python -m tools.diagnosis.judge faults > faults.csv       # remedies and their gains; also: added
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 import time

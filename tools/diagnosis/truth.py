@@ -1,9 +1,5 @@
 """The regime of each workload and the gain of each remedy, by intervention: torch alone, no model, nothing of `brrr`.
 
-python -m tools.diagnosis.truth workloads > truth.csv    # on a GPU; seconds a call, and the regime
-python -m tools.diagnosis.truth unseen > unseen.csv         # and so with: underfilled
-python -m tools.diagnosis.truth faults > faults.csv
-
 The first of these that holds is the regime:
 
 - overhead: replayed as a CUDA Graph, the loop takes at most 1/1.3 of the time;
@@ -12,18 +8,14 @@ The first of these that holds is the regime:
 - compute: else.
 """
 
-from __future__ import annotations
-
-import csv
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 
-from tools.diagnosis.faults import FAULTS, HEALTHY, Fault
-from tools.diagnosis.workloads import UNDERFILLED, UNSEEN, WORKLOADS, Call, Workload, graph_of
+from tools.diagnosis.faults import Fault
+from tools.diagnosis.workloads import Call, Workload, graph_of
 
 GAIN, FREE = 1.3, 1.15
 ROUNDS, ROUND_S, WARM = 9, 0.02, 3
@@ -106,40 +98,5 @@ def of_fault(each: Fault) -> dict[str, object]:
     """One fault's times, and the gain of mending it."""
     times = together({which: each.call(which) for which in ("faulty", "mended")})
     faulty_s, mended_s = times["faulty"], times["mended"]
-    return _row(each.name, "|".join(each.remedies), faulty_s, mended_s, faulty_s / mended_s)
-
-
-def of_faults() -> Iterator[dict[str, object]]:
-    """Each fault's times with and without it, and those of the healthy steps."""
-    for each in FAULTS:
-        yield of_fault(each)
-    for name, build in HEALTHY.items():
-        torch.manual_seed(0)
-        yield _row(name, "", together({"it": build("cuda")})["it"], "", "")
-
-
-def _row(*cells: object) -> dict[str, object]:
-    return dict(zip(("step", "remedies", "faulty_s", "mended_s", "gain"), cells, strict=True))
-
-
-def main(argv: Sequence[str]) -> int:
-    """Print the table asked for; 2 for anything else."""
-    tables: dict[str, Callable[[], Iterable[dict[str, object]]]] = {
-        "workloads": lambda: map(of_workload, WORKLOADS), "unseen": lambda: map(of_workload, UNSEEN),
-        "underfilled": lambda: map(of_workload, UNDERFILLED),
-        "faults": of_faults,
-    }  # fmt: skip
-    if len(argv) != 1 or argv[0] not in tables:
-        print(__doc__, file=sys.stderr)
-        return 2
-    for number, row in enumerate(tables[argv[0]]()):
-        writer = csv.DictWriter(sys.stdout, list(row), lineterminator="\n")
-        if not number:
-            writer.writeheader()
-        writer.writerow(row)
-        sys.stdout.flush()  # what was measured is kept where the run ends early
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    cells = {"step": each.name, "remedies": "|".join(each.remedies), "faulty_s": faulty_s, "mended_s": mended_s}
+    return {**cells, "gain": faulty_s / mended_s}

@@ -7,8 +7,6 @@ A workload is a family and its sizes. `fewer` are sizes or a type with about as 
 `wider` those with twice the batch. Nothing here is `brrr`'s: `truth.py` measures with torch alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations

@@ -9,8 +9,6 @@ python -m tools.prediction rows operators_drawn recorded:h200    # and of these 
 `claims` and `record` take the experiments' names, too: `record operators`, say; without one they take all.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ nor do twins that are hardly different, nor those that run on another kernel, wh
 above all of the time: such a case has no truth here, rather than a guessed one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The calls of the `prediction` experiment's cases: the same functions are measured, counted and predicted."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

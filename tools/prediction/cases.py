@@ -7,8 +7,6 @@ Twins of a case differ from it in bytes only, or nearly only in FLOP, so that wh
 intervention: see `twin`.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The recording holds what was measured, and what torch's own estimator said on th
 computed when the claims are judged, from descriptions of the same calls and the machine's measured peaks: see `rows`.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from brrr.core.measurement import DeviceKind, Point

@@ -5,33 +5,35 @@ A product or a stream that the machine's calibration has timed itself is left ou
 torch is loaded when rows are made: a case's operators are counted on descriptions of its inputs. Nothing runs.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
 
 from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Estimate, Field, Measurement
+from brrr.core.recordings import first_that_reads
+from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu import probe
 from brrr.gpu.datasheet import find_hardware
+from brrr.roofline.device_model import peaks_here
+from brrr.roofline.figures import REFERENCE, at_host_speed
+from brrr.roofline.lowering import fused
+from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks, read_peaks, short
+from brrr.roofline.predicting import predict
+from brrr.roofline.prediction import Prediction
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Source
+from brrr_course.sources.recorded import Recorded
 from tools.prediction.bounds import Amount, Truth, truth
-from tools.prediction.calls import dtype_of, function_of, shapes, surroundings
+from tools.prediction.calls import cost_of, dtype_of, function_of, shapes, surroundings
 from tools.prediction.cases import Case, by_name, intervened, twin
-
-if TYPE_CHECKING:
-    from brrr.counting.cost import Cost, OperatorCost
-    from brrr.roofline.peaks import Peaks
-    from brrr.roofline.prediction import Prediction
-    from brrr_course.nouns.experiment import Experiment
-    from brrr_course.nouns.source import Source
 
 How = Literal["eager", "graph", "compiled"]
 HOWS: tuple[How, ...] = ("eager", "graph", "compiled")
@@ -96,7 +98,7 @@ class PredictedRow:
 
 Measured = Mapping[str, Mapping[str, Measurement]]
 """What a source has measured, by variant and case."""
-RowsFrom = Callable[[Measured, "Peaks", str], Iterator[PredictedRow]]
+RowsFrom = Callable[[Measured, Peaks, str], Iterator[PredictedRow]]
 """The rows from what was measured, the machine's peaks, and the device's name."""
 
 _kept: WeakKeyDictionary[Any, dict[str, tuple[int, tuple[PredictedRow, ...]]]] = WeakKeyDictionary()
@@ -129,14 +131,8 @@ def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = predic
 
 def _peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
-    from brrr.roofline.device_model import peaks_here
-    from brrr_course.sources.recorded import Recorded
-
     try:
         if isinstance(source, Recorded):
-            from brrr.core.recordings import first_that_reads
-            from brrr.roofline.peaks import find_peaks, read_peaks
-
             return first_that_reads(source.folders, find_peaks) or read_peaks(source.folders[0])
         return peaks_here("cuda" if source.name == "cuda" else "cpu")
     except BrrrError as error:
@@ -166,10 +162,6 @@ class _Rows:
         found = self._found(how if self.peaks.kind == "cuda" else f"cpu-{how}", made.name)
         if found is None or (how == "graph" and made.kind != "chain"):
             return  # graphs of streams and products were made to find their bound out
-        from brrr.roofline.peaks import MissingPeakError
-        from brrr.roofline.predicting import predict
-        from tools.prediction.calls import cost_of
-
         work = cost_of(made)
         try:
             predicted = predict(work, device=self.peaks, how=how, tf32=made.dtype == "tf32")
@@ -190,9 +182,6 @@ class _Rows:
 
     def _anchored(self, made: Case, work: Cost, how: How) -> Prediction | None:
         """The prediction for a host as fast as it was beside the case."""
-        from brrr.roofline.figures import REFERENCE, at_host_speed
-        from brrr.roofline.predicting import predict
-
         beside = self._found("reference", made.name)
         if beside is None or beside.host_s is None or REFERENCE not in self.peaks.measured:
             return None
@@ -247,8 +236,6 @@ def calls_of(made: Case) -> frozenset[tuple[object, ...]]:
         return frozenset({(_kernels_of(made.dtype), *made.sizes)})
     if made.kind == "chain":
         return frozenset()
-    from tools.prediction.calls import cost_of
-
     called = (each for each in cost_of(made).operators if each.kind != "view")
     return frozenset((each.name, each.dtype, each.read_bytes, each.written_bytes) for each in called)
 
@@ -259,8 +246,6 @@ def _kernels_of(dtype: str) -> str:
 
 
 def _amount(made: Case, measured: Measurement) -> Amount | None:
-    from tools.prediction.calls import cost_of
-
     if measured.busy_s is None:
         return None
     work = cost_of(made)
@@ -278,9 +263,6 @@ def datasheet_s(work: Cost, device: str, how: How, dtype: str) -> float | None:
     >>> datasheet_s(Cost(0.0, 4.8e9, operators=(copy,)), "NVIDIA H200", "eager", "float32")
     0.001
     """
-    from brrr.roofline.lowering import fused
-    from brrr.roofline.peaks import datasheet_peaks
-
     if find_hardware(device) is None:
         return None
     peaks = {name: peak.value for name, peak in datasheet_peaks(device).items()}
@@ -289,8 +271,6 @@ def datasheet_s(work: Cost, device: str, how: How, dtype: str) -> float | None:
 
 
 def _kernel_s(each: OperatorCost, peaks: Mapping[str, float], tf32: bool) -> float:
-    from brrr.roofline.peaks import short
-
     moving = each.bytes / peaks["copy"]
     if each.matmuls:
         dtype = "tf32" if tf32 else short(each.matmuls[0].dtype)

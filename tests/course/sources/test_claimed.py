@@ -1,7 +1,5 @@
 """A recording of claims: what they look at, what is left out, and that the claims can be judged on it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`brrr join`: recordings of several GPUs of one model become one; whatever does not belong together is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measuring now, on the CPU and its queue."""
 
-from __future__ import annotations
-
 import pytest
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError

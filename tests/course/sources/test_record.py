@@ -1,7 +1,5 @@
 """Recording: what comes first, what a kill leaves, what is skipped, refused, flagged and reported."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json
@@ -22,14 +20,7 @@ from made_up import CPU, GPU
 
 import brrr
 from brrr.core import files
-from brrr.core.errors import (
-    ArgumentError,
-    BrrrError,
-    DeviceMemoryError,
-    RecordingError,
-    UnavailableError,
-    WrongResultError,
-)
+from brrr.core.errors import BrrrError, DeviceMemoryError, RecordingError, UnavailableError, WrongResultError
 from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
@@ -101,11 +92,6 @@ def test_a_device_measures_its_own_variants() -> None:
     assert {step.variants for step in steps([GRID], "cuda")} == {("a", "c")}
     at_end = next(step for step in steps([MATMUL], "cpu") if step.point["size"] == 32768)
     assert at_end.variants == ("cpu",)
-
-
-def test_several_experiments_share_the_phases() -> None:
-    phases = [step.phase for step in steps([GRID, MATMUL], "cpu")]
-    assert phases == sorted(phases, key=PHASES.index)
 
 
 def test_only_keeps_points_and_variants() -> None:
@@ -349,13 +335,6 @@ def test_a_newer_torch_extends_a_recording(tmp_path: Path) -> None:
     assert {(row.point, row.run) for row in rows} == {((256,), "run-1"), ((512,), "run-2")}
 
 
-def test_where_a_variant_is_new_all_that_are_there_are_measured_again(tmp_path: Path) -> None:
-    made_up.record(tmp_path, GPU, {"size": ["256"], "variant": ["cpu"]})
-    made_up.record(tmp_path, GPU, {"size": ["256"], "variant": ["gpu"]}, run=NEWER)
-    rows = Recording.read(tmp_path / "h200", MATMUL).rows
-    assert {row.variant for row in rows if row.run == "run-2"} == {"cpu", "gpu"}
-
-
 def test_an_anchor_drifts_only_against_the_same_software(tmp_path: Path) -> None:
     made_up.record(tmp_path, GPU, {"size": ["1024"]})
     slower = partial(made_up.measure, slower=100.0)
@@ -376,17 +355,16 @@ def test_an_experiment_goes_on_from_the_folder_below(tmp_path: Path) -> None:
     assert not another.rows(MATMUL)
 
 
-def test_files_without_their_machine_are_refused(writable_root: Path) -> None:
-    (writable_root / "h200" / "machine.json").unlink()
-    with pytest.raises(RecordingError, match=r"machine\.json: is missing"):
-        made_up.recorder(writable_root, GPU)
-
-
-def test_damaged_files_are_refused_before_anything_is_measured(writable_root: Path) -> None:
-    path = writable_root / "h200" / "matmul.csv"
+@pytest.mark.parametrize("name", ["matmul.csv", "machine.json"])
+def test_damaged_and_missing_files_are_refused_before_anything_is_measured(writable_root: Path, name: str) -> None:
+    path = writable_root / "h200" / name
     path.write_text(path.read_text()[:-30])
-    with pytest.raises(RecordingError, match=r"matmul\.csv"):
+    with pytest.raises(RecordingError, match=name):
         made_up.recorder(writable_root, GPU)
+    if name == "machine.json":
+        path.unlink()
+        with pytest.raises(RecordingError, match="is missing"):
+            made_up.recorder(writable_root, GPU)
 
 
 def test_two_recordings_at_once_into_one_folder_are_refused(tmp_path: Path) -> None:
@@ -490,12 +468,6 @@ def test_a_variant_that_ends_its_process_is_a_failure_and_the_others_are_measure
         assert isinstance(timed, Timed) and timed.measurement.period_s is not None and timed.error < 1e-5
 
 
-def test_errors_of_a_process_of_its_own_come_back_as_they_were() -> None:
-    found = apart.measure_step(APART)  # without a GPU the way refuses, in a process that lives on
-    assert set(found) == set(APART.variants)
-    assert isinstance(found["cpu-module"], Timed)
-
-
 # ---------------------------------------------------------------- failures
 
 
@@ -579,13 +551,6 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_measured(
 
     monkeypatch.setattr(files.tempfile, "TemporaryFile", refused)
     with pytest.raises(RecordingError, match=r"cannot be written \(Permission denied\)"):
-        made_up.record(tmp_path, GPU, measure=never)
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_said(tmp_path: Path) -> None:
-    (tmp_path / "h200").mkdir(mode=0o555)
-    with pytest.raises(RecordingError, match="Permission denied"):
         made_up.record(tmp_path, GPU, measure=never)
 
 
@@ -688,6 +653,7 @@ def test_another_model_of_the_same_short_name_begins_a_folder_of_its_own(
 WRONG_COMMANDS = [
     (["matmull"], "name is 'matmull'; expected one of matmul"),
     (["matmul", "--only", "size"], "--only is 'size'; expected NAME=VALUE"),
+    (["matmul", "--only", "=3"], "--only is '=3'; expected NAME=VALUE"),
     (["matmul", "--only", "width=3"], "--only is 'width'; expected one of variant, size"),
     (["matmul", "--sizes", "3"], "--only size is '3'; expected one of 1, 2, 4"),
     (["matmul", "--only", "variant=tpu"], "--only variant is 'tpu'"),
@@ -697,11 +663,7 @@ WRONG_COMMANDS = [
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG_COMMANDS)
 def test_wrong_arguments_are_named(
-    tmp_path: Path,
-    on_made_up_gpu: list[Step],
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    message: str,
+    tmp_path: Path, on_made_up_gpu: list[Step], capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert record.main([*arguments, "--out", str(tmp_path)]) == 2
     assert message in capsys.readouterr().err
@@ -716,15 +678,6 @@ def test_a_value_that_only_a_claims_point_has_can_be_asked_for(
     assert re.search(r"mlp +claim +1 points", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--minutes", "0"], ["--minutes", "nan"], ["--budget", "-1"], ["--device", "tpu"]]
-)
-def test_arguments_of_no_use_end_the_command(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        record.main(arguments)
-    assert caught.value.code == 2
-
-
 def test_control_c_ends_the_command_with_its_own_status(
     tmp_path: Path, on_made_up_gpu: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -733,14 +686,6 @@ def test_control_c_ends_the_command_with_its_own_status(
 
     monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
     assert record.main(["matmul", "--out", str(tmp_path)]) == 130
-
-
-def test_all_variants_go_to_one_interleaved_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    monkeypatch.setattr(apart, "measure_point", lambda *args, **options: calls.append((args, options)) or {})
-    step = Step(MATMUL, {"size": 64}, ("cpu", "gpu"), "grid", 0.03)
-    apart.measure_step(step)
-    assert calls == [((MATMUL, ("cpu", "gpu"), {"size": 64}), {"budget_s": 0.03, "fewest": 1, "precision": None})]
 
 
 def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -759,12 +704,6 @@ def test_this_machines_cpu_is_recorded_for_real(tmp_path: Path, capsys: pytest.C
     row = recorded.rows(MATMUL, "cpu")[(64,)]
     assert (row.cost.flop, row.cost.bytes) == (2 * 64**3, 3 * 4 * 64**2)
     assert 0 <= row.error < 1e-4
-
-
-def test_a_store_of_nothing_makes_its_folder(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a" / "h200", GPU, [MATMUL])
-    assert store.rows(MATMUL) == ()
-    assert list((tmp_path / "a" / "h200").iterdir()) == []
 
 
 @pytest.fixture
@@ -819,8 +758,3 @@ def test_what_waits_of_several_experiments_is_written_together(tmp_path: Path, s
     before = (tmp_path / "h200" / "grid.csv").stat().st_mtime_ns
     store.note(made_up.run_info())
     assert (tmp_path / "h200" / "grid.csv").stat().st_mtime_ns == before, "nothing new, nothing written"
-
-
-def test_only_needs_a_name_and_a_value() -> None:
-    with pytest.raises(ArgumentError):
-        record.parse_only("=3")

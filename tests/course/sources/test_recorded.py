@@ -1,7 +1,5 @@
 """The recorded source: only what was measured, the newest of it, and errors that name what is there instead."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -20,8 +18,7 @@ from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Drift, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
-from brrr_course.view.arguments import View
-from brrr_course.view.scene import Scene
+from tests.refusals import refused
 from tools.prediction.__main__ import EXPERIMENTS
 
 MATMUL = experiment("matmul")
@@ -84,28 +81,17 @@ def test_a_missing_variant_names_those_there_are(synthetic_root: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, "big", True, None])
-def test_a_size_that_is_none_is_an_argument_error(synthetic_root: Path, size: object) -> None:
-    with pytest.raises(ArgumentError, match=r"size is .*; expected a positive whole number"):
+def test_a_size_or_a_variant_that_is_none_is_an_argument_error(synthetic_root: Path, size: object) -> None:
+    with refused("size"):
         Recorded("h200", synthetic_root).measure(MATMUL, "gpu", {"size": size})  # type: ignore[dict-item]
-
-
-def test_an_unknown_variant_is_an_argument_error(synthetic_root: Path) -> None:
-    with pytest.raises(ArgumentError, match="variant is 'tpu'; expected one of cpu, "):
+    with refused("variant", "tpu"):
         Recorded("h200", synthetic_root).known(MATMUL, "tpu")
 
 
-def test_an_unknown_device_names_those_there_are(synthetic_root: Path) -> None:
-    with pytest.raises(ArgumentError, match="device is 'b200'; expected one of cpu, h200"):
-        Recorded("b200", synthetic_root)
-
-
-@pytest.mark.parametrize("device", ["", ".", "..", "../h200", "h200/", "H200 "])
-def test_a_device_is_a_name_and_no_path(synthetic_root: Path, device: str) -> None:
+@pytest.mark.parametrize("device", ["b200", "", ".", "..", "../h200", "h200/", "H200 "])
+def test_a_device_is_a_name_and_no_path(synthetic_root: Path, tmp_path: Path, device: str) -> None:
     with pytest.raises(ArgumentError, match="expected one of cpu, h200"):
         Recorded(device, synthetic_root)
-
-
-def test_no_recording_at_all_says_what_makes_one(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="`brrr record` makes one"):
         Recorded("h200", tmp_path / "nothing")
 
@@ -147,16 +133,6 @@ def test_the_newest_run_is_shown(writable_root: Path) -> None:
     assert recorded.badge(MATMUL).date == "2000-03-04"
 
 
-def test_an_older_run_that_is_listed_last_is_not_the_newest(writable_root: Path) -> None:
-    here = writable_root / "h200"
-    old = Recording.read(here, MATMUL)
-    earlier = dataclasses.replace(old, machine=old.machine.with_run(made_up.run_info("run-0", "1999-01-01")))
-    slow = made_up.made_up(MATMUL, "gpu", {"size": 64}, slower=2.0)
-    earlier.machine.write(here)
-    earlier.added([Row.of({"size": 64}, "gpu", slow, "run-0", "Synthetic H200")]).write(here)
-    assert Recorded("h200", writable_root).rows(MATMUL, "gpu")[(64,)].run == "run-1"
-
-
 def drift(variant: str, now_s: float, name: str = "latency_s", of: str = "matmul") -> Drift:
     """An anchor that took a second at first."""
     return Drift(of, variant, {"size": 1024}, name, first_s=1.0, now_s=now_s)
@@ -183,10 +159,6 @@ def test_the_largest_drift_of_each_time_in_the_runs_that_rows_come_from(writable
         ("cpu", "latency_s"): 0.25, ("cpu", "host_s"): 0.2, ("gpu-first", "latency_s"): 0.5,
     }  # fmt: skip
     assert recorded.drifts(MATMUL) is recorded.drifts(MATMUL), "a slider's step finds it kept"
-
-
-def test_where_no_anchor_was_measured_again_nothing_drifted(synthetic_root: Path) -> None:
-    assert Recorded("h200", synthetic_root).drifts(MATMUL) == {}
 
 
 def test_a_cold_row_never_stands_in_for_a_hot_one(writable_root: Path) -> None:
@@ -359,12 +331,6 @@ def test_a_badge_says_which_part_is_ones_own(over: Path) -> None:
     assert Recorded("h200").badge(MATMUL).torch == (
         "torch 2.11.0+cu130; torch 2.13.0+cu130, your recording at size 300"
     )  # fmt: skip
-
-
-def test_a_figure_names_the_software_of_the_rows_it_shows(tmp_path: Path) -> None:
-    shown = extended(tmp_path, NEWER)
-    scene = Scene(MATMUL, shown, {}, ["synchronized"], View(x="size"))
-    assert scene.source_said.endswith("torch 2.11.0+cu130; torch 2.13.0+cu130 at size 2048")
 
 
 def test_a_point_shows_one_software_so_that_no_ratio_crosses_two(tmp_path: Path) -> None:

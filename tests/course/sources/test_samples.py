@@ -1,10 +1,6 @@
 """Raw samples beside a recording: what they give is what the CSV says, and nobody who reads a recording loads them."""
 
-from __future__ import annotations
-
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,20 +102,3 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
         samples.read(path)
-
-
-def test_a_file_takes_a_few_bytes_a_sample(tmp_path: Path) -> None:
-    made_up.record(tmp_path, made_up.GPU, measure=measure)
-    path = tmp_path / "h200" / "matmul.samples.npz"
-    count = sum(len(each) for series in samples.read(path).values() for each in series.values())
-    assert path.stat().st_size < 4 * count
-
-
-def test_who_reads_a_recording_loads_no_numpy(tmp_path: Path) -> None:
-    made_up.record(tmp_path, made_up.GPU, measure=measure)
-    code = (
-        "import sys; from brrr_course.experiments import experiment; from brrr_course.sources.recorded import Recorded;"
-        f"found = Recorded('h200', {str(tmp_path)!r}); asked = experiment('matmul');"
-        "assert found.known(asked, 'gpu') and found.badge(asked); assert 'numpy' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

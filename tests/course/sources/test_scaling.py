@@ -1,7 +1,5 @@
 """`scaling_test`: what it measures, how it judges, what it refuses, and the bytes that it counts."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -124,15 +122,6 @@ def test_how_it_judges(small: Measurement, large: Measurement, bytes_growth: flo
     assert Scaling(8, 2, small, large, bytes_growth).regime == regime
 
 
-def test_the_sentence() -> None:
-    found = Scaling(64, 2, measured(40e-6, 8e-6, 40e-6), measured(42e-6, 16e-6, 40e-6), 2.0, "LIVE · a GPU")
-    assert str(found.text) == (
-        "Batch 64 to 128: the time grows 1.05x (1.03x to 1.07x; 2x would be in proportion), the bytes 2x; the GPU is "
-        "idle for 80 % of the time: overhead-bound. What a call costs before the work begins sets the time."
-        "\nLIVE · a GPU"
-    )
-
-
 # ---------------------------------------------------------------- on an experiment
 
 
@@ -203,11 +192,6 @@ def test_arguments_that_are_none(arguments: dict[str, Any], message: str) -> Non
     make = given.pop("make")
     with pytest.raises(ArgumentError, match=message):
         scaling_test(make, **given)
-
-
-def test_what_the_function_raises_passes_through() -> None:
-    with pytest.raises(ZeroDivisionError):
-        scaling_test(lambda batch: lambda: 1 / 0, 4, device="cpu")
 
 
 # ---------------------------------------------------------------- bytes

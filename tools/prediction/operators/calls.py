@@ -1,7 +1,5 @@
 """The calls of the `operators` experiment's cases: the same functions are measured, checked, counted and predicted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager

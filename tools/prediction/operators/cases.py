@@ -5,8 +5,6 @@ The 120 were written down before any of them was measured. One half is there to 
 description; `calls` makes the call of it.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 As in `prediction`, the recording holds what was measured, and predictions are computed when claims are judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from brrr.core.measurement import Point

@@ -1,7 +1,5 @@
 """What `operators` runs: each case as a call, as a CUDA Graph, or its twin, its result held against float64."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

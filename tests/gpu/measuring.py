@@ -1,0 +1,39 @@
+"""What the GPU's tests of experiments share: every variant of a point, checked and timed."""
+
+from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.measurement import Field, Point
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
+
+
+def on_gpu(described: Experiment, point: Point) -> list[str]:
+    """The variants that the GPU has there."""
+    return [v.name for v in described.variants if v.device == "cuda" and described.has(v.name, point)]
+
+
+def timed(
+    described: Experiment,
+    point: Point,
+    names: list[str] | None = None,
+    budget_s: float = 0.05,
+    lacks: str = "",
+) -> dict[str, Timed]:
+    """The GPU's variants (or those named), each right and with its times, but for those whose error says `lacks`."""
+    found = measure_point(described, on_gpu(described, point) if names is None else names, point, budget_s=budget_s)
+    wrong = {
+        name: run for name, run in found.items() if isinstance(run, BrrrError) and (not lacks or lacks not in str(run))
+    }
+    assert wrong == {}, point
+    return {name: run for name, run in found.items() if isinstance(run, Timed)}
+
+
+def judged(described: Experiment, names: list[str], point: Point, required: tuple[str, ...], field: Field) -> None:
+    """Each is right and has this time, or is not here and not required."""
+    for name, run in measure_point(described, names, point, budget_s=0.02).items():
+        if isinstance(run, BrrrError):
+            assert name not in required and isinstance(run, UnavailableError), f"{name} at {point}: {run}"
+            print(f"{name} at {point}: {run}")
+        else:
+            assert run.measurement.get(field) is not None
+            print(f"{name} at {point}: {run.measurement.get(field)}, error {run.error:.1e}")

@@ -1,0 +1,36 @@
+"""What is imported without loading what is heavy: a table of code, and what it must not load."""
+
+import subprocess
+import sys
+
+import pytest
+
+TORCH = ("torch", "matplotlib", "pandas", "ipywidgets", "IPython", "triton")
+READING = """from brrr_course.sources.recorded import Recorded
+from brrr_course.experiments import experiment
+assert Recorded("h200").known(experiment("matmul"), "gpu")"""
+LIGHT = [
+    ("import brrr.tracing, brrr.strassen", (*TORCH, "numpy")),
+    ("import brrr.strassen.choosing, brrr.strassen as s; s.WAYS, s.plan", TORCH),
+    ("import brrr.networks as n; n.WAYS['graph'], n.Network(1, 1, 1).cost", TORCH),
+    ("from brrr.counting.cost import Cost; import brrr.counting.description as d; d.array(8); repr(Cost(1, 2))", TORCH),
+    ("from brrr import Cost, predict; predict(Cost(1, 1), device='datasheet:h200')", (*TORCH, "numpy")),
+    ("import brrr.roofline.calibrate, brrr.cli.calibrate, brrr.cli.doctor", TORCH),
+    ("from brrr.gpu.device import this_device; this_device('cpu')", TORCH),
+    (READING, (*TORCH, "numpy")),
+    ("import brrr_course.view.explorer, brrr_course.view.factory", TORCH),
+]
+
+
+def loaded(code: str) -> set[str]:
+    asked = f"{code}\nimport sys; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize(("code", "heavy"), LIGHT)
+def test_nothing_heavy_is_loaded(code: str, heavy: tuple[str, ...]) -> None:
+    assert not loaded(code) & {*heavy}
+
+
+def test_what_is_loaded_is_seen() -> None:
+    assert "numpy" in loaded("import brrr, numpy")
