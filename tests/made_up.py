@@ -9,7 +9,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Cache, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
-from brrr_course.nouns.claim import Claim, Judge
+from brrr_course.nouns.claim import Claim
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.ledger import ABSENT, Entry
 from brrr_course.sources.folders import Store
@@ -59,10 +59,9 @@ def made_up(experiment: Experiment, variant: str, point: Mapping[str, Value], sl
     )
 
 
-def claim(judge: Judge | None, **fields: Any) -> Claim:
-    """A claim with this judge; fields of its entry by name."""
-    entry = {**ABSENT, "id": "made-up.x", "sentence": "text", "source": "me", "tolerance": "rule", **fields}
-    return Claim(Entry(**entry), "source", judge)
+def claim(**fields: Any) -> Claim:
+    """A claim; fields of its entry by name."""
+    return Claim(Entry(**{**ABSENT, "id": "made-up.x", "sentence": "text", "source": "me", **fields}), "source")
 
 
 def measure(step: Step, slower: float = 1.0) -> dict[str, Timed | BrrrError]:

@@ -59,7 +59,6 @@ class Claim:
 
     entry: Entry
     title: str
-    judge: Judge | None
     package: str = ""
 
     @property
@@ -81,10 +80,7 @@ class Claim:
     def decides(self) -> str:
         """What is compared, of which times, where, with whom, and within which bounds."""
         one = self.entry
-        if one.value:
-            return "; ".join(filter(None, (*self._told(), one.rivals)))
-        of = ", ".join(filter(None, (one.field, one.cache)))
-        return "; ".join(filter(None, (one.decides, one.compares, of, one.points, one.rivals, one.tolerance)))
+        return "; ".join(filter(None, (*self._told(), one.decides, one.rivals)))
 
     def _told(self) -> list[str]:
         """Each expression in words with its bounds, what names stand for, and where it looks."""
@@ -114,21 +110,31 @@ class Claim:
         if self.entry.retired:
             last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
             return Verdict("retired", f"{self.entry.retired}; the last verdict was {last}")
-        if self.judge is None and not (self.entry.value or self.entry.judge):
+        if self.entry.not_here:
             return Verdict("not measured", self.entry.not_here)
         try:
             if self.entry.value:
                 return decided(self.entry, evidence, _functions(self.package))
-            judge: Judge = _functions(self.package)[self.entry.judge] if self.judge is None else self.judge
-            return judge(evidence)
+            return self._judge(evidence)
         except NotRecordedError as missing:
             return Verdict("not measured", str(missing))
+
+    @property
+    def _judge(self) -> Judge:
+        """The function that the ledger names."""
+        found: Judge | None = _functions(self.package).get(self.entry.judge)
+        if found is None:
+            raise RecordingError(
+                f"{ledger_path()}: {self.entry.id}.judge is {self.entry.judge!r}; expected a function of "
+                f"{self.package}.claims"
+            )
+        return found
 
 
 @functools.cache
 def _functions(package: str) -> Mapping[str, Callable[..., Any]]:
     """What the claims of an experiment may call: the functions of its module `claims`, if it has one."""
-    if find_spec(f"{package}.claims") is None:
+    if not package or find_spec(f"{package}.claims") is None:
         return {}
     return {name: each for name, each in vars(import_module(f"{package}.claims")).items() if callable(each)}
 
@@ -202,24 +208,12 @@ def weakest(statuses: Iterable[Status]) -> Status:
     return min(statuses, key=("fails", "undecided", "holds").index)
 
 
-def claims_of(experiment: str, judges: Mapping[str, Judge], package: str = "") -> tuple[Claim, ...]:
-    """The claims of an experiment, in the ledger's order; RecordingError where ledger and code name different ones.
+def claims_of(experiment: str, package: str = "") -> tuple[Claim, ...]:
+    """The claims of an experiment, in the ledger's order; `package` has its module `claims`.
 
-    >>> claims_of("made-up", {})
+    >>> claims_of("made-up")
     ()
     """
-    path = ledger_path()
-    ledger = read_ledger(path)
+    ledger = read_ledger(ledger_path())
     mine = [each for each in ledger.claim if each.experiment == experiment]
-    found = tuple(Claim(each, ledger.sources[each.source], judges.get(each.id.partition(".")[2]), package)
-                  for each in mine)  # fmt: skip
-    judged = {
-        each.name
-        for each in found
-        if not (each.entry.retired or each.entry.not_here or each.entry.value or each.entry.judge)
-    }
-    decided_here = {each.name for each in found if each.entry.value or each.entry.judge}
-    if unmatched := judged ^ (judges.keys() - decided_here):
-        names = ", ".join(sorted(unmatched))
-        raise RecordingError(f"{path}: {experiment} has {names} here or in its code, not in both")
-    return found
+    return tuple(Claim(each, ledger.sources[each.source], package) for each in mine)

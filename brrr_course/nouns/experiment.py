@@ -19,7 +19,7 @@ from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
 from brrr.counting.cost import Cost
 from brrr.gpu import is_gpu, tensors_on
-from brrr_course.nouns.claim import Claim, Judge, claims_of
+from brrr_course.nouns.claim import Claim, claims_of
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
@@ -284,7 +284,6 @@ class Experiment:
     lines: tuple[Line, ...] = ()
     field: Field | None = None
     package: str = ""
-    judges: Mapping[str, Judge] = dataclasses.field(default_factory=dict)
     supports: Callable[[Variant, Point], bool] | None = None
     anchors: tuple[Mapping[str, Value], ...] = ()
     cost: Callable[[Variant, Point], Cost | None] | None = None
@@ -305,8 +304,8 @@ class Experiment:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """What is claimed: the ledger's sentences with this experiment's `judges`."""
-        return claims_of(self.name, self.judges, self.package)
+        """What is claimed of it: the ledger's sentences."""
+        return claims_of(self.name, self.package)
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ArgumentError with the names that exist."""

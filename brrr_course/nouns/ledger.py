@@ -33,23 +33,20 @@ class Entry:
     """What the ledger says of a claim; a field that does not apply is empty.
 
     id: the experiment's name, a dot and the claim's. source: a key of the ledger's sources; place: where in it.
-    compares: the statistic; field: of which of the six times, or of what else; cache: hot or cold; rivals: whom with,
-    and what either side had prepared. fixed: the date of its text; after_data: whose recordings were there before.
-    not_here: why nothing here can judge it. retired: when and why its experiment or way went, `last` its last verdicts.
-    so_what: what follows for the reader, of a claim that carries a lesson. because: from a recording to why the claim
-    fails or is undecided there.
+    value: the expressions that decide it; within, about or about_gain: what is allowed; at: where they look; let: names
+    for expressions; stand_in: what is read where a variant was not measured; unit and reads: how the numbers are told.
+    judge: the function that decides what no expression can say, decides: what it does. rivals: whom with, and what
+    either side had prepared. fixed: the date of its text; after_data: whose recordings were there before. not_here: why
+    nothing here can judge it. retired: when and why its experiment or variant went, `last` its last verdicts. so_what:
+    what follows for the reader, of a claim that carries a lesson. because: from a recording to why the claim fails or
+    is undecided there.
     """
 
     id: str
     sentence: str
     source: str
     place: str
-    compares: str
-    field: str
-    cache: str
-    points: str
     rivals: str
-    tolerance: str
     fixed: str
     after_data: tuple[str, ...]
     changed: tuple[Change, ...]
@@ -188,6 +185,8 @@ def _check_what_decides(entry: Entry) -> None:
             read(text)
         except ExpressionError as error:
             raise ValueError(f"{entry.id}.{place} is {text!r}: {error}") from error
+    if not any((entry.value, entry.judge, entry.not_here, entry.retired)):
+        raise ValueError(f"{entry.id}.value is missing")
     if not entry.value:
         return
     if sum(map(bool, (entry.within, entry.about, entry.about_gain))) > 1:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import find_hardware, hardware
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.expression import Table
@@ -162,7 +163,7 @@ class Evidence:
                     found[tuple(value for value, free in zip(key, is_open, strict=True) if free)] = value
             if found:
                 break
-        queue = bool(found) and self.experiment.variant(each).device == "cpu-queue"
+        queue = bool(found) and is_queue(self.experiment.variant(each).device)
         return Table(tuple(axis for axis, free in zip(axes, is_open, strict=True) if free), found, queue)
 
     def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:

@@ -80,6 +80,7 @@ def names_in(text: str) -> set[str]:
 def told(value: Any, unit: str) -> str:
     """A value in its unit, a table by its ends.
 
+    >>> from brrr.core.measurement import Estimate
     >>> told(Estimate(2.0, 1.9, 2.1, 9), "x"), told(0.25, "%"), told(3.0, "")
     ('2x (1.9x to 2.1x)', '25 %', '3')
     """

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core import errors
-from brrr.core.errors import ArgumentError, NotRecordedError, WrongResultError
+from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError, WrongResultError
 from brrr.core.measurement import (
     CONFIDENCE,
     FIELDS,
@@ -339,14 +339,13 @@ def test_a_curve_along_names_is_in_the_axis_order() -> None:
 
 
 def test_a_claim_without_its_points_is_not_measured() -> None:
-    claim = made_up.claim(lambda e: Verdict("holds", str(e.get("a", size=1, share=0.5, kind="zeta"))))
+    claim = made_up.claim(value=("host('a', size=1, share=0.5, kind='zeta')",))
     assert claim.verdict(Evidence(THREE, EVIDENCE.source)).status == "not measured"
 
 
 def test_a_wrong_argument_in_a_claim_is_not_hidden() -> None:
-    claim = made_up.claim(lambda e: Verdict("holds", str(e.get("a", width=1))))
-    with pytest.raises(ArgumentError):
-        claim.verdict(Evidence(THREE, EVIDENCE.source))
+    with pytest.raises(RecordingError, match="width"):
+        made_up.claim(value=("host('a', width=1)",)).verdict(Evidence(THREE, EVIDENCE.source))
 
 
 def test_there_are_five_verdicts() -> None:

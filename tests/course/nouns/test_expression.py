@@ -102,7 +102,7 @@ def test_what_is_missing_is_not_measured(text: str) -> None:
 
 
 def entry(**fields: Any) -> Entry:
-    return made_up.claim(None, at={"dtype": ("float32",)}, **fields).entry
+    return made_up.claim(at={"dtype": ("float32",)}, **fields).entry
 
 
 @pytest.mark.parametrize(
