@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu.datasheet import Hardware, find_hardware
-from brrr_course.nouns.claim import Verdict, band_verdict, weakest
 from brrr_course.nouns.source import Evidence
 
 Curve = dict[int, Estimate]
@@ -70,29 +68,6 @@ def datasheet(evidence: Evidence) -> Hardware:
     if found is None:
         raise NotRecordedError(f"there is no datasheet of {device or 'this device'} here")
     return found
-
-
-def minimum(values: Iterable[Estimate]) -> Estimate:
-    """The least of several, median and each end on its own: what all of them reach.
-
-    >>> minimum([Estimate(2.0, 1.0, 9.0, 5), Estimate(3.0, 2.0, 4.0, 7)])
-    Estimate(median=2.0, low=1.0, high=4.0, n=5)
-    """
-    return Estimate(*(min(each) for each in zip(*map(astuple, values), strict=True)))
-
-
-def maximum(values: Iterable[Estimate]) -> Estimate:
-    """The greatest of several, median and each end on its own: what none of them exceeds."""
-    return Estimate(*(max(each) for each in zip(*map(astuple, values), strict=True)))
-
-
-def all_within(values: Iterable[Estimate], low: float, high: float, text: str) -> Verdict:
-    """*fails* if one value lies outside with its whole interval, *holds* if all lie inside.
-
-    >>> all_within([Estimate(1.0, 0.9, 1.1, 9), Estimate(1.6, 1.5, 1.7, 9)], 0.8, 1.2, "two ratios").status
-    'fails'
-    """
-    return Verdict(weakest(band_verdict(value, low, high, text).status for value in values), text)
 
 
 def traced(evidence: Evidence, variant: str, figure: str, **at: Value) -> float:

@@ -14,7 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Estimate
 from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, flat
@@ -163,16 +162,6 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
     return Verdict(weakest(statuses), f"{queue}{said}{f'; {claimed} was claimed' if claimed else ''}")
 
 
-def ratio_verdict(over: Estimate, under: Estimate, at_least: float, what: str) -> Verdict:
-    """Whether `over / under >= at_least`, on the 95 % intervals: the verdict of "A is at least k times B".
-
-    >>> ratio_verdict(Estimate(4.0, 3.9, 4.1, 9), Estimate(2.0, 1.9, 2.1, 9), 1.5, "eager over graph")
-    Verdict(status='holds', measured='eager over graph is 2x (1.86x to 2.16x), at least 1.5x was claimed')
-    """
-    ratio = over / under
-    return Verdict(not_below(ratio, at_least), f"{what} is {ratio:x}, at least {units.ratio(at_least)} was claimed")
-
-
 def band_verdict(value: Estimate, low: float, high: float, text: str) -> Verdict:
     """Whether a value lies inside `low` to `high` with its whole interval."""
     if low <= value.low and value.high <= high:
@@ -185,18 +174,6 @@ def not_below(value: Estimate, bound: float) -> Status:
     if value.low >= bound:
         return "holds"
     return "fails" if value.high < bound else "undecided"
-
-
-def not_above(value: Estimate, bound: float) -> Status:
-    """*holds* if the whole interval stays at or below the bound, *fails* if none of it does, else *undecided*."""
-    if value.high <= bound:
-        return "holds"
-    return "fails" if value.low > bound else "undecided"
-
-
-def opposite(status: Status) -> Status:
-    """The verdict on the contrary: *holds* and *fails* change places."""
-    return {"holds": "fails", "fails": "holds"}.get(status, status)  # type: ignore[return-value]
 
 
 def weakest(statuses: Iterable[Status]) -> Status:

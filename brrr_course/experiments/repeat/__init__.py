@@ -46,9 +46,6 @@ def supports(variant: Variant, point: Point) -> bool:
     return True
 
 
-MULTIPLICATIONS = ("compile mul", "triton mul", "cuda mul", "pycuda mul")
-
-
 def _queued(name: str, label: str, way: str, kind: str, line: str) -> Variant:
     return Variant(f"queue-{name}", label, "cpu-queue", way=way, kind=kind, field="period_s", stands_in_for=line)
 
