@@ -18,6 +18,7 @@ By the first four every number must stand, up to the rounding that is written. C
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatch
 from functools import cache
@@ -27,11 +28,13 @@ from brrr.core.files import PACKAGE
 from brrr.core.units import quantity
 from brrr_course.experiments import experiment
 from brrr_course.lessons.claims_table import claims
+from brrr_course.nouns.experiment import Experiment, Variant
 from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Recording
 from brrr_course.sources.rows import Row
 from tools.prediction.__main__ import EXPERIMENTS
 
-H200 = Recorded("h200", PACKAGE.parent / "data" / "recordings")
+H200, ROWS = (Recorded("h200", PACKAGE.parent / "data" / "recordings") for _ in range(2))
 UNIT = r"[nµm]?s|%|times|[kMGT]B|[kMGT]?B/s|[kMGT]?FLOP(?:/s|/B)?|[kMG]?Hz|W"
 UNITS = rf"(x| ?(?:{UNIT}))(?![\w/])"
 NUMBER = re.compile(rf"(?<![\w.^])(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?:{UNITS})?(?!\.?\w)")
@@ -141,12 +144,20 @@ def rows(about: str, field: str, ways: str, where: list[str]) -> list[tuple[tupl
     """The field of each row that is asked for, by its point."""
     if field == "step":
         return slopes(about, ways, where)
-    asked = experiment(about)
+    asked = with_what_is_gone(about)
     names = [axis.name for axis in asked.axes]
     chosen = [each.name for each in asked.variants if any(fnmatch(each.name, way) for way in ways.split(","))]
-    every = [(point, row) for way in chosen for point, row in H200.rows(asked, way).items()]
+    every = [(point, row) for way in chosen for point, row in ROWS.rows(asked, way).items()]
     there = [(at, row) for at, row in every if all(fits(dict(zip(names, at, strict=True)), each) for each in where)]
     return [(at, value) for at, row in there if (value := value_of(row, field)) is not None]
+
+
+@cache
+def with_what_is_gone(about: str) -> Experiment:
+    """The experiment with the variants that only its recording has: figures of them stand among what was tried."""
+    asked = experiment(about)
+    gone = {row.variant for row in Recording.read(ROWS.folders[0], asked).rows} - {each.name for each in asked.variants}
+    return replace(asked, variants=(*asked.variants, *(Variant(name, name, "cuda") for name in sorted(gone))))
 
 
 def slopes(about: str, way: str, where: list[str]) -> list[tuple[tuple[Any, ...], float]]:
