@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 WIDE = 0.05
 """Half of an interval over its median where that must do."""
 FEW = 4
+"""So many points an expression may list and still name each: a long list is a part of the grid."""
+FEW = 4
 """A claim that lists so many points, or fewer, names each."""
 
 
@@ -100,7 +102,7 @@ class _Known(Mapping[Key, Measurement]):
 
 @dataclass(frozen=True)
 class _Watching(Evidence):
-    """Evidence that notes a curve, or a table with one open axis, as its points, the last of a table as named."""
+    """Evidence that notes a curve, or a table with one open axis, as its points."""
 
     source: Watched
 
@@ -125,20 +127,25 @@ class _Watching(Evidence):
             self._note(variant, at)
 
     def _note(self, variant: str, at: Mapping[str, Any]) -> None:
-        """The points of a table with one open axis, its last one by name; of more open axes, all there is."""
+        """The points of a table, FEW by name, of one open axis as a curve; of more open axes, all there is."""
         axes, reads = self.experiment.axes, self.source.reads
         free = [place for place, axis in enumerate(axes) if axis.name not in at or callable(at[axis.name])]
         if len(free) > 1:
             reads.whole[self.experiment.name, variant] = None
             return
-        along = product(*([each for each in axis.values if fits(each, at.get(axis.name))] for axis in axes))
+        along = product(*(_meant(axis, at.get(axis.name)) for axis in axes))
         keys = [key for key in along
                 if self.experiment.has(variant, {a.name: v for a, v in zip(axes, key, strict=True)})]  # fmt: skip
-        curve = [place for place in free if axes[place].scale != "category"]
-        largest = [max((key[place] for key in keys), key=float, default=0) for place in curve]
         for key in keys:
             look = (self.experiment.name, variant, key)
-            reads.looks[look] = reads.looks.get(look, False) or [key[place] for place in curve] == largest
+            reads.looks[look] = reads.looks.get(look, False) or (not free and len(keys) <= FEW)
+
+
+def _meant(axis: Axis, wanted: Any) -> Sequence[Value]:
+    """The values of an axis that are meant, also those that are not on its grid."""
+    if wanted is None or callable(wanted):
+        return [each for each in axis.values if fits(each, wanted)]
+    return wanted if isinstance(wanted, list) else [wanted]
 
 
 def claimed_points(experiment: Experiment) -> list[Key]:

@@ -20,8 +20,7 @@ from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import LARGE, STRASSEN, TUNED
-from brrr_course.experiments.mlp import work as mlp_work
-from brrr_course.experiments.mlp.theory import floor_s, network_of
+from brrr_course.experiments.mlp.theory import floor_s
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
@@ -189,19 +188,6 @@ def test_a_way_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch) -> None
 def test_without_a_gpu_its_variants_say_so() -> None:
     found = measure_point(MLP, ["graph", "pycuda", "megakernel"], SMALL, budget_s=0.01)
     assert all(isinstance(run, BrrrError) for run in found.values())
-
-
-def test_tf32_and_bfloat16_reach_the_network_and_float32_is_shared() -> None:
-    point: Point = {"layers": 2, "batch": 4, "hidden": 64}
-    plain, tf32, bf16 = (network_of(name, point) for name in ("", "tf32", "bf16"))
-    assert (tf32.dtype, tf32.tf32, bf16.dtype, bf16.tf32) == ("float32", True, "bfloat16", False)
-    given = mlp_work.Given.of(plain, "cpu")
-    assert mlp_work.Given.of(tf32, "cpu") is given and mlp_work.Given.of(bf16, "cpu") is not given
-    same = given.weights_of(tf32)
-    assert same.network == tf32 and same.x is given.weights.x and same.tolerance > given.weights.tolerance
-    short = mlp_work.Given.of(bf16, "cpu")
-    prepared = WAYS["module"].build(bf16, short.weights_of(bf16))
-    assert 1e-4 < short.error(prepared.run()) <= short.weights.tolerance
 
 
 # ---- the table ----

@@ -114,7 +114,7 @@ def test_points_snap_to_what_is_there(source: Recorded) -> None:
 def test_what_is_missing_is_said(source: Recorded) -> None:
     same = compare(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 1), **LARGE)
     assert "has only one of the two points: repeat 1" in same.text
-    absent = compare(factor(), "repeat", ["cpu fused mul"], source=source, repeat=(1, 8), **LARGE)
+    absent = compare(factor(), "repeat", ["queue cuda mul"], source=source, repeat=(1, 8), **LARGE)
     assert "has none of these lines" in absent.text
     open_guess = guess("A question that nobody has answered", unit="x")
     assert "Not answered yet" in compare(open_guess, "repeat", ["cuda mul"], repeat=(1, 8), **LARGE).text

@@ -182,7 +182,7 @@ def test_live_on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"make": 3}, r"make is 3; expected a function of the batch"),
         ({"make": lambda batch: batch}, r"expected a function that make\(batch\) returns. End it with"),
         ({"make": "scalin"}, r"expected one of matmul"),
-        ({"make": "scaling", "variant": "chian"}, r"variant is 'chian'; expected one of chain, gemm, cpu-chain"),
+        ({"make": "scaling", "variant": "chian"}, r"variant is 'chian'; expected one of chain, cpu-chain, gemm"),
         ({"make": "matmul", "variant": "cpu"}, r"variant is 'cpu'; expected one with a twin"),
         ({"make": "scaling", "variant": "gemm", "factor": 4, "source": Pairs("gemm")}, r"factor is 4; expected 2"),
     ],
