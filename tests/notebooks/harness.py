@@ -26,7 +26,7 @@ brrr_course.view.display.shown = set()  # keeps them: nbval forgets the result o
 
 ANSWER_ALL = """
 from brrr_course.lessons.guessing import Guess
-for asked in [value for value in list(globals().values()) if isinstance(value, Guess)]:
+for asked in {id(value): value for value in globals().values() if isinstance(value, Guess)}.values():
     assert not asked.answered, asked
     form = asked.form
     unit = getattr(form, "unit", "s")
