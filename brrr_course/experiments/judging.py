@@ -1,8 +1,6 @@
-"""What the claims of several experiments share: a line or its stand-in, the largest size in common, the datasheet."""
+"""What claims, drawings and exercises of several experiments share: a line or its stand-in, datasheet, timeline."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Mapping
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
@@ -21,44 +19,6 @@ def curve(evidence: Evidence, line: str, axis: str, **at: Value) -> Curve:
         except NotRecordedError:
             continue
     raise NotRecordedError(f"no point of {' or '.join(names)} was measured")
-
-
-def at(evidence: Evidence, line: str, **point: Value) -> Estimate:
-    """The time of a line at a point; that of the CPU queue where the line itself is missing."""
-    *twins, last = evidence.experiment.twins(line)
-    for twin in twins:
-        try:
-            return evidence.get(twin.name, **point)
-        except NotRecordedError:
-            continue
-    return evidence.get(last.name, **point)
-
-
-def largest(curves: Mapping[str, Curve], at_least: int = 1) -> int:
-    """The largest size at which all curves have a point; NotRecordedError where there is none of `at_least` or more.
-
-    >>> time = Estimate(1.0, 1.0, 1.0, 9)
-    >>> largest({"a": {1: time, 64: time}, "b": {1: time, 64: time, 512: time}})
-    64
-    """
-    common = set.intersection(*(set(each) for each in curves.values()))
-    if not common or max(common) < at_least:
-        raise NotRecordedError(f"{', '.join(curves)} were not measured together at {at_least} or more")
-    return max(common)
-
-
-def from_on(sizes: Iterable[int], holds: Callable[[int], bool]) -> int | None:
-    """The smallest size from which on something holds at every larger one too; None where it fails at the largest.
-
-    >>> from_on([1, 2, 4, 8], lambda size: size != 2), from_on([1, 2], lambda size: size < 2)
-    (4, None)
-    """
-    found = None
-    for size in sorted(sizes, reverse=True):
-        if not holds(size):
-            break
-        found = size
-    return found
 
 
 def datasheet(evidence: Evidence) -> Hardware:

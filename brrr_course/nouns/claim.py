@@ -54,7 +54,7 @@ Judge = Callable[[Any], Verdict]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the ledger with the title of its source and the predicate that judges it, if any can."""
+    """A sentence of the ledger with the title of its source; `package` has the functions that it may call."""
 
     entry: Entry
     title: str
@@ -147,16 +147,18 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
         scope.names["value"] = values[0] if len(values) == 1 else values
         said = "; ".join(told(each, entry.unit) for each in values)
         said = filled(entry.reads, scope.name, entry.unit) if entry.reads else said
+    except ZeroDivisionError as error:
+        raise NotRecordedError("something that it divides by is zero here") from error
     except (ExpressionError, ArgumentError, TypeError, AttributeError) as error:
         raise RecordingError(f"{ledger_path()}: {entry.id}: {error}") from error
+    if not all(map(flat, values)):
+        raise NotRecordedError("no point of it was measured")
     bounds = entry.bounds()
     statuses = [
         band_verdict(estimate(each), *ends, "").status
         for value, ends in zip(values, bounds, strict=True)
         for each in flat(value)
     ]
-    if not statuses:
-        raise NotRecordedError("no point of it was measured")
     claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds if ends != (1, 1)))
     queue = "on the CPU queue: " if scope.queued else ""
     return Verdict(weakest(statuses), f"{queue}{said}{f'; {claimed} was claimed' if claimed else ''}")
@@ -167,13 +169,6 @@ def band_verdict(value: Estimate, low: float, high: float, text: str) -> Verdict
     if low <= value.low and value.high <= high:
         return Verdict("holds", text)
     return Verdict("fails" if value.high < low or value.low > high else "undecided", text)
-
-
-def not_below(value: Estimate, bound: float) -> Status:
-    """*holds* if the whole interval reaches the bound, *fails* if none of it does, else *undecided*."""
-    if value.low >= bound:
-        return "holds"
-    return "fails" if value.high < bound else "undecided"
 
 
 def weakest(statuses: Iterable[Status]) -> Status:

@@ -260,19 +260,20 @@ class Workload:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, its axes (at most three sliders), its variants, its lines and what judges its claims, by their names.
+    """A question, its axes (at most three sliders), its variants and its lines.
 
     `field` is the time that the lines show: then each variant has a line (`Variant.its_line`), those that stand in for
     others last, and `lines` holds only what is beside these. Without it, `lines` holds all of them.
 
-    `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload` of
-    a variant and a point. `supports` says whether a variant exists at a point (all do, without it); `cost` gives a
-    variant's `Cost` at a point without making anything, so that a recording can be planned. `rate` is what a time may
-    be shown as, `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose
-    timeline is recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round,
-    until the clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None
-    where no time is predicted; explorers show these predictions without being asked if `predict_by_default`.
-    With `names_kernels` a measurement also notes which kernels were launched, and how; of the variants named there,
+    `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload`
+    of a variant and a point; its module `claims`, if any, has the functions that its claims' expressions call.
+    `supports` says whether a variant exists at a point (all do, without it); `cost` gives a variant's `Cost` at a
+    point without making anything, so that a recording can be planned. `rate` is what a time may be shown as,
+    `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose timeline is
+    recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round, until the
+    clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None where no
+    time is predicted; explorers show these predictions without being asked if `predict_by_default`. With
+    `names_kernels` a measurement also notes which kernels were launched, and how; of the variants named there,
     where it names some.
     """
 

@@ -17,8 +17,7 @@ SAID = {
     "first": "at the smallest size:", "doubled": "what a doubling makes of", "keys": "the size of",
     "count": "how many of", "share": "the share of", "from_on": "the size from which on", "exact": "the median of",
     "sqrt": "the root of", "abs": "the amount of", "log2": "the logarithm of", "least": "from", "most": "up to",
-    "sheet": "the datasheet's",
-    "closed": "the share of the gap closed of",
+    "sheet": "the datasheet's", "closed": "the share of the gap closed of",
 }  # fmt: skip
 SIGNS = {ast.Add: "plus", ast.Sub: "less", ast.Mult: "times", ast.Div: "over", ast.Mod: "modulo",
          ast.Pow: "to the power of",
@@ -86,8 +85,10 @@ def told(value: Any, unit: str) -> str:
     """
     if isinstance(value, Table | list):
         return _told_table(value, unit)
-    if isinstance(value, bool | str):
-        return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else value
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     found = estimate(value)
     digits = 2 if unit == "%" else 3
     median, low, high = (_number(each, unit, digits) for each in (found.median, found.low, found.high))
@@ -97,12 +98,13 @@ def told(value: Any, unit: str) -> str:
 def _number(value: float, unit: str, digits: int = 3) -> str:
     if unit in ("x", "%"):
         return units.ratio(value, digits) if unit == "x" else units.percent(value, digits)
-    return (
-        units.quantity(value, unit, digits) if unit else f"{value:.{digits}g}" if abs(value) < 1e3 else f"{value:.12g}"
-    )
+    if unit:
+        return units.quantity(value, unit, digits)
+    return f"{value:.{digits}g}" if abs(value) < 1e3 else f"{value:.12g}"
 
 
 FEW = 4
+"""So many values of a table are told each; of more the ends."""
 
 
 def _told_table(table: Any, unit: str) -> str:

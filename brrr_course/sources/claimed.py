@@ -133,12 +133,12 @@ class _Watching(Evidence):
         if len(free) > 1:
             reads.whole[self.experiment.name, variant] = None
             return
-        along = product(*(_meant(axis, at.get(axis.name)) for axis in axes))
+        along = list(product(*(_meant(axis, at.get(axis.name)) for axis in axes)))
         keys = [key for key in along
                 if self.experiment.has(variant, {a.name: v for a, v in zip(axes, key, strict=True)})]  # fmt: skip
         for key in keys:
             look = (self.experiment.name, variant, key)
-            reads.looks[look] = reads.looks.get(look, False) or (not free and len(keys) <= FEW)
+            reads.looks[look] = reads.looks.get(look, False) or (not free and len(along) <= FEW)
 
 
 def _meant(axis: Axis, wanted: Any) -> Sequence[Value]:

@@ -21,10 +21,10 @@ from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.judging import from_on
 from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.speedup_table import FUSED, PLAIN, Part, measured_gains, measured_parts, published_part
+from brrr_course.nouns.expression import Table, from_on
 from brrr_course.nouns.source import Evidence, Source
 
 ALONE = "fused, both in a CUDA Graph"
@@ -60,7 +60,8 @@ def divide(gains: Mapping[int, float]) -> int | None:
     None where no size is beyond it, and where nothing gains 5 %.
     """
     most = max(gains.values()) - 1
-    return from_on(gains, lambda hidden: gains[hidden] - 1 < most / 2) if most >= 0.05 else None
+    beyond = Table(("hidden",), {(hidden,): gain - 1 < most / 2 for hidden, gain in gains.items()})
+    return int(from_on(beyond, otherwise=0)) or None if most >= 0.05 else None
 
 
 def own_part(source: Source) -> Part:

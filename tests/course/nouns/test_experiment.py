@@ -35,7 +35,7 @@ from brrr.core.measurement import (
 )
 from brrr.counting.cost import Cost, matmul_cost
 from brrr_course.experiments import NAMES, experiment
-from brrr_course.nouns.claim import Status, Verdict, band_verdict, not_below
+from brrr_course.nouns.claim import Status, Verdict, band_verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
@@ -229,8 +229,7 @@ def test_a_right_result_gives_its_error_after_waiting_for_it() -> None:
     ],
 )
 def test_a_threshold_is_judged_at_its_border(low: float, high: float, status: Status) -> None:
-    value = Estimate((low + high) / 2, low, high, 9)
-    assert not_below(value, 2.0) == status
+    assert band_verdict(Estimate((low + high) / 2, low, high, 9), 2.0, math.inf, "text").status == status
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,12 @@ def test_a_verdict_has_its_numbers_and_what_was_claimed(fields: dict[str, Any], 
     assert found.status == status and text in found.measured
 
 
+@pytest.mark.parametrize("texts", [("1", "where(busy('relu'), busy('relu') > 9)"), ("1 / (2 - 2)",)])
+def test_a_claim_is_not_measured_where_any_of_its_values_is_not(texts: tuple[str, ...]) -> None:
+    with pytest.raises(NotRecordedError):
+        decided(entry(value=texts, within=((0, 3),)), evidence())
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
