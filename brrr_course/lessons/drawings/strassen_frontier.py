@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from math import cos, sin
 from typing import Any
 
@@ -153,6 +154,7 @@ def _names(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
     named = [(short(place.variant), place) for place in best] + _rings(on, taken)
     named += [(_beaten(place), place) for place in places if place.dominated_by]
     full = [Bbox(_pixels(on, place) + RADIUS * style.SHARP * np.array([[-1, -1], [1, 1]])) for _, place in named]
+    line = _line([_pixels(on, place) for place in best])
     for name, place in named:
         faint = bool(place.dominated_by)
         label = on.annotate(
@@ -161,18 +163,27 @@ def _names(on: Axes, places: Sequence[Place], taken: Sequence[Place]) -> None:
             gid=f"label {place.variant}", arrowprops={"arrowstyle": "-", "color": style.FAINT, "linewidth": 0.6},
             path_effects=[withStroke(linewidth=2.2, foreground=style.PAPER)],
         )  # fmt: skip
-        ring, label.xyann = free(label.get_window_extent(), full, on.bbox)
+        ring, label.xyann = free(label.get_window_extent(), full, line, on.bbox)
         assert label.arrow_patch is not None
         label.arrow_patch.set_visible(ring > RINGS[1])
 
 
-def free(box: Bbox, full: list[Bbox], frame: Bbox) -> tuple[int, tuple[float, float]]:
+def _line(corners: Sequence[Any]) -> list[Bbox]:
+    """The frontier's line as boxes: across to the next time, then down to its error."""
+    boxes = []
+    for (x, y), (next_x, next_y) in pairwise(corners):
+        boxes += [Bbox([[x, y], [next_x, y]]), Bbox([[next_x, next_y], [next_x, y]])]
+    return [box.padded(style.SHARP) for box in boxes]
+
+
+def free(box: Bbox, full: list[Bbox], line: list[Bbox], frame: Bbox) -> tuple[int, tuple[float, float]]:
     """How far from its marker, and where, a name lies on as little as may be; its place is taken from then on."""
 
     def cost(tried: tuple[int, tuple[float, float]]) -> float:
         moved = box.translated(*tried[1])
         inside = frame.containsx(moved.x0) and frame.containsx(moved.x1) and frame.containsy(moved.y0)
-        return tried[0] + 1000 * moved.count_overlaps(full) + 4000 * (not inside or not frame.containsy(moved.y1))
+        crossed = 100 * moved.count_overlaps(line) + 1000 * moved.count_overlaps(full)
+        return tried[0] + crossed + 4000 * (not inside or not frame.containsy(moved.y1))
 
     tries = [
         (ring, ((ring * style.SHARP + box.width / 2) * cos(angle), (ring * style.SHARP + box.height / 2) * sin(angle)))
