@@ -42,6 +42,16 @@ def only_recordings(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return looked_into
 
 
+@pytest.fixture(autouse=True)
+def triton_as_it_was() -> Iterator[None]:
+    """A lesson that chooses Triton's interpreter chooses it for its own test, not for the rest of the process."""
+    before = os.environ.get("TRITON_INTERPRET")
+    yield
+    if os.environ.get("TRITON_INTERPRET") != before:
+        os.environ.pop("TRITON_INTERPRET")
+        os.environ.update({"TRITON_INTERPRET": before} if before is not None else {})
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """What starts Debian's Chromium, by `launch` and the like; Playwright itself can be started only once a process."""

@@ -396,11 +396,13 @@ def test_names_lie_on_no_other_name_and_inside_the_axes(seed: int) -> None:
     draw, frame, full = Random(seed), Bbox([[160, 140], [1480, 840]]), list[Bbox]()
     crowd = [(draw.gauss(1000, 80), draw.gauss(300, 40)) for _ in range(14)]
     alone = [(draw.uniform(200, 1440), draw.uniform(180, 800)) for _ in range(12)]
+    line = [Bbox.from_bounds(160, 300, 840, 4)]
     for x, y in crowd + alone:
         wide = draw.uniform(60, 180)
-        free(Bbox.from_bounds(x - wide / 2, y - 12, wide, 24), full, frame)
+        free(Bbox.from_bounds(x - wide / 2, y - 12, wide, 24), full, line, frame)
     assert not any(one.overlaps(other) for one, other in combinations(full, 2))
     assert all(frame.x0 <= b.x0 and b.x1 <= frame.x1 and frame.y0 <= b.y0 and b.y1 <= frame.y1 for b in full)
+    assert not any(box.count_overlaps(line) for box in full)
 
 
 # ---- the table ----
