@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import lru_cache
 
 BACKENDS = "cuda", "mkldnn"
 """Whose products `torch.set_float32_matmul_precision` sets: the GPU's, and the CPU's, which may use bfloat16."""
+
+REDUCED = "tf32", "bf16"
 
 
 @contextmanager
@@ -80,15 +82,22 @@ def float32_recurrence(tf32: bool = False) -> Iterator[None]:
             _write("cuda", products, setting)
 
 
-def in_full_precision() -> bool:
-    """Whether torch multiplies float32 so by each of its settings."""
+def in_full_precision(backend: str | None = None) -> bool:
+    """Whether torch multiplies float32 so by each of its settings; of one backend the newest decides, which follows.
+
+    >>> in_full_precision(), in_full_precision("cuda")
+    (True, True)
+    """
+    read = _getter()
+    if backend is not None and read is not None:
+        return read(backend, "matmul") not in REDUCED
     import torch
 
     return not any(map(_reduced, BACKENDS)) and torch.get_float32_matmul_precision() == "highest"
 
 
 def _reduced(backend: str) -> bool:
-    return _read(backend, "matmul") in ("tf32", "bf16")
+    return _read(backend, "matmul") in REDUCED
 
 
 def _own(backend: str, products: str = "matmul") -> str:
@@ -118,10 +127,16 @@ def _older_cudnn() -> bool | None:
 
 def _read(backend: str, products: str) -> str:
     """`torch.backends...fp32_precision`; empty before torch 2.9, which has but the older settings."""
+    read = _getter()
+    return read(backend, products) if read else ""
+
+
+@lru_cache(maxsize=1)
+def _getter() -> Callable[[str, str], str] | None:
+    """What tells `torch.backends...fp32_precision`, which follows the older settings; None before torch 2.9."""
     import torch
 
-    read: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
-    return str(read(backend, products)) if read else ""
+    return getattr(torch._C, "_get_fp32_precision_getter", None)
 
 
 def _write(backend: str, products: str, setting: str) -> None:

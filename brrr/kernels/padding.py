@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import inf
+from operator import truediv
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 THREADS = 256
 STEPS, MOST_WIDER = (16, 32, 64, 128), 1.25
 """Of what N is made a multiple, and how much wider it may become."""
+SHORT = 2**16
+"""With fewer elements in an operand the launches of the copies take longer than they can save."""
 TRIAL_S = 0.03
 WORTH = 0.9
 """Padding must be predicted to take at most this share of the time without, to be tried."""
@@ -31,17 +35,24 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     Tensor cores load 16 bytes at once. Where a row of a, of b or of the result begins anywhere else, the library takes
     kernels that are several times slower; then sizes are rounded up, with zeros. Where that is predicted to pay, the
     first call of a shape tries a few paddings and torch.mm itself, which takes about half a second, and later ones
-    take the fastest; inside a capture nothing is tried, and the prediction decides. The result is a view of the padded
-    one, so its rows may lie further apart than N. Gradients pass. What need not be padded, and anything on a CPU, is
-    `torch.mm(a, b)`. ArgumentError for anything but two matrices of one type on one device.
+    take the fastest, both in a loop and for a caller that waits; inside a capture nothing is tried, and the prediction
+    decides. The result is a view of the padded one, so its rows may lie further apart than N. Gradients pass. What need
+    not be padded, what has an operand of few elements, and anything on a CPU, is `torch.mm(a, b)`. ArgumentError for
+    anything but two matrices of one type on one device.
     """
-    _checked(a, b)
-    import torch
-
-    if not a.is_cuda:
-        return torch.mm(a, b)
-    key = (a.shape, b.shape, a.stride(), b.stride(), a.dtype, a.device.index)
+    if _left_as_they_are(a, b):
+        try:
+            return a.mm(b)
+        except RuntimeError:
+            _checked(a, b)
+            raise
+    key = (a.shape, b.shape, a.stride(), b.stride(), a.dtype, a.device)
     if key not in _CHOSEN:
+        _checked(a, b)
+        if not a.is_cuda:
+            return a.mm(b)
+        import torch
+
         ways = paddings(*a.shape, b.shape[1], str(a.dtype)[6:], (_transposed(a), _transposed(b)), _device(a))
         if len(ways) > 1 and torch.cuda.is_current_stream_capturing():
             return _padded(a, b, ways[1])
@@ -87,16 +98,24 @@ def _pays(plain: Matmul, made: Matmul, device: str) -> bool:
         return False
 
 
+def _left_as_they_are(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether all rows are whole, or few: told first, for such products wait for the host."""
+    try:
+        (m, k), (_, n) = a.shape, b.shape
+    except (AttributeError, ValueError):
+        return False
+    return not (m | k | n) % VECTOR or k * m < SHORT or k * n < SHORT
+
+
 def _fastest(a: torch.Tensor, b: torch.Tensor, ways: tuple[Sizes, ...]) -> Sizes:
-    """The sizes with the shortest time on the GPU."""
-    from brrr.gpu.launching import fastest
-    from brrr.timing import measure
+    """The sizes that gain most where they gain least: in a loop, where the host may be slower, or for who waits."""
+    from brrr.timing import measure_together
 
-    def seconds(sizes: Sizes, _: float) -> float:
-        span = measure(lambda: _padded(a, b, sizes), budget_s=TRIAL_S).span_s
-        return span.median if span is not None else float("inf")
-
-    return (fastest(ways, seconds) if len(ways) > 1 else None) or ways[0]
+    if len(ways) == 1:
+        return ways[0]
+    timed = measure_together([partial(_padded, a, b, sizes) for sizes in ways], budget_s=TRIAL_S)
+    seconds = [[each.median if each else inf for each in (m.period_s, m.latency_s)] for m in timed]
+    return min(zip(ways, seconds, strict=True), key=lambda way: max(map(truediv, way[1], seconds[0])))[0]
 
 
 def _padded(a: torch.Tensor, b: torch.Tensor, sizes: Sizes) -> torch.Tensor:

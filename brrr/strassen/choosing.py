@@ -159,7 +159,7 @@ def _chosen(fitting: list[ParetoPoint], request: Request, issued: bool) -> Paret
     simpler = [next((each for each in timed if each.way.classical), None)]
     simpler.append(next((each for each in timed if each.way.name in PLAIN.values()), None))
     for each in simpler:
-        if each is not None and (request.few_rows or taken(chosen) * GAIN > taken(each)):
+        if each is not None and (request.few_rows or request.short or taken(chosen) * GAIN > taken(each)):
             chosen = each
     return chosen
 
@@ -203,6 +203,8 @@ def _why(chosen: ParetoPoint, fitting: Sequence[ParetoPoint], request: Request, 
         said.append("As asked for" + (f"; {_paying(chosen, classical)}" if classical else ""))
     elif request.few_rows and chosen.way.classical:
         said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
+    elif request.short and chosen.way.classical:
+        said.append("So small an operand is multiplied before another way has made its launches")
     elif chosen.seconds is not None:
         bound = f"an error of at most {_limit(request):.1e}"
         said.append(f"The fastest of {len(fitting)} with {bound}{_against(chosen, fitting)}")

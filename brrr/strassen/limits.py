@@ -23,6 +23,9 @@ FEW_ROWS = 128
 """With fewer rows no levels and no other product than the type's own are taken by themselves: b is most of the bytes,
 and other ways read more. On an H200 neither gained with 64 rows, and split products did with 128."""
 
+SHORT = 2**16
+"""With fewer elements in an operand the launch takes longest: the product is the type's own, of rows as they lie."""
+
 Inners = str | Sequence[str] | None
 Typed = tuple[float | None, str | None, int | None, str | None, str | None, int | None]
 """Limits as an operator of torch takes them: an accuracy is a number or a name, inner products are one word."""
@@ -138,6 +141,11 @@ class Request:
         return self.m < FEW_ROWS
 
     @property
+    def short(self) -> bool:
+        """Whether an operand is so small that the launch takes longest."""
+        return self.k * min(self.m, self.n) < SHORT
+
+    @property
     def limit_bytes(self) -> int | None:
         """The workspace that may be taken: what is given, and no more than is free."""
         given = [each for each in (self.limits.workspace_bytes, self.free_bytes) if each is not None]
@@ -145,7 +153,7 @@ class Request:
 
     def problem(self, way: Way, *, aligned: bool = True) -> Problem:
         """The product in a way; a chain of layers makes no copies of what is in its type already."""
-        aligned = aligned and not (self.whole and way.dtype == self.operand)
+        aligned = aligned and not (self.whole and way.dtype == self.operand) and not self.short
         return Problem(way, self.m, self.n, self.k, self.operand, self.whole, aligned)
 
 

@@ -9,7 +9,6 @@ True
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import torch
@@ -19,9 +18,9 @@ from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
-from brrr.strassen.limits import NOTHING, SCHEMA, Inners, Limits, Request, limits_of
+from brrr.strassen.limits import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
 from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
-from brrr.strassen.product import PlainCalls, plan_for, product
+from brrr.strassen.product import PlainCalls, exact, plan_for, product
 from brrr.strassen.ways import Way
 
 
@@ -55,16 +54,14 @@ def matmul(
     ArgumentError for shapes, types and limits that do not fit, DeviceMemoryError, naming the bytes, where the device
     has too little memory.
     """
-    nothing = (accuracy, level, form, inner, workspace_bytes, out) == (None,) * 6
-    kind, limits = None, NOTHING if nothing else _limits(accuracy, level, form, inner, workspace_bytes)
-    if nothing and isinstance(b, torch.Tensor) and isinstance(a, torch.Tensor) and not is_compiling():
-        kind = None if _learns(a, b) else (a.shape, b.shape, a.dtype, b.dtype, a.device, b.device)
-        if kind and _PLAIN_CALLS.has(kind, a):
-            with suppress(torch.OutOfMemoryError):  # said below, with the bytes
-                return torch.mm(a, b)
-    made = _checked(a, b, limits, out)
-    if kind and kind[2] == kind[3] == made.dtype and _is_plain(a, Right.of(b)):  # type: ignore[arg-type]
-        _PLAIN_CALLS.note(kind)
+    asked = not (accuracy is None and level is None and form is None and inner is None and workspace_bytes is None)
+    nothing = not asked and out is None and not is_compiling()
+    made = _torchs(a, b) if nothing else None
+    if made is not None:
+        return made
+    made = _checked(a, b, _limits(accuracy, level, form, inner, workspace_bytes), out)
+    if nothing and isinstance(b, torch.Tensor) and a.dtype == b.dtype == made.dtype and _is_plain(a, Right.of(b)):
+        _PLAIN_CALLS.note(_kind(a, b))
     return made
 
 
@@ -106,7 +103,27 @@ def _limits(*asked: Any) -> Limits:
 
 
 _PLAIN_CALLS = PlainCalls()
-"""Operands that passed all checks and whose product is torch's own where nothing is asked: shapes, types, devices."""
+"""Operands that passed all checks and whose product is torch's own where nothing is asked: shapes, type, device."""
+
+
+def _kind(a: torch.Tensor, b: torch.Tensor) -> tuple[Any, ...]:
+    return a.shape, b.shape, a.dtype, a.device
+
+
+def _torchs(a: torch.Tensor, b: Any) -> torch.Tensor | None:
+    """torch's own product, where it is known to be the one: of a small operand, or like one that was planned.
+
+    A short product waits for each line of this, so nothing is checked: what torch refuses is checked afterwards.
+    """
+    try:
+        short = a.numel() < SHORT or b.numel() < SHORT
+        known = a.dtype in _FLOATS and (short or _kind(a, b) in _PLAIN_CALLS) and exact(a)
+        return torch.mm(a, b) if known else None
+    except (AttributeError, RuntimeError, TypeError):
+        return None
+
+
+_FLOATS = frozenset(getattr(torch, name) for name in PLAIN)
 
 
 def _learns(a: torch.Tensor, b: torch.Tensor) -> bool:

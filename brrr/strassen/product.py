@@ -40,13 +40,18 @@ class PlainCalls(set[tuple[Any, ...]]):
 
     def has(self, kind: tuple[Any, ...], x: torch.Tensor) -> bool:
         """Whether one like it was, and torch multiplies what is like x in full precision now."""
-        return kind in self and (x.dtype != torch.float32 or in_full_precision())
+        return kind in self and exact(x)
 
     def note(self, kind: tuple[Any, ...]) -> None:
         """From now on; all others are forgotten when there are too many."""
         if len(self) >= MOST_KEPT:
             self.clear()
         self.add(kind)
+
+
+def exact(x: torch.Tensor) -> bool:
+    """Whether torch multiplies what is like x as exactly as its type."""
+    return x.dtype is not torch.float32 or in_full_precision("cuda" if x.is_cuda else "mkldnn")
 
 
 def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = True) -> ProductPlan:

@@ -32,7 +32,8 @@ def measure(
     `device` is "cuda" (torch's current device and stream), "cpu", or a `CpuQueue`, whose worker is the device; None
     takes the GPU if torch is loaded and has one. `cache="cold"` empties the L2 before each call and gives only the
     times that this defines: `kernel_s`, `busy_s` and `span_s`. It takes about `budget_s` seconds, less when all
-    intervals are within 0.5 %, more when a few calls take longer. Flags: `host-bound`, `syncs` (the function waits for
+    intervals are within 0.5 %, more when a few calls take longer. Where long calls take turns with short ones, a loop
+    takes their mean, which `period_s` then is, and a note says so. Flags: `host-bound`, `syncs` (the function waits for
     the device, so it has no span), `queue-full`, `single-call`, `no-profiler` (`kernel_s` is the calibrated
     fall-back's), `nan`, `power-capped`, `thermal`, `unstable` (it drifted, measured twice), `shared-gpu` (another
     program computes there).

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import lru_cache
+from operator import mul
 from typing import Any
 
 from brrr.core.measurement import Estimate, median
@@ -15,6 +16,16 @@ BURST = 8
 
 SHORT_S = 2e-6
 """Calls shorter than this are timed several at once, since reading the clock costs a good part of them."""
+
+FEW_CALLS = 16
+"""Loops of fewer calls do not even out what differs between them."""
+
+MANY_CALLS = 24
+"""So many calls that differ are wanted, for a mean that no unfinished turn decides."""
+
+TURNS, AGAIN, SHARE = 1.5, 2, 0.1
+"""Calls take turns where some take so many times as long as the others, and each kind is met again: so often at least,
+and in such a share of the calls. Rarer ones are other programs' doing, which a median leaves out."""
 
 END_SHARE = 1 / 200
 """How much of a loop's time its two ends (the first call's latency, the last synchronisation) may be."""
@@ -51,6 +62,8 @@ class HostTimes:
         self.host: list[float] = []
         self.period: list[float] = []
         self.latency: list[float] = []
+        self.loops: list[int] = []  # calls in each loop
+        self.warm: list[float] = []  # warm-up calls: they tell no time, but whether calls take turns
 
     def one(self) -> tuple[Any, float, float]:
         """One call on an idle device: its result, and the seconds to its return and to its synchronised end."""
@@ -73,7 +86,7 @@ class HostTimes:
 
     def take(self, host_s: float, latency_s: float) -> None:
         """Let one call be the only sample: of a loop of one call the period is its latency."""
-        self.host, self.period, self.latency = [host_s], [latency_s], [latency_s]
+        self.host, self.period, self.latency, self.loops = [host_s], [latency_s], [latency_s], [1]
 
     def round(self, slice_s: float) -> None:
         """Take some samples of each time in about `slice_s`; at least one of each, however long a call takes."""
@@ -86,11 +99,39 @@ class HostTimes:
 
     def forget(self) -> None:
         """Drop the samples so far."""
-        self.host, self.period, self.latency = [], [], []
+        self.host, self.period, self.latency, self.loops = [], [], [], []
 
     def estimate(self, samples: list[float]) -> Estimate | None:
         """The samples as an estimate, the cost of reading the clock taken off; None without samples."""
         return Estimate.of(samples, clock_tick_s()) if samples else None
+
+    @property
+    def uneven(self) -> bool:
+        """Whether calls take turns at being short and long, in loops too short to even it out."""
+        times = sorted(self.warm + self.latency)
+        if len(times) < 2 * AGAIN or not times[0] or max(self.loops, default=0) >= FEW_CALLS:
+            return False
+        cut = max(range(1, len(times)), key=lambda i: times[i] / times[i - 1])
+        again = min(cut, len(times) - cut) >= max(AGAIN, SHARE * len(times))
+        return again and times[cut] > TURNS * times[cut - 1] and times[-1] < TURNS * times[cut]
+
+    @property
+    def calls_wanted(self) -> bool:
+        """Whether there are few calls, and they differ so much that they may take turns: that takes more to tell."""
+        times = self.warm + self.latency
+        return 0 < len(self.latency) + sum(self.loops) < MANY_CALLS and max(times) > TURNS * min(times)
+
+    def period_estimate(self) -> Estimate | None:
+        """A loop's time by its calls: the median of the loops, or where calls take turns the mean of all of them."""
+        if not self.uneven:
+            return self.estimate(self.period)
+        calls, loops = list(self.period), list(self.loops)
+        if not self.waits:  # then a call that is timed by itself is a loop of one
+            calls, loops = calls + self.latency, loops + [1] * len(self.latency)
+        mean = sum(map(mul, calls, loops)) / sum(loops)
+        spread = sum(n * (each - mean) ** 2 for each, n in zip(calls, loops, strict=True)) / sum(loops)
+        off = 2 * math.sqrt(spread / len(loops))
+        return Estimate(mean, max(min(calls), mean - off), min(max(calls), mean + off), sum(loops))
 
     def _sample_latency(self, slice_s: float) -> float:
         samples: list[float] = []
@@ -126,13 +167,14 @@ class HostTimes:
                     return
 
     def _sample_period(self, slice_s: float) -> None:
-        calls = self._loop_calls(slice_s)
+        calls = self._loop_calls(slice_s) + len(self.loops) % 2  # so that no turn of the calls is always left out
         self.wait()
         start = time.perf_counter_ns()
         for _ in range(calls):
             self.call()
         self.wait()
         self.period.append(self._net(time.perf_counter_ns() - start) / calls)
+        self.loops.append(calls)
 
     def _loop_calls(self, slice_s: float) -> int:
         """So many calls that the loop's ends weigh at most END_SHARE, as far as the slice allows."""

@@ -26,6 +26,7 @@ MIN_SAMPLES, FEW_SAMPLES = 6, 3
 SLOW_CALLS = 4
 """A call that takes longer than so many budgets is made once."""
 
+TURNS_NOTE = "calls take turns at being short and long: period_s is the mean of all"
 WORKED_CALLS = 11
 SLICES = 8
 
@@ -82,9 +83,14 @@ class Sampler:
     @property
     def done(self) -> bool:
         """Whether the samples suffice, or the budget is spent."""
-        if self.rounds >= self.fewest and self.spent_s >= self.budget_s:
+        if self.rounds >= self.fewest and self.spent_s >= self.budget_s * self._patience:
             return True
         return self.rounds >= 2 and self._precise()
+
+    @property
+    def _patience(self) -> int:
+        """Budgets to spend: more than one where a few calls differ."""
+        return SLOW_CALLS if self.host.calls_wanted and not self._single else 1
 
     def warm_up(self) -> None:
         """Call until times and clock agree within 2 %: loading, compiling and the clock have then settled."""
@@ -109,6 +115,7 @@ class Sampler:
         while not recent or time.perf_counter() < until:
             result, _, self.call_s = self.host.one()
             recent.append(self.call_s)
+            self.host.warm.append(self.call_s)
             if len(recent) >= 6 and _steady(recent) and self._clock_is_steady():
                 break
         self._note_nan(result)
@@ -122,7 +129,7 @@ class Sampler:
             return
         used = []
         for _ in range(4):
-            self.host.one()
+            self.host.warm.append(self.host.one()[2])
             used.append(used_bytes(self.place))
         growth = min(b - a for a, b in pairwise(used))
         calls = 4 * self.budget_s / max(self.call_s, 1e-7)
@@ -197,8 +204,8 @@ class Sampler:
         if self.cache == "hot":
             fields["latency_s"] = self.host.estimate(self.host.latency)
             fields["host_s"] = self.host.estimate(self.host.host)
-            fields["period_s"] = self.host.estimate(self.host.period)
-        notes: list[str] = []
+            fields["period_s"] = self.host.period_estimate()
+        notes = [TURNS_NOTE] if self.host.uneven else []
         kernels, origin, clock, power = None, "", None, None
         if self.device_times is not None:
             from brrr.timing.device_times import finish_on_device

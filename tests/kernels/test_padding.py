@@ -1,7 +1,7 @@
 """`padded_matmul`: when it pads, the copy's kernel run as C++, products and gradients through it, what it refuses."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -104,6 +104,7 @@ def gpu(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("brrr.gpu.nvrtc.kernel", kernel)
     monkeypatch.setattr(padding, "_device", lambda matrix: "h200")
     monkeypatch.setattr(padding, "_CHOSEN", {})
+    monkeypatch.setattr(padding, "SHORT", 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(padding, "_fastest", lambda a, b, ways: ways[min(1, len(ways) - 1)])
     return asked
@@ -231,22 +232,36 @@ def test_inside_a_capture_nothing_is_tried(gpu: list[str], monkeypatch: pytest.M
     assert padded_matmul(a, b).stride() == (16, 1) and padding._CHOSEN == {}
 
 
-def test_the_fastest_of_the_ways_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("loop_s", "waiting_s", "wide"), [
+    ((3.0, 1.0, 2.0), (3.0, 1.0, 2.0), 16), ((0.5, 1.0, 2.0), (0.5, 1.0, 2.0), 9),
+    ((3.0, 4.0, 3.5), (9.0, 1.0, 2.0), 9),  # the GPU would gain, the host's launches take longer
+    ((3.0, 1.0, 2.0), (3.0, 4.0, 2.5), 32),  # no caller is slower than with torch.mm itself
+])  # fmt: skip
+def test_what_gains_in_a_loop_and_for_who_waits_is_taken(
+    loop_s: Sequence[float], waiting_s: Sequence[float], wide: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = torch.randn(4, 8), torch.randn(8, 9)
     ways = ((4, 8, 9), (4, 8, 16), (4, 8, 32))
-    seconds = {9: 3.0, 16: 1.0, 32: 2.0}
 
-    def measure(fn: Callable[[], torch.Tensor], *, budget_s: float) -> Measurement:
-        wide = fn().stride(0)
-        return Measurement(span_s=Estimate(seconds[wide], seconds[wide], seconds[wide], 9))
+    def measured(functions: Sequence[Callable[[], torch.Tensor]], *, budget_s: float) -> list[Measurement]:
+        assert [each().stride(0) for each in functions] == [9, 16, 32]
+        times = zip(loop_s, waiting_s, strict=True)
+        return [Measurement(period_s=Estimate(p, p, p, 9), latency_s=Estimate(w, w, w, 9)) for p, w in times]
 
-    monkeypatch.setattr("brrr.timing.measure", measure)
-    assert padding._fastest(a, b, ways) == (4, 8, 16)
-    seconds[9] = 0.5
-    assert padding._fastest(a, b, ways) == (4, 8, 9), "torch.mm itself"
-    assert padding._fastest(a, b, ways[:1]) == (4, 8, 9)
-    monkeypatch.setattr("brrr.timing.measure", lambda fn, **_: Measurement())
-    assert padding._fastest(a, b, ways) in ways, "without a time any of them is right"
+    monkeypatch.setattr("brrr.timing.measure_together", measured)
+    assert padding._fastest(a, b, ways) == (4, 8, wide)
+    assert padding._fastest(a, b, ways[1:2]) == (4, 8, 16), "nothing is to be tried"
+
+
+@pytest.mark.parametrize(
+    "shapes", [((64, 1000), (1000, 4001)), ((4001, 1000), (1000, 64)), ((2048, 2064), (2064, 1024))]
+)
+def test_few_elements_and_whole_rows_are_torchs_at_once(shapes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (on_gpu(*shape, torch.bfloat16) for shape in shapes)
+    monkeypatch.setattr(padding, "paddings", None)  # to call it would raise
+    assert torch.equal(padded_matmul(a, b), torch.mm(a, b))
+    with pytest.raises(ArgumentError):
+        padded_matmul(a, b[1:])
 
 
 @needs_gxx
@@ -281,7 +296,7 @@ def test_on_a_cpu_it_is_torchs_product(dtype: torch.dtype) -> None:
         (torch.ones(2, 3), torch.ones(4, 2), r"\(2, 3\) and \(4, 2\)"),
         (torch.ones(2, 3, 4), torch.ones(4, 2), "matrices"),
         (torch.ones(2, 3), torch.ones(3, 2).half(), r"torch.float32 on cpu and torch.float16 on cpu.*one type on one"),
-        (torch.ones(2, 3), torch.ones(3, 2, device="meta"), "on cpu and torch.float32 on meta"),
+        (torch.ones(300, 301), torch.ones(301, 302, device="meta"), "on cpu and torch.float32 on meta"),
     ],
 )
 def test_what_is_no_product_is_refused(a: torch.Tensor, b: torch.Tensor, message: str) -> None:

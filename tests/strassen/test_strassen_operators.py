@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen import StrassenLinear, fuse, matmul, multiply, operators, prepare
-from brrr.strassen.limits import NOTHING, Limits
+from brrr.strassen import StrassenLinear, explain, fuse, matmul, multiply, operators, prepare
+from brrr.strassen.limits import NOTHING, SHORT, Limits
 from brrr.strassen.multiply import operator
 
 BACKENDS = ["aot_eager", *(["inductor"] if shutil.which("g++") else [])]
@@ -212,18 +212,26 @@ def test_a_compiled_network_under_autocast(backend: str) -> None:
 # --- short products ---------------------------------------------------------------------------------------------------
 
 
-def test_a_short_product_is_torchs_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_product_is_torchs_at_once_and_a_longer_one_after_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     multiply._PLAIN_CALLS.clear()
-    a, b = pair(torch.float32, False, False)
-    matmul(a, b)
-    monkeypatch.setattr(multiply, "_checked", lambda *_: pytest.fail("it is checked once"))
-    assert torch.equal(matmul(a.clone(), b), a @ b)
+    a, b = torch.randn(260, 255), torch.randn(255, 257)
+    for few in (0, SHORT):
+        monkeypatch.setattr(multiply, "SHORT", few)
+        matmul(a, b)
+        with monkeypatch.context() as patch:
+            patch.setattr(multiply, "_checked", lambda *_: pytest.fail("it is checked once"))
+            assert torch.equal(matmul(a.clone(), b), a @ b)
+        multiply._PLAIN_CALLS.clear()
+
+
+def test_a_small_operand_is_multiplied_as_it_lies() -> None:
+    assert "So small an operand" in explain(torch.ones(4001, 15), torch.ones(15, 4001)).why
 
 
 def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     multiply._PLAIN_CALLS.clear()
     a, b = pair(torch.float32, False, False)
-    for wrong in (b.double(), b.t(), b.to("meta"), [1.0]):
+    for wrong in (b.double(), b.t(), [1.0]):
         for _ in range(2):
             matmul(a, b)
             with pytest.raises(ArgumentError):
@@ -235,7 +243,7 @@ def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not seen
     for call in (
         lambda: matmul(a, b, level=1), lambda: matmul(a, b, accuracy=1e-3), lambda: matmul(a, b, out=torch.empty(7, 9)),
-        lambda: matmul(a, prepare(b, rows=7)), lambda: matmul(a.requires_grad_(), b),
+        lambda: matmul(a, prepare(b, rows=7)),
     ):  # fmt: skip
         seen.clear()
         call()

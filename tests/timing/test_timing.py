@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, cycle, pairwise
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from brrr.gpu import probe
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
-from brrr.timing.sampler import SETTLE_MOST, Sampler, _steady
+from brrr.timing.sampler import SETTLE_MOST, TURNS_NOTE, Sampler, _steady
 from tests.refusals import refused, values
 
 SLEEP_S = 0.002
@@ -106,6 +107,44 @@ def test_a_check_already_made_is_not_made_again_for_a_slow_call() -> None:
     assert run.checked(Workload(slow, Cost(1, 1), lambda result: abs(result - 7), 0.0).verified) == 0
     assert "single-call" in interleave([run])[0].flags
     assert len(calls) == 1
+
+
+@pytest.fixture
+def played_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A clock that stands still but for the seconds that it is told to go on."""
+    now = [0]
+    clock = SimpleNamespace(
+        perf_counter=lambda: now[0] * 1e-9, perf_counter_ns=lambda: now[0], get_clock_info=time.get_clock_info
+    )
+    monkeypatch.setattr("brrr.timing.host_times.time", clock)
+    monkeypatch.setattr("brrr.timing.sampler.time", clock)
+    monkeypatch.setattr("brrr.timing.host_times.clock_cost_s", lambda: 0.0)
+
+    def go_on(seconds: float) -> None:
+        now[0] += round(seconds * 1e9)
+
+    return go_on
+
+
+@pytest.mark.parametrize("budget_s", [0.1, 0.2, 1.0])
+@pytest.mark.parametrize("turn", [(10, 10, 120), (10, 120), (120, 120, 10), (20, 50, 50, 50), (30, 10, 30, 10, 10)])
+def test_calls_that_take_turns_at_being_long_take_their_mean_in_a_loop(
+    turn: Sequence[int], budget_s: float, played_clock: Callable[[float], None]
+) -> None:
+    turns = cycle(turn)
+    m = measure(lambda: played_clock(next(turns) * 1e-3), device="cpu", budget_s=budget_s)
+    assert m.period_s is not None and m.period_s.low <= sum(turn) / len(turn) * 1e-3 <= m.period_s.high
+    assert m.period_s.median == pytest.approx(sum(turn) / len(turn) * 1e-3, rel=0.15 if budget_s > 0.1 else 0.25)
+    assert m.notes == (TURNS_NOTE,) or budget_s < sum(turn) * 1e-3, "a turn takes longer than the budget"
+
+
+@pytest.mark.parametrize("call_s", [0.02, 0.001, 1e-5])
+def test_a_call_that_is_disturbed_now_and_then_takes_its_median(
+    call_s: float, played_clock: Callable[[float], None]
+) -> None:
+    draw, calls = Random(3), count()
+    m = measure(lambda: played_clock(call_s * (draw.uniform(3, 30) if next(calls) % 17 == 9 else 1)), device="cpu")
+    assert m.latency_s is not None and m.latency_s.median == pytest.approx(call_s) and not m.notes
 
 
 def test_interleaved_functions_take_turns() -> None:
