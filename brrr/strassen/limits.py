@@ -142,8 +142,8 @@ class Request:
 
     @property
     def short(self) -> bool:
-        """Whether an operand is so small that the launch takes longest."""
-        return self.k * min(self.m, self.n) < SHORT
+        """Whether nothing is asked, and an operand is so small that the launch takes longest."""
+        return self.limits.nothing and not self.whole and self.k * min(self.m, self.n) < SHORT
 
     @property
     def limit_bytes(self) -> int | None:
