@@ -227,7 +227,7 @@ def _announced(work: Path, port: int, token: str, browser: bool) -> Iterator[Non
 
 
 def _open(address: str, work: Path) -> bool:
-    """Whether a browser opened a page of ours beside the lessons, where browsers may read, that leads to the address."""
+    """Whether a browser opened a page that leads to the address; beside the lessons, where every browser may read."""
     there = escape(address)
     try:
         handle, name = tempfile.mkstemp(dir=work, prefix=PAGE, suffix=".html")  # its owner's alone from the start
