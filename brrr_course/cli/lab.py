@@ -34,15 +34,11 @@ STOP_S = 10.0
 PAGE = ".open-"  # how the page's name begins that a browser opens
 LAB_CONFIG = COURSE / "jupyter"  # defaults for JupyterLab's settings, under the student's own
 # JupyterLab, until the pipe that is its input closes: whatever ends `brrr lab`, kill -9 too, ends it as a signal does.
-WHILE_HEARD = """
-import os, signal, sys, threading
-def wait():
-    os.read(0, 1)
-    os.kill(os.getpid(), signal.SIGTERM)
-threading.Thread(target=wait, daemon=True).start()
+WHILE_HEARD = """import os, signal, sys, threading
+end = lambda: os.read(0, 1) or os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=end, daemon=True).start()
 from jupyterlab.labapp import main
-sys.exit(main())
-"""
+sys.exit(main())"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -168,14 +164,10 @@ def whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
     >>> whole_paths({"BRRR_TOKEN_FILE": "ada.token"}) == {"BRRR_TOKEN_FILE": str(Path.cwd() / "ada.token")}
     True
     """
-    separators = {TOKEN_FILE: "\0", recordings.VARIABLE: os.pathsep}
-    return {
-        name: separator.join(
-            str(Path(each).expanduser().absolute()) for each in environment[name].split(separator) if each
-        )
-        for name, separator in separators.items()
-        if name in environment
-    }
+    found = {TOKEN_FILE: [environment.get(TOKEN_FILE, "")]}
+    found[recordings.VARIABLE] = environment.get(recordings.VARIABLE, "").split(os.pathsep)
+    whole = {name: [str(Path(each).expanduser().absolute()) for each in found[name] if each] for name in found}
+    return {name: os.pathsep.join(paths) for name, paths in whole.items() if paths}
 
 
 def _wait_until_up(server: subprocess.Popen[bytes], port: int, token: str) -> bool:
@@ -232,8 +224,7 @@ def _open(address: str, work: Path) -> bool:
     try:
         handle, name = tempfile.mkstemp(dir=work, prefix=PAGE, suffix=".html")  # its owner's alone from the start
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={there}">')
-            file.write(f'<title>brrr</title><a href="{there}">The lessons</a>')
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={there}"><a href="{there}">brrr</a>')
     except OSError:  # the disk is full, say: the address stands above
         return False
     return webbrowser.open(Path(name).absolute().as_uri())

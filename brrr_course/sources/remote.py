@@ -45,7 +45,7 @@ def bare(address: str) -> str:
     >>> bare("https://ada:secret@class.example.org/brrr?token=secret")
     'https://class.example.org/brrr'
     """
-    return re.sub(r"[?#].*", "", re.sub(r"^(\w+://)?.*@", r"\1", address))
+    return re.sub(r"(?s)[?#].*", "", re.sub(r"(?s)^(\w+://)?.*@", r"\1", address))
 
 
 class Connection:
@@ -174,10 +174,9 @@ class Turn:
         return f"/requests/{quote(self._state['id'])}"
 
     def _take(self, state: Mapping[str, Any]) -> None:
-        known: Any = Literal["waiting", "running", "done"]
-        if typed(known, state["state"], "state") == "waiting":
+        typed(tuple[str, Literal["waiting", "running", "done"]], [state["id"], state["state"]])
+        if state["state"] == "waiting":
             typed(tuple[int, int], [state["place"], state["of"]], "place")
-        typed(str, state["id"], "id")
         for variant in self._content["variants"] if state["state"] == "done" else state["answers"]:
             self._source.keep(self._experiment, variant, tuple(self._point.values()), state["answers"][variant])
         self._state = state
@@ -202,9 +201,9 @@ class Remote(OnDevice):
         self._last: dict[str, int] = {}
 
     def _introduce(self, about: Mapping[str, Any]) -> None:
-        self.kind = tensors_on(typed(DeviceKind, about["kind"], "kind"))
-        said = [typed(str, about[key], key) for key in ("device", "slug", "torch")]
-        self.device_name, self._slug, self.torch_version = said
+        said = [about[key] for key in ("kind", "device", "slug", "torch")]
+        kind, self.device_name, self._slug, self.torch_version = typed(tuple[DeviceKind, str, str, str], said, "about")
+        self.kind = tensors_on(kind)
         if not SLUG.fullmatch(self._slug):  # a folder's name
             raise ValueError(f"slug is {self._slug!r}")
 

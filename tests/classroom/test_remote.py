@@ -219,7 +219,7 @@ def test_an_answer_of_another_kind_gives_one_clear_error(
 @pytest.mark.parametrize("secret", [
     "https://ada:SECRET@host", "https://SECRET@host/x", "https://host/x?token=SECRET", "https://host#SECRET",
     "https://ada:SEC/RET@SECRET@host", "ftp://ada:SECRET@host", "ada:SECRET@host", "https://ada:SECRET@[::1",
-    "https://ada:SECRET@host:port",
+    "https://ada:SECRET@host:port", "https://ada:SEC\nRET@host",
 ])  # fmt: skip
 def test_no_password_is_shown(secret: str) -> None:
     for call, name in ((lambda url: Remote(url, "a.b"), secret), (source, secret), (source, f"remote:{secret}")):
