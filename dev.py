@@ -16,7 +16,8 @@ What follows the command is passed on: `python dev.py lab --fresh 01`, `python d
     --here           use the Python that runs this file as it is, without a .venv (conda, a prepared class server)
     WHEELHOUSE=DIR   in the environment: install from the packages in DIR, without a network
 
-The first call makes `.venv` and installs the versions of `constraints.txt` into it; later calls only compare a stamp.
+The first call makes `.venv` and installs the versions of `constraints.txt` into it, each file checked against its hash
+in `hashes.txt`; later calls only compare a stamp.
 This file needs the standard library alone, and no syntax newer than Python 3.6: an old Python must still get as far as
 saying which one to install.
 """
@@ -25,6 +26,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +57,10 @@ CUDA_ITEMS = [
     ),
     ("triton>=3.6; sys_platform == 'linux'", "the Triton lines are replayed from the recording"),
 ]
+
+
+# cupti-python wants another nvidia-cuda-cupti than torch does, so that constraints.txt can pin none.
+ALSO = {"cupti-python>=13.0": ["nvidia-cuda-cupti==13.5.25"]}
 
 
 class SetupError(Exception):
@@ -244,12 +250,20 @@ def index_options():
     folder = wheelhouse()
     if folder:
         return ["--no-index", "--find-links", folder]
-    if wants_cuda() or sys.platform == "darwin":
-        return []
-    if reachable(CPU_INDEX + "/torch/"):
-        return ["--extra-index-url", CPU_INDEX]
-    say("torch's own index of CPU builds does not answer; taking torch from pip's usual index.")
     return []
+
+
+def torch_options():
+    """pip's options for torch alone, whose own index has small CPU builds for Linux; None where nothing is special.
+
+    No other package is looked for there, and torch nowhere else.
+    """
+    if wheelhouse() or wants_cuda() or not sys.platform.startswith("linux"):
+        return None
+    if reachable(CPU_INDEX + "/torch/"):
+        return ["--no-deps", "--index-url", CPU_INDEX]
+    say("torch's own index of CPU builds does not answer; taking torch from pip's usual index.")
+    return None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -273,6 +287,7 @@ def setup_key():
         os.path.join(ROOT, "pyproject.toml"),
         os.path.join(COURSE, "pyproject.toml"),
         os.path.join(ROOT, "constraints.txt"),
+        os.path.join(ROOT, "hashes.txt"),
         os.path.join(VENV, "pyvenv.cfg"),
     ):
         with open(path, "rb") as file:
@@ -341,6 +356,11 @@ def has_pip():
 
 def check_space():
     """Raise a SetupError if the disk is too full for the packages."""
+    if not os.access(ROOT, os.W_OK):
+        raise SetupError(
+            "{} cannot be written to, and .venv belongs there. Clone the course into a folder of your own, or use the "
+            "Python that you have as it is: python dev.py lab --here --work DIR".format(ROOT)
+        )
     needed, free = NEEDED_GB["gpu" if wants_cuda() else "cpu"], shutil.disk_usage(ROOT).free / 1e9
     if free < needed:
         raise SetupError("The packages need about {:.1f} GB in {}, and {:.1f} GB are free.".format(needed, ROOT, free))
@@ -371,16 +391,62 @@ def pip(*arguments):
     return subprocess.call(command + list(arguments[1:]), cwd=ROOT, env=clean_environment()) == 0
 
 
+def fetch(wanted, where, into=None):
+    """Install what pip finds for these requirements (or collect it in a folder), each file held against its hash.
+
+    pip checks hashes only where every version and every dependency is named: so it says first what it would take, and
+    then gets exactly that. True if it succeeded.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report, locked = os.path.join(folder, "report.json"), os.path.join(folder, "locked.txt")
+        fresh = ["--ignore-installed"] if into else []
+        if not pip("install", "--dry-run", "--report", report, *fresh, *wanted, *where):
+            return False
+        with open(report, encoding="utf-8") as file:
+            found = [one for one in json.load(file)["install"] if "dir_info" not in one["download_info"]]
+        try:
+            lines = [locked_line(one["metadata"]["name"], one["metadata"]["version"]) for one in found]
+        except KeyError as unknown:
+            say("{} is not in hashes.txt, and so is not installed.", unknown.args[0])
+            return False
+        with open(locked, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+        verb = ["wheel", "--wheel-dir", into] if into else ["install"]
+        return not lines or pip(*verb, "--no-deps", "--require-hashes", "--requirement", locked, *where)
+
+
+def locked_line(name, version):
+    """A package in pip's notation, with the hashes of all its files; KeyError if hashes.txt has none."""
+    key = "{}=={}".format(re.sub("[-_.]+", "-", name).lower(), version.partition("+")[0])
+    return "{}=={} {}".format(name, version, " ".join(known_hashes()[key]))
+
+
+def known_hashes():
+    """What hashes.txt knows of each `name==version`: pip's options for its files."""
+    found = {}
+    with open(os.path.join(ROOT, "hashes.txt"), encoding="utf-8") as file:
+        for line in file.read().replace("\\\n", " ").splitlines():
+            if not line.startswith("#"):
+                key, *hashes = line.split()
+                found.setdefault(key, []).extend(hashes)
+    return found
+
+
 def install(extras):
     """Install both packages in place, with what they need; on a machine with an NVIDIA GPU also the extra `cuda`."""
     names = [extra for extra in extras if extra != "base"]
     say("Installing the packages: some minutes the first time.")
-    where = index_options()
+    where, torch = index_options(), torch_options()
     if wants_cuda() and cpu_torch():
         subprocess.call([venv_python(), "-m", "pip", "uninstall", "--quiet", "--yes", "torch"], env=clean_environment())
     course = "{}[{}]".format(COURSE, ",".join(names)) if names else COURSE
     both = ["--editable", ROOT, "--editable", course]
-    ok = pip("install", "hatchling", *where) and pip("install", "--no-build-isolation", *both, *where)
+    ok = (
+        fetch(["hatchling"], where)
+        and (torch is None or fetch(["torch"], torch))
+        and fetch(["--no-build-isolation", *both], where)
+        and pip("install", "--no-deps", "--no-build-isolation", *both)
+    )
     if not ok:
         raise SetupError(
             "pip could not install the packages; the reason stands above. Call this again to go on from here. "
@@ -401,7 +467,9 @@ def cpu_torch():
 def install_cuda(where):
     """Install the extra `cuda` one by one: what fails costs its own line in a lesson, and nothing else."""
     for requirement, lost in CUDA_ITEMS:
-        if not pip("install", requirement, *where):
+        wanted = [requirement, *ALSO.get(requirement, [])]
+        # Nobody could know the hash of a wheel that `make usb` has built (PyCUDA's).
+        if not (pip("install", *wanted, *where) if wheelhouse() else fetch(wanted, where)):
             say("Not installed: {}. In the lessons, {}.", requirement.split(">")[0], lost)
 
 
@@ -512,17 +580,18 @@ def usb(arguments):
     make_venv()
     os.makedirs(folder, exist_ok=True)
     say("Collecting the packages in {}.", folder)
-    where = [*index_options(), "--wheel-dir", folder]
-    if not pip("wheel", "hatchling", ROOT, COURSE + "[dev]", *where):
+    where, torch = index_options(), torch_options()
+    ok = (
+        fetch(["hatchling"], where)  # it tells what our own packages need, which are installed from their folders
+        and (torch is None or fetch(["torch"], torch, folder))
+        and fetch(["--no-build-isolation", "hatchling", ROOT, COURSE + "[dev]"], ["--find-links", folder], folder)
+    )
+    if not ok:
         raise SetupError("pip could not collect the packages; the reason stands above.")
     for requirement, lost in CUDA_ITEMS if wants_cuda() else []:
-        if not pip("wheel", requirement, *where):
+        if not fetch([requirement, *ALSO.get(requirement, [])], where, folder):
             say("Not collected: {}. In the lessons, {}.", requirement.split(">")[0], lost)
-    wheels = [os.path.join(folder, name) for name in os.listdir(folder)]
-    for path in wheels:
-        if os.path.basename(path).startswith(("brrr_gpu-", "brrr_course-")):
-            os.remove(path)  # our own are installed from their folders
-    size = sum(map(os.path.getsize, filter(os.path.exists, wheels)))
+    size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
     say(
         '{} packages, {:.0f} MB. Install from them with: WHEELHOUSE="{}" make lab',
         len(os.listdir(folder)),
@@ -582,6 +651,10 @@ def run_all(steps, beside=None):
 def become(command):
     """Run `command` in place of this process, so that Ctrl-C reaches it alone."""
     sys.stdout.flush()
+    for name in ("BRRR_TOKEN_FILE", "BRRR_RECORDINGS"):  # paths from the caller's folder
+        if os.environ.get(name):
+            parts = os.environ[name].split(os.pathsep if name == "BRRR_RECORDINGS" else "\0")
+            os.environ[name] = os.pathsep.join(os.path.abspath(os.path.expanduser(each)) for each in parts if each)
     os.chdir(ROOT)
     if WINDOWS:  # there, execv returns to the shell at once
         try:

@@ -29,4 +29,6 @@ c.JupyterHub.services = [
 ]
 c.JupyterHub.load_roles = [{"name": "user", "scopes": ["self", ASK]}]
 c.Spawner.server_token_scopes = ["users:activity!user", "access:servers!server", ASK]
-c.Spawner.environment = {"BRRR_SOURCE": f"remote:http://127.0.0.1:{PORT}/services/brrr"}
+GATEWAY = f"http://127.0.0.1:{PORT}/services/brrr"
+# A student's own server would open to the hub's token: brrr sends it to BRRR_HUB_GATEWAY and nowhere else.
+c.Spawner.environment = {"BRRR_SOURCE": f"remote:{GATEWAY}", "BRRR_HUB_GATEWAY": GATEWAY}

@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 import dev  # noqa: E402
 
-TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXTS = [
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"```(?:bash|sh)\n(.*?)```", re.DOTALL)
 START = re.compile(
@@ -37,7 +40,22 @@ def shown(text: str) -> Iterator[str]:
                 yield part.strip()
 
 
-ALL = sorted({command for path in TEXTS for command in shown(path.read_text(encoding="utf-8"))})
+def run_by_files() -> Iterator[str]:
+    """The commands that set-up files run, or show in a comment: pages.yml, environment.yml, deploy/."""
+    workflow = (ROOT / ".github" / "workflows" / "pages.yml").read_text(encoding="utf-8")
+    yield from re.findall(r"- run: (.*)", workflow)
+    environment = (ROOT / "environment.yml").read_text(encoding="utf-8")
+    yield from (part.strip() for part in environment.splitlines()[1].split("&&") if START.match(part.strip() + " "))
+    gateway = (ROOT / "deploy" / "zero-to-jupyterhub-gateway.yaml").read_text(encoding="utf-8")
+    yield from (words.replace(",", "") for words in re.findall(r"command: \[(.*)\]", gateway))
+    hub = (ROOT / "deploy" / "jupyterhub_config.py").read_text(encoding="utf-8")
+    yield (
+        "python -m brrr class serve --hub brrr --port 8642 --cache x" if '"-m", "brrr", "class", "serve"' in hub else ""
+    )
+
+
+FROM_FILES = list(run_by_files())
+ALL = sorted({*FROM_FILES, *(command for path in TEXTS for command in shown(path.read_text(encoding="utf-8")))})
 EXAMPLES = {"NAME": "h200", "EXPERIMENT": "repeat", "DIR": "x", "RECORDINGS": "x", "FILE.csv": "x.csv"}
 """What stands for the capital words of a text."""
 
@@ -72,6 +90,10 @@ def test_a_command_takes_what_is_shown(command: str, monkeypatch: pytest.MonkeyP
         tool(words[2], words[3:], monkeypatch)
     else:
         ours(words[3:] if words[0] == "python" else words[1:])
+
+
+def test_the_set_up_files_commands_are_found() -> None:
+    assert len(FROM_FILES) == 4 and all(START.match(command + " ") for command in FROM_FILES), FROM_FILES
 
 
 def ours(arguments: list[str]) -> None:
@@ -122,11 +144,16 @@ def test_dev_py_takes_here_before_its_command(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_binder_copies_the_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`.binder/postBuild`: pip installs two folders that are there, and the line of Python runs."""
+    """`.binder/postBuild`: both lines of Python run, and the first installs with the Python that runs it."""
     lines = (ROOT / ".binder" / "postBuild").read_text(encoding="utf-8").splitlines()
     installs, copies = (shlex.split(line) for line in lines if line.startswith("python"))
-    folders = [word for word, before in zip(installs[1:], installs, strict=False) if before == "--editable"]
-    assert len(folders) == 2 and all((ROOT / folder / "pyproject.toml").is_file() for folder in folders)
+    steps: list[str] = []
+    monkeypatch.setattr(dev, "reachable", lambda url: False)
+    monkeypatch.setattr(dev, "venv_python", dev.venv_python)
+    monkeypatch.setattr(dev.subprocess, "call", lambda command, **_: steps.append(command) or 0)
+    monkeypatch.setattr(dev, "fetch", lambda *words: True)
+    exec(installs[2])
+    assert [step[0] for step in steps] == [sys.executable] and str(ROOT / "brrr_course") in steps[0]
     monkeypatch.setattr(course, "default_work", lambda: tmp_path)
     exec(copies[2])
     assert len(list(tmp_path.glob("*.ipynb"))) == len(list((ROOT / "notebooks").glob("*.ipynb")))

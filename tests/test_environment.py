@@ -1,6 +1,7 @@
 """The lists of packages agree: both pyproject.toml, constraints.txt, environment.yml, .binder and what is installed."""
 
 import re
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +14,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+import dev  # noqa: E402
+
 PYTHONS = ("3.11.0", "3.12.0", "3.13.0")
 
 # The name on conda-forge, where it is another; None where environment.yml leaves the package out (why: beside it).
@@ -106,8 +110,22 @@ def test_constraints_pin_what_pyproject_names() -> None:
     pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
     assert pinned["torch"] == "2.13.0"
     for requirement in requirements("base", "dev", "cuda"):
-        if requirement.name != "triton":  # torch pins its own
-            assert Version(pinned[canonicalize_name(requirement.name)]) in requirement.specifier, requirement
+        assert Version(pinned[canonicalize_name(requirement.name)]) in requirement.specifier, requirement
+
+
+def test_hashes_hold_every_pin() -> None:
+    """All files of a release, not one system's: torch has them for three systems and three Pythons at least."""
+    pinned, known = pins((ROOT / "constraints.txt").read_text("utf-8")), dev.known_hashes()
+    assert {f"{name}=={version}" for name, version in pinned.items()} - known.keys() == set()
+    further = {one for also in dev.ALSO.values() for one in also} | {"nvidia-cuda-cupti==13.0.85"}
+    assert known.keys() - further == {f"{name}=={version}" for name, version in pinned.items()}
+    hashes = [each for one in known.values() for each in one]
+    assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes)
+    assert all(known.values()) and len(hashes) == len(set(hashes)) and len(known["torch==2.13.0"]) == 30
+    assert dev.locked_line("PyYAML", "6.0.3").startswith("PyYAML==6.0.3 --hash")
+    assert dev.locked_line("torch", "2.13.0+cpu").startswith("torch==2.13.0+cpu --hash")
+    with pytest.raises(KeyError, match=r"torch==2\.0"):
+        dev.locked_line("torch", "2.0")
 
 
 @pytest.mark.parametrize("text", ["torch==2.13.0+cpu", "numpy>=2", "numpy==2.0\nNumPy==2.1", "-e ."])
@@ -142,8 +160,7 @@ def installed() -> set[str]:
 
 def test_everything_installed_is_pinned(installed: set[str]) -> None:
     pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
-    cuda = {name for name in installed if name.startswith(("nvidia-", "cuda-")) or name == "triton"}  # pinned by torch
-    assert installed - cuda - set(pinned) == set()
+    assert installed - set(pinned) - {"nvidia-cuda-cupti"} == set()
 
 
 def test_pins_admit_every_python(installed: set[str]) -> None:
@@ -158,11 +175,6 @@ def test_pins_admit_every_python(installed: set[str]) -> None:
     assert refused == []
 
 
-def test_binder_lists_the_base_install() -> None:
-    lines = (ROOT / ".binder" / "requirements.txt").read_text("utf-8").splitlines()
-    names = {line for line in lines if line and line[0] not in "#-"}
-    assert names == {one.name for one in requirements("base")}
-    assert "--constraint ../constraints.txt" in lines
-    assert any("/whl/cpu" in line for line in lines)
+def test_binder_has_a_python_that_is_pinned_for() -> None:
     runtime = (ROOT / ".binder" / "runtime.txt").read_text("utf-8").strip()
     assert runtime in ("python-3.11", "python-3.12", "python-3.13")

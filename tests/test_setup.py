@@ -1,6 +1,7 @@
 """dev.py: which Python, which packages, when to install again, what to say; and what the built package holds."""
 
 import ast
+import hashlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,7 @@ NO_VENV = {**GOOD, "version": [3, 11, 2], "lacks": "ensurepip", "path": "/usr/bi
 def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """dev.py, moved to an empty folder, without GPU, proxy, wheelhouse, network."""
     (tmp_path / "brrr_course").mkdir()
-    for name in ("pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt"):
+    for name in ("pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt", "hashes.txt"):
         shutil.copy(ROOT / name, tmp_path / name)
     monkeypatch.setattr(real_dev, "ROOT", str(tmp_path))
     monkeypatch.setattr(real_dev, "COURSE", str(tmp_path / "brrr_course"))
@@ -208,11 +210,12 @@ def test_full_disk_is_told_before_the_download(dev: ModuleType, monkeypatch: pyt
 
 def test_cpu_build_is_preferred_where_its_index_answers(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    assert dev.index_options() == []
+    assert dev.torch_options() is None
     monkeypatch.setattr(dev, "reachable", lambda url: url.startswith(dev.CPU_INDEX))
-    assert dev.index_options() == ["--extra-index-url", dev.CPU_INDEX]
+    assert dev.torch_options() == ["--no-deps", "--index-url", dev.CPU_INDEX]
+    assert dev.index_options() == [], "no other package is looked for there"
     monkeypatch.setattr(dev, "gpu_present", lambda: True)
-    assert dev.index_options() == []
+    assert dev.torch_options() is None
 
 
 def test_wheelhouse_shuts_out_every_index(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -266,13 +269,83 @@ def test_failed_cuda_item_costs_only_itself(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(dev, "pip", lambda *words: tried.append(words[1]) or "pycuda" not in words[1])
+    monkeypatch.setattr(dev, "fetch", lambda wanted, where: tried.append(wanted[0]) or "pycuda" not in wanted[0])
     dev.install_cuda([])
     assert tried == [requirement for requirement, _ in dev.CUDA_ITEMS]
     said = capsys.readouterr().out
     assert said.count("Not installed") == 1
     assert "pycuda" in said
     assert "CUDA C++" in said
+
+
+def wheel(folder: Path, name: str, needs: str = "") -> str:
+    """A wheel with nothing in it; its digest."""
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    info = f"{name}-1.0.dist-info"
+    needed = f"Requires-Dist: {needs}\n" if needs else ""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needed}")
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/RECORD", "")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_each_file_is_held_against_its_hash(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By the pip that is here, also for what a package brings along; the CPU build's hash is one of its release's."""
+    house, out = tmp_path / "house", tmp_path / "out"
+    house.mkdir()
+    digests = {"big": wheel(house, "brrr_big", "Brrr.Small>=1"), "small": wheel(house, "brrr_small")}
+    (tmp_path / "constraints.txt").write_text("brrr-small==1.0\n")
+    monkeypatch.setattr(dev, "venv_python", lambda: sys.executable)
+    where = ["--no-index", "--find-links", str(house)]
+    for wrong, said in (({"small": "0" * 64}, "DO NOT MATCH"), ({"small": ""}, "brrr-small==1.0 is not in"), ({}, "")):
+        known = {**digests, **wrong}
+        lines = [f"brrr-{name}==1.0 \\\n    --hash=sha256:{digest}" for name, digest in known.items() if digest]
+        (tmp_path / "hashes.txt").write_text("# what\n" + "\n".join(lines) + "\n")
+        assert dev.fetch(["brrr-big"], where, str(out)) is not bool(wrong)
+        found = capfd.readouterr()
+        assert said in found.out + found.err
+    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in house.iterdir())
+
+
+def test_the_order_in_which_packages_come(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch before what needs it, from its own index alone; our own packages last, with nothing left to look for."""
+    steps: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(dev, "fetch", lambda *words: steps.append(words) or True)
+    monkeypatch.setattr(dev, "pip", lambda *words: steps.append(words) or True)
+    monkeypatch.setattr(dev, "torch_options", lambda: ["--index-url", "there"])
+    dev.install(["base", "dev"])
+    both = ["--editable", dev.ROOT, "--editable", f"{dev.COURSE}[dev]"]
+    assert steps == [
+        (["hatchling"], []), (["torch"], ["--index-url", "there"]), (["--no-build-isolation", *both], []),
+        ("install", "--no-deps", "--no-build-isolation", *both),
+    ]  # fmt: skip
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev.os, "access", lambda path, mode: False)
+    pythons(dev, monkeypatch, GOOD)
+    with pytest.raises(dev.SetupError, match="cannot be written to") as caught:
+        dev.make_venv()
+    assert "install" not in str(caught.value)
+
+
+def test_a_caller_s_files_are_found_from_the_repository(
+    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.setattr(dev.os, "execv", lambda *_: None)
+    monkeypatch.setattr(dev, "WINDOWS", False)
+    monkeypatch.setenv("BRRR_TOKEN_FILE", "ada:1.token")
+    monkeypatch.setenv("BRRR_RECORDINGS", f"a{os.pathsep}/b")
+    dev.become(["python"])
+    assert os.environ["BRRR_TOKEN_FILE"] == str(tmp_path / "mine" / "ada:1.token")
+    assert os.environ["BRRR_RECORDINGS"] == f"{tmp_path / 'mine' / 'a'}{os.pathsep}/b" and os.getcwd() == str(tmp_path)
 
 
 # -- when to install again
@@ -324,7 +397,10 @@ def appended(dev: ModuleType, name: str) -> None:
 
 STAMPS = ["", "[]", "{}", '{"key": 1', '{"key": "other", "extras": ["base"]}']
 CHANGES: dict[str, Callable[[ModuleType, pytest.MonkeyPatch], object]] = {
-    **{name: lambda dev, patch, name=name: appended(dev, name) for name in ("pyproject.toml", "constraints.txt")},
+    **{
+        name: lambda dev, patch, name=name: appended(dev, name)
+        for name in ("pyproject.toml", "constraints.txt", "hashes.txt")
+    },
     "another Python": lambda dev, patch: appended(dev, ".venv/pyvenv.cfg"),
     "a new GPU": lambda dev, patch: patch.setattr(dev, "gpu_present", lambda: True),
     "a lost Python": lambda dev, patch: os.remove(dev.venv_python()),
@@ -385,7 +461,7 @@ def test_clean_keeps_work_and_what_links_point_to(dev: ModuleType, tmp_path: Pat
         (tmp_path / ".venv").symlink_to(tmp_path / "elsewhere")
     assert dev.clean() == 0
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    settings = {"pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt"}
+    settings = {"pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt", "hashes.txt"}
     assert left == {"work/00_start_here.ipynb", "data/x.csv", "elsewhere/keep", *settings}
     assert not (tmp_path / ".venv").is_symlink()
 

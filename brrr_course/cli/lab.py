@@ -9,25 +9,36 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from types import FrameType
 
+from brrr.core import recordings
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr_course.lessons.course import copy_lessons, default_work, older_copies, set_aside
 from brrr_course.nouns.places import COURSE, share
+from brrr_course.sources.remote import TOKEN_FILE
 
 FIRST_LESSON = "00_start_here.ipynb"
 FIRST_PORT = 8888
 PORTS_TRIED = 50
 START_S = 90.0
 STOP_S = 10.0
+PAGE = ".open-"  # how the page's name begins that a browser opens
 LAB_CONFIG = COURSE / "jupyter"  # defaults for JupyterLab's settings, under the student's own
+# JupyterLab, until the pipe that is its input closes: whatever ends `brrr lab`, kill -9 too, ends it as a signal does.
+WHILE_HEARD = """import os, signal, sys, threading
+end = lambda: os.read(0, 1) or os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=end, daemon=True).start()
+from jupyterlab.labapp import main
+sys.exit(main())"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -78,8 +89,8 @@ def serve(work: Path, *, port: int = FIRST_PORT, browser: bool = True) -> int:
             try:
                 if not _wait_until_up(server, free, token):
                     continue  # somebody took the port between our look and the server's
-                _announce(free, token, browser)
-                return server.wait()
+                with _announced(work, free, token, browser):
+                    return server.wait()
             except KeyboardInterrupt:
                 print("\nStopping JupyterLab; what you saved is in", work)
                 return 0
@@ -105,7 +116,7 @@ def free_ports(first: int) -> Iterator[int]:
 
 def server_command(work: Path, port: int, *, root: bool) -> list[str]:
     """The command that runs JupyterLab with this Python, on the first lesson, asking nothing of the internet."""
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--log-level=ERROR"]
+    command = [sys.executable, "-P", "-c", WHILE_HEARD, "--no-browser", f"--port={port}", "--log-level=ERROR"]
     command += ["--ServerApp.port_retries=0", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={work}"]
     command += [f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}"]
     command += [
@@ -133,6 +144,7 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     config = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(LAB_CONFIG)]))
     environment = {
         **os.environ,
+        **whole_paths(os.environ),
         "JUPYTER_TOKEN": token,
         "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTER_CONFIG_PATH": config,
@@ -140,10 +152,22 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         server_command(work, port, root=root),
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C comes to us alone; the server would ask back
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
     )
+
+
+def whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name files of the student's, as whole paths: a kernel runs in another folder than `brrr lab`.
+
+    >>> whole_paths({"BRRR_TOKEN_FILE": "ada.token"}) == {"BRRR_TOKEN_FILE": str(Path.cwd() / "ada.token")}
+    True
+    """
+    found = {TOKEN_FILE: [environment.get(TOKEN_FILE, "")]}
+    found[recordings.VARIABLE] = environment.get(recordings.VARIABLE, "").split(os.pathsep)
+    whole = {name: [str(Path(each).expanduser().absolute()) for each in found[name] if each] for name in found}
+    return {name: os.pathsep.join(paths) for name, paths in whole.items() if paths}
 
 
 def _wait_until_up(server: subprocess.Popen[bytes], port: int, token: str) -> bool:
@@ -174,13 +198,36 @@ def _answers(url: str, token: str) -> bool:
         return False
 
 
-def _announce(port: int, token: str, browser: bool) -> None:
-    address = f"http://localhost:{port}/lab/tree/{FIRST_LESSON}?token={token}"
+@contextmanager
+def _announced(work: Path, port: int, token: str, browser: bool) -> Iterator[None]:
+    """Say where the lessons are, and within it keep what a browser opens: a page of the student's own that leads there.
+
+    The token never stands among a program's arguments, which all users see. The address is the one that the server
+    listens on: somebody else may listen on what a browser makes of `localhost`.
+    """
+    address = f"http://127.0.0.1:{port}/lab/tree/{FIRST_LESSON}?token={token}"
     print(f"\nThe lessons are open at\n\n    {address}\n", flush=True)
     if "SSH_CONNECTION" in os.environ:
         print(ssh_hint(port, os.environ), flush=True)
-    opened = browser and webbrowser.open(address)
-    print(f"{'' if opened else 'Open it in your browser. '}Ctrl-C here ends JupyterLab.", flush=True)
+    try:
+        opened = browser and _open(address, work)
+        print(f"{'' if opened else 'Open it in your browser. '}Ctrl-C here ends JupyterLab.", flush=True)
+        yield
+    finally:
+        for page in work.glob(f"{PAGE}*.html"):  # also what a `kill -9` left, whose token opens nothing any more
+            page.unlink(missing_ok=True)
+
+
+def _open(address: str, work: Path) -> bool:
+    """Whether a browser opened a page that leads to the address; beside the lessons, where every browser may read."""
+    there = escape(address)
+    try:
+        handle, name = tempfile.mkstemp(dir=work, prefix=PAGE, suffix=".html")  # its owner's alone from the start
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={there}"><a href="{there}">brrr</a>')
+    except OSError:  # the disk is full, say: the address stands above
+        return False
+    return webbrowser.open(Path(name).absolute().as_uri())
 
 
 def ssh_hint(port: int, environment: Mapping[str, str]) -> str:
@@ -189,7 +236,7 @@ def ssh_hint(port: int, environment: Mapping[str, str]) -> str:
     >>> print(ssh_hint(8888, {"SSH_CONNECTION": "10.0.0.2 5000 10.0.0.7 22", "USER": "ada"}))
     You are here over ssh. On your own machine, run
     <BLANKLINE>
-        ssh -L 8888:localhost:8888 ada@10.0.0.7
+        ssh -L 8888:127.0.0.1:8888 ada@10.0.0.7
     <BLANKLINE>
     and then open the address above there.
     """
@@ -197,7 +244,7 @@ def ssh_hint(port: int, environment: Mapping[str, str]) -> str:
     host, ssh_port = (parts[2], parts[3]) if len(parts) == 4 else ("THIS_MACHINE", "22")
     user = environment.get("USER") or environment.get("LOGNAME") or "USER"
     other_port = "" if ssh_port == "22" else f"-p {ssh_port} "
-    command = f"ssh {other_port}-L {port}:localhost:{port} {user}@{host}"
+    command = f"ssh {other_port}-L {port}:127.0.0.1:{port} {user}@{host}"
     return f"You are here over ssh. On your own machine, run\n\n    {command}\n\nand then open the address above there."
 
 

@@ -155,11 +155,12 @@ def _copy_stripped(lesson: Path, copy: Path) -> Path:
     notebook["metadata"]["brrr"] = {**notebook["metadata"].get("brrr", {}), "edition": edition(notebook)}
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     half = copy.with_name(f".{copy.name}.{os.getpid()}")
-    half.write_text(text, "utf-8")
-    if copy.exists():
-        half.unlink()
-    else:
-        half.rename(copy)
+    try:
+        half.write_text(text, "utf-8")
+        if not copy.exists():
+            half.rename(copy)
+    finally:
+        half.unlink(missing_ok=True)  # left over where the disk is full
     return copy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -26,10 +27,15 @@ def class_answers(question: str) -> Comparison:
     right        9  ##############################
     wrong        3  ##########
     """
-    found = gateway("class_answers").connection.ask("GET", f"/answers?name={quote(line(question))}")
-    most = max((count for _, count in found), default=1)
-    rows = tuple((value, str(count), "#" * round(BAR * count / most)) for value, count in found)
-    return Comparison(f"{sum(count for _, count in found)} answers: {question}", ("answer", "students", ""), rows)
+
+    def counted(found: Sequence[Any]) -> Comparison:
+        most = max((count for _, count in found), default=1)
+        rows = tuple((value, str(count), "#" * round(BAR * count / most)) for value, count in found)
+        return Comparison(f"{sum(count for _, count in found)} answers: {question}", ("answer", "students", ""), rows)
+
+    path = f"/answers?name={quote(line(question))}"
+    shown: Comparison = gateway("class_answers").connection.ask("GET", path, read=counted)
+    return shown
 
 
 def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:
@@ -52,8 +58,9 @@ def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:
         raise UnavailableError(f"enter: {game} needs a GPU, and the class's device is {remote.device_name}")
     for each in (found.point(**own_choice(game, variants[0])), point):  # the package's own is the one to beat
         remote.measure(found, variants[0], each)
-    rows = remote.connection.ask("POST", "/scores", {"experiment": game, "point": point, "shown": shown})
-    return _table(found, rows)
+    entry = {"experiment": game, "point": point, "shown": shown}
+    table: Comparison = remote.connection.ask("POST", "/scores", entry, partial(_table, found))
+    return table
 
 
 def leaderboard(game: str = "schedule") -> Comparison:
@@ -62,7 +69,9 @@ def leaderboard(game: str = "schedule") -> Comparison:
     >>> leaderboard()  # doctest: +SKIP
     2 entries for schedule; the fastest: the night shift
     """
-    return _table(_game("leaderboard", game), gateway("leaderboard").connection.ask("GET", f"/scores/{game}"))
+    read = partial(_table, _game("leaderboard", game))
+    table: Comparison = gateway("leaderboard").connection.ask("GET", f"/scores/{game}", read=read)
+    return table
 
 
 def _game(call: str, game: str) -> Experiment:

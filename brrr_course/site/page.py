@@ -80,7 +80,8 @@ def index_page(lessons: Sequence[Page]) -> Page:
 
 def _html(title: str, body: str, script: str = "") -> str:
     allowed = b64encode(sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'; img-src data:"
+    policy = f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'; img-src data:; "
+    policy += "base-uri 'none'; form-action 'none'"  # which default-src does not cover
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

@@ -32,9 +32,9 @@ def source(name: str | None = None) -> Source:
     name = name or os.environ.get("BRRR_SOURCE") or _default_name()
     kind, _, device = name.partition(":")
     if kind == "remote":
-        from brrr_course.sources.remote import Remote
-
         if name not in _live:
+            from brrr_course.sources.remote import Remote
+
             _live[name] = Remote(device)
         return _live[name]
     if kind == "recorded":
@@ -50,14 +50,16 @@ def source(name: str | None = None) -> Source:
         if name not in _live:
             _live[name] = Live(tensors_on(name))
         return _live[name]
-    raise ArgumentError("source", "name", name, "recorded:DEVICE, cuda, cpu or remote:URL", _recordings_hint())
+    from brrr_course.sources.remote import bare
+
+    raise ArgumentError("source", "name", bare(name), "recorded:DEVICE, cuda, cpu or remote:URL", _recordings_hint())
 
 
 def _remote_or_recorded(name: str) -> Source:
     try:
         return source(name)
     except UnavailableError as error:
-        print(f"{error} Shown instead: {FALLBACK}.", file=sys.stderr)
+        print(f"{str(error).rstrip('.')}. Shown instead: {FALLBACK}.", file=sys.stderr)
         return source(FALLBACK)
 
 

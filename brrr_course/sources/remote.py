@@ -1,7 +1,7 @@
 """`Remote("https://...")`: a source that asks the class's gateway, which measures on the teacher's GPU.
 
 BRRR_SOURCE=remote:https://class.example.org and BRRR_TOKEN_FILE=ada.token make it the source of all lessons. On a
-JupyterHub the token is the hub's own.
+JupyterHub the token is the hub's own, for the gateway that the hub itself names as BRRR_HUB_GATEWAY.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
 
 from brrr.core import errors
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
+from brrr.core.files import typed
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
-from brrr.core.recordings import device_folders
+from brrr.core.recordings import SLUG, device_folders
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.on_device import OnDevice
@@ -26,13 +28,24 @@ from brrr_course.sources.rows import check_row, from_cells
 if TYPE_CHECKING:
     from brrr.tracing.timeline import Timeline
 
-TOKEN_FILE, HUB_TOKEN = "BRRR_TOKEN_FILE", "JUPYTERHUB_API_TOKEN"
+TOKEN_FILE, HUB_TOKEN, HUB_GATEWAY = "BRRR_TOKEN_FILE", "JUPYTERHUB_API_TOKEN", "BRRR_HUB_GATEWAY"
 ANY_HTTP = "BRRR_ALLOW_HTTP"
 """`1` sends the token over http:// to another machine too: inside a cluster whose network is private."""
 ANSWER_S, WAIT_S = 20.0, 5.0
 """How long an answer may take, and how long the gateway may hold one back for news."""
 MOST_BYTES = 50_000_000
+NOT_OURS = (LookupError, TypeError, AttributeError)
+"""What reading an answer meets that is JSON and not the gateway's."""
 SEE = "What was recorded stays: choose a recording as the source."
+
+
+def bare(address: str) -> str:
+    """An address without what may be secret in it: a name, a password, a query.
+
+    >>> bare("https://ada:secret@class.example.org/brrr?token=secret")
+    'https://class.example.org/brrr'
+    """
+    return re.sub(r"(?s)[?#].*", "", re.sub(r"(?s)^(\w+://)?.*@", r"\1", address))
 
 
 class Connection:
@@ -41,39 +54,52 @@ class Connection:
     >>> Connection("http://127.0.0.1:8642", "3f9a.Zk3").url
     'http://127.0.0.1:8642'
 
-    ArgumentError for an address that is no https:// one (http:// is for this machine alone), and for a token that
-    cannot stand in a header; its calls raise UnavailableError where the gateway does not answer, and its own errors.
+    ArgumentError for an address that is no https:// one (http:// is for this machine alone) or holds more than a host,
+    a port and a path, and for a token that cannot stand in a header; its calls raise UnavailableError where the gateway
+    does not answer, and its own errors.
     """
 
     def __init__(self, url: str, token: str) -> None:
-        self._parts, self.url = urlsplit(url), url.rstrip("/")
-        own = self._parts.hostname in ("127.0.0.1", "localhost", "::1") or os.environ.get(ANY_HTTP) == "1"
-        safe = self._parts.scheme == "https" or (self._parts.scheme == "http" and own)
-        if not self._parts.hostname or not safe:
-            hint = f"{ANY_HTTP}=1 allows http:// on a private network"
-            raise ArgumentError("Remote", "url", url, "https://HOST, or http:// on this machine", hint)
+        self.url = bare(url).rstrip("/")
+        try:
+            self._parts = urlsplit(self.url)
+            host, port = self._parts.hostname, self._parts.port
+        except ValueError:  # an IPv6 address without its bracket, a port that is none
+            host, port = None, None
+        own = host in ("127.0.0.1", "localhost", "::1") or os.environ.get(ANY_HTTP) == "1"
+        plain = bool(host) and self._parts.scheme == "http"
+        safe = (host and self._parts.scheme == "https") or (plain and own)
+        if not safe or self.url != url.rstrip("/"):
+            hint = f"{ANY_HTTP}=1 allows http:// on a private network; a name, a password or a query has no place in it"
+            raise ArgumentError("Remote", "url", self.url, "https://HOST, or http:// on this machine", hint)
+        # The gateway listens on 127.0.0.1; on ::1, which `localhost` may mean too, somebody else may.
+        self._host, self._port = "127.0.0.1" if plain and host == "localhost" else str(host), port
         if not token or not token.isascii() or not token.isprintable():
             raise ArgumentError("Remote", "token", "(not shown)", "the line that `brrr class token` printed")
         self._token = token
 
-    def ask(self, method: str, path: str, content: object = None) -> Any:
-        """What the gateway answers; `content` goes as JSON."""
+    def ask(
+        self, method: str, path: str, content: object = None, read: Callable[[Any], Any] = lambda told: told
+    ) -> Any:
+        """What `read` makes of the gateway's answer; `content` goes as JSON."""
         kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(self._parts.hostname or "", self._parts.port, timeout=ANSWER_S)
+        connection = kind(self._host, self._port, timeout=ANSWER_S)
         body = None if content is None else json.dumps(content)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             answer = connection.getresponse()
-            status, told = answer.status, json.loads(answer.read(MOST_BYTES))
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            told = json.loads(answer.read(MOST_BYTES))
+            if answer.status != 200:
+                raise _error(told, f"{self.url} answers {answer.status}")
+            return read(told)
+        except BrrrError:
+            raise
+        except (OSError, http.client.HTTPException, ValueError, RecursionError, *NOT_OURS) as error:
             why = str(error) or type(error).__name__
             raise UnavailableError(f"{self.url} does not answer as the class's gateway ({why}). {SEE}") from None
         finally:
             connection.close()
-        if status != 200:
-            raise _error(told, f"{self.url} answers {status}")
-        return told
 
 
 def _error(told: object, otherwise: str) -> BrrrError:
@@ -87,16 +113,23 @@ def _error(told: object, otherwise: str) -> BrrrError:
     return error
 
 
-def token() -> str:
-    """The token of this student: from the file that BRRR_TOKEN_FILE names, else the hub's; UnavailableError if none."""
+def token(url: str) -> str:
+    """The token of this student: from the file that BRRR_TOKEN_FILE names, else the hub's, for the hub's gateway alone.
+
+    UnavailableError if there is none.
+    """
     if path := os.environ.get(TOKEN_FILE):
         try:
             return Path(path).expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UnavailableError(f"{TOKEN_FILE} is {path!r}: {error}; your teacher gave you such a file") from None
-    if found := os.environ.get(HUB_TOKEN):
+    found, gateway = os.environ.get(HUB_TOKEN), os.environ.get(HUB_GATEWAY, "")
+    if found and gateway.rstrip("/") == url.rstrip("/"):  # it opens the student's own server, too
         return found
-    raise UnavailableError(f"{TOKEN_FILE} is not set: it names the file with the token that your teacher gave you")
+    hub = f"; the hub's token goes to {bare(gateway) or f'the address that the hub sets as {HUB_GATEWAY}'} alone"
+    raise UnavailableError(
+        f"{TOKEN_FILE} is not set: it names the file with the token that your teacher gave you{hub if found else ''}"
+    )
 
 
 class Turn:
@@ -109,7 +142,7 @@ class Turn:
         self._ask()
 
     def _ask(self) -> None:
-        self._take(self._source.connection.ask("POST", "/measure", self._content))
+        self._source.connection.ask("POST", "/measure", self._content, self._take)
 
     @property
     def said(self) -> str:
@@ -126,7 +159,7 @@ class Turn:
         """Whether it has ended; the gateway holds its answer back until there is news, at most so long."""
         if self._state["state"] != "done":
             try:
-                self._take(self._source.connection.ask("GET", f"{self._path}?wait={wait_s:g}"))
+                self._source.connection.ask("GET", f"{self._path}?wait={wait_s:g}", read=self._take)
             except NotRecordedError:  # the gateway was started again, and had answered it before
                 self._ask()
         return bool(self._state["state"] == "done")
@@ -141,9 +174,12 @@ class Turn:
         return f"/requests/{quote(self._state['id'])}"
 
     def _take(self, state: Mapping[str, Any]) -> None:
+        typed(tuple[str, Literal["waiting", "running", "done"]], [state["id"], state["state"]])
+        if state["state"] == "waiting":
+            typed(tuple[int, int], [state["place"], state["of"]], "place")
+        for variant in self._content["variants"] if state["state"] == "done" else state["answers"]:
+            self._source.keep(self._experiment, variant, tuple(self._point.values()), state["answers"][variant])
         self._state = state
-        for variant, answer in self._state["answers"].items():
-            self._source.keep(self._experiment, variant, tuple(self._point.values()), answer)
 
 
 class Remote(OnDevice):
@@ -157,13 +193,19 @@ class Remote(OnDevice):
     badge_kind = "LIVE, REMOTE"
 
     def __init__(self, url: str, token_: str | None = None) -> None:
-        self.connection = Connection(url, token_ or token())
-        about = self.connection.ask("GET", "/about")
-        self.kind: DeviceKind = tensors_on(about["kind"])
-        self.device_name, self._slug, self.torch_version = (str(about[key]) for key in ("device", "slug", "torch"))
+        self.connection = Connection(url, token_ or token(url))
+        self.kind: DeviceKind
+        self.connection.ask("GET", "/about", read=self._introduce)
         self._measured: dict[tuple[str, str], dict[tuple[Value, ...], Measurement]] = {}
         self._failed: dict[tuple[str, str, tuple[Value, ...]], BrrrError] = {}
         self._last: dict[str, int] = {}
+
+    def _introduce(self, about: Mapping[str, Any]) -> None:
+        said = [about[key] for key in ("kind", "device", "slug", "torch")]
+        kind, self.device_name, self._slug, self.torch_version = typed(tuple[DeviceKind, str, str, str], said, "about")
+        self.kind = tensors_on(kind)
+        if not SLUG.fullmatch(self._slug):  # a folder's name
+            raise ValueError(f"slug is {self._slug!r}")
 
     @property
     def name(self) -> str:
@@ -223,7 +265,9 @@ class Remote(OnDevice):
         try:
             row = from_cells(answer["cells"], experiment, self.device_name)
             check_row(row, experiment)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if (row.variant, row.point) != (variant, key or row.point):
+                raise ValueError(f"it is of {row.variant} {row.point}")
+        except (ValueError, *NOT_OURS) as error:
             self._failed[experiment.name, variant, key] = UnavailableError(
                 f"{self.name}: its row of {experiment.name} does not fit ({error}): is its brrr of another version?"
             )
@@ -231,11 +275,14 @@ class Remote(OnDevice):
         self._measured.setdefault((experiment.name, variant), {})[row.point] = row.measurement
 
     def _update(self, experiment: Experiment) -> None:
+        def read(told: Any) -> None:
+            for number, variant, answer in told:
+                self._last[experiment.name] = typed(int, number, "number")
+                if "cells" in answer:
+                    self.keep(experiment, typed(str, variant, "variant"), (), answer)
+
         after = self._last.setdefault(experiment.name, 0)
-        for number, variant, answer in self.connection.ask("GET", f"/points/{experiment.name}?after={after}"):
-            self._last[experiment.name] = number
-            if "cells" in answer:
-                self.keep(experiment, variant, (), answer)
+        self.connection.ask("GET", f"/points/{experiment.name}?after={after}", read=read)
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """None: a point is measured once."""

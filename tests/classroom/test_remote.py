@@ -2,19 +2,25 @@
 
 import asyncio
 import json
+import runpy
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from played_class import Classroom, Played, served
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, NotRecordedError, UnavailableError
 from brrr_course import sources as source_module
 from brrr_course.experiments import experiment
+from brrr_course.lessons import together
 from brrr_course.nouns.source import Shared
 from brrr_course.sources import remote as remote_module
 from brrr_course.sources import source
@@ -24,12 +30,13 @@ from brrr_course.view.explorer import explore
 from brrr_course.view.predictions import measured_peaks
 
 MATMUL = experiment("matmul")
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
 @pytest.fixture(autouse=True)
 def _own_sources(monkeypatch: pytest.MonkeyPatch, synthetic_root: Path) -> Iterator[None]:
     monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
-    for name in ("BRRR_SOURCE", "BRRR_TOKEN_FILE", "JUPYTERHUB_API_TOKEN"):
+    for name in ("BRRR_SOURCE", "BRRR_TOKEN_FILE", "JUPYTERHUB_API_TOKEN", "BRRR_HUB_GATEWAY"):
         monkeypatch.delenv(name, raising=False)
     yield
     source_module._live.clear()
@@ -83,7 +90,16 @@ def test_peaks_of_this_machine_are_not_taken_for_the_class_s(room: tuple[str, st
 
 
 @pytest.mark.parametrize(
-    "url", ["http://class.example.org", "class.example.org", "ftp://localhost", "https://", "file:///etc/passwd", ""]
+    "url",
+    [
+        "http://class.example.org",
+        "class.example.org",
+        "ftp://localhost",
+        "https://",
+        "file:///etc/passwd",
+        "",
+        "https://[::1",
+    ],
 )
 def test_a_token_goes_nowhere_unencrypted(url: str) -> None:
     with pytest.raises(ArgumentError, match="https://HOST"):
@@ -98,26 +114,142 @@ def test_a_private_network_may_do_without(monkeypatch: pytest.MonkeyPatch) -> No
             Connection("http://class.example.org", bad)
 
 
-def test_no_redirect_takes_the_token_elsewhere() -> None:
+@contextmanager
+def elsewhere(answers: Mapping[str, str], host: str = "127.0.0.1", port: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """A server that is no gateway: its port, and what it is asked; what it has no answer for, it redirects."""
     asked: list[str] = []
 
     class Elsewhere(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            self.send_response(302)
+            told = answers.get(self.path.partition("?")[0])
+            self.send_response(302 if told is None else 200)
             self.send_header("Location", f"http://127.0.0.1:{server.server_port}/stolen")
             self.end_headers()
+            self.wfile.write((told or "").encode())
+
+        do_POST = do_GET
 
         def log_message(self, *_: object) -> None:
             """Quiet."""
 
-    server = HTTPServer(("127.0.0.1", 0), Elsewhere)
+    class Server(HTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    server = Server((host, port), Elsewhere)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with pytest.raises(UnavailableError, match="does not answer as the class's gateway"):
-        Connection(f"http://127.0.0.1:{server.server_port}", "a.b").ask("GET", "/about")
-    server.shutdown()
-    server.server_close()
+    try:
+        yield server.server_port, asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+NOT_OURS = pytest.raises(UnavailableError, match="does not answer as the class's gateway")
+
+
+def test_no_redirect_takes_the_token_elsewhere() -> None:
+    with elsewhere({}) as (port, asked), NOT_OURS:
+        Connection(f"http://127.0.0.1:{port}", "a.b").ask("GET", "/about")
     assert asked == ["/about"]
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_localhost_is_the_address_that_the_gateway_listens_on() -> None:
+    with elsewhere({"/about": "1"}) as (port, own), elsewhere({"/about": "2"}, "::1", port) as (_, stolen):
+        assert Connection(f"http://localhost:{port}", "a.b").ask("GET", "/about") == 1
+    assert own == ["/about"] and not stolen
+
+
+ABOUT = {"kind": "cpu", "device": "a CPU", "slug": "a-cpu", "torch": "2"}
+DONE = {"id": "a", "state": "done", "answers": {"cpu": {"error": "UnavailableError", "reason": "made up"}}}
+DEEP = "[" * 100_000
+
+
+def told(good: Mapping[str, Any], *others: Any) -> list[str]:
+    """What a server may answer in its place: other JSON, and each value of it left out or of another kind."""
+    broken = [{**good, name: value} for name in good for value in (None, 3.5, [], {"a": 1})]
+    lacking = [{key: value for key, value in good.items() if key != name} for name in good]
+    return [DEEP, "", *map(json.dumps, ({}, [], 3, None, "x", *broken, *lacking, *others))]
+
+
+@pytest.mark.parametrize("answer", told(ABOUT, {**ABOUT, "slug": "../../etc"}, {**ABOUT, "kind": "toaster"}))
+def test_what_is_no_gateway_is_not_taken_for_one(answer: str) -> None:
+    with elsewhere({"/about": answer}) as (port, _), NOT_OURS:
+        Remote(f"http://127.0.0.1:{port}", "a.b")
+
+
+def test_an_answer_of_another_kind_gives_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, room: tuple[str, str, Classroom]
+) -> None:
+    answers = {"/about": json.dumps(ABOUT)}
+    with elsewhere(answers) as (port, _):
+        asked = Remote(f"http://127.0.0.1:{port}", "a.b")
+        monkeypatch.setattr(together, "gateway", lambda call: asked)
+        waiting = {**DONE, "state": "waiting", "place": 1, "of": 2}
+        for answer in told(DONE, *({**waiting, name: "x"} for name in ("place", "of")), {**DONE, "state": "lost"}):
+            answers["/measure"] = answer
+            with NOT_OURS:
+                asked.measure(MATMUL, "cpu", {"size": 64})
+        answers["/measure"] = json.dumps(DONE)
+        with pytest.raises(UnavailableError, match="made up"):
+            asked.measure(MATMUL, "cpu", {"size": 64})
+        for answer in (
+            DEEP,
+            *map(json.dumps, ({"a": 1}, 3, None, [3], [[1, 2]], [["1", "cpu", {}]], [[1, 2, {"cells": 0}]])),
+        ):
+            answers |= dict.fromkeys(("/points/matmul", "/answers", "/scores/schedule"), answer)
+            for call in (lambda: asked.known(MATMUL, "cpu"), together.leaderboard):
+                asked._last.clear()
+                with NOT_OURS:
+                    call()
+        answers["/answers"] = '[["right", "x"]]'
+        with NOT_OURS:
+            together.class_answers("01-timer")
+    url, token, _ = room
+    there = Remote(url, token)
+    there.measure(MATMUL, "cpu", {"size": 64})
+    cells = there.connection.ask("GET", "/points/matmul?after=0")[0][2]
+    for variant, size in (("queue", 64), ("cpu", 128)):  # of another point than was asked for
+        asked.keep(MATMUL, variant, (size,), cells)
+        with pytest.raises(UnavailableError, match="does not fit"):
+            asked.measure(MATMUL, variant, {"size": size})
+
+
+@pytest.mark.parametrize("secret", [
+    "https://ada:SECRET@host", "https://SECRET@host/x", "https://host/x?token=SECRET", "https://host#SECRET",
+    "https://ada:SEC/RET@SECRET@host", "ftp://ada:SECRET@host", "ada:SECRET@host", "https://ada:SECRET@[::1",
+    "https://ada:SECRET@host:port", "https://ada:SEC\nRET@host",
+])  # fmt: skip
+def test_no_password_is_shown(secret: str) -> None:
+    for call, name in ((lambda url: Remote(url, "a.b"), secret), (source, secret), (source, f"remote:{secret}")):
+        with pytest.raises(BrrrError) as caught:
+            call(name)
+        assert "SEC" not in str(caught.value).replace("://", ""), caught.value
+
+
+def test_the_hub_s_token_goes_to_the_hub_s_gateway_alone(
+    monkeypatch: pytest.MonkeyPatch, room: tuple[str, str, Classroom]
+) -> None:
+    url, token, _ = room
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", token)
+    for hub in ("", "https://hub.example.org/services/brrr", url + "0"):
+        monkeypatch.setenv("BRRR_HUB_GATEWAY", hub)
+        with elsewhere({"/about": json.dumps(ABOUT)}) as (port, asked):
+            for there in (url, f"http://127.0.0.1:{port}"):
+                with pytest.raises(UnavailableError, match=r"goes to .* alone"):
+                    Remote(there)
+        assert not asked
+    monkeypatch.setenv("BRRR_HUB_GATEWAY", url + "/")
+    assert Remote(url).device_name == "Synthetic CPU"
+
+
+def test_each_hub_s_configuration_names_its_gateway() -> None:
+    found = SimpleNamespace(JupyterHub=SimpleNamespace(), Spawner=SimpleNamespace())
+    runpy.run_path(str(DEPLOY / "jupyterhub_config.py"), {"get_config": lambda: found})
+    profiles = yaml.safe_load((DEPLOY / "zero-to-jupyterhub.yaml").read_text("utf-8"))["singleuser"]["profileList"]
+    for each in (found.Spawner.environment, profiles[0]["kubespawner_override"]["environment"]):
+        assert each["BRRR_SOURCE"] == f"remote:{each['BRRR_HUB_GATEWAY']}"
 
 
 def test_brrr_source_chooses_it_and_falls_back_to_the_recording(
@@ -129,6 +261,8 @@ def test_brrr_source_chooses_it_and_falls_back_to_the_recording(
     url, token, _ = room
     monkeypatch.setenv("BRRR_SOURCE", f"remote:{url}")
     assert source().name == "recorded:h200" and "BRRR_TOKEN_FILE is not set" in capsys.readouterr().err
+    monkeypatch.setenv("BRRR_TOKEN_FILE", "no.token")
+    assert source().name == "recorded:h200" and "a file. Shown instead: recorded:h200.\n" in capsys.readouterr().err
     (tmp_path / "ada.token").write_text(token + "\n", "utf-8")
     monkeypatch.setenv("BRRR_TOKEN_FILE", str(tmp_path / "ada.token"))
     assert source().name == f"remote:{url}" and source() is source()

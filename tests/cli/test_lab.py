@@ -146,6 +146,20 @@ def test_work_that_cannot_be_written_says_what_to_do(edition: Path, tmp_path: Pa
         course.copy_lessons(edition, tmp_path / "file" / "work")
 
 
+def test_a_full_disk_leaves_nothing_half_written(edition: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, *_: object) -> None:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(UnavailableError, match="No space left"):
+        course.copy_lessons(edition, work)
+    assert not list(work.iterdir())
+    monkeypatch.setattr(lab.tempfile, "mkstemp", lambda **_: full(work / "page"))
+    with lab._announced(work, 9, "token", browser=True):  # the address is printed all the same
+        pass
+
+
 def test_a_course_without_lessons_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="no lessons in"):
         course.copy_lessons(tmp_path, tmp_path / "work")
@@ -164,6 +178,16 @@ def test_a_taken_port_is_passed_over() -> None:
         port = taken.getsockname()[1]
         assert next(lab.free_ports(port)) != port
     assert next(lab.free_ports(port)) == port
+
+
+def test_files_of_the_student_s_are_found_from_a_kernel_s_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"BRRR_TOKEN_FILE": "a:b.token", "BRRR_RECORDINGS": os.pathsep.join(["mine", "", "/theirs"]), "HOME": "x"}
+    whole = {"BRRR_TOKEN_FILE": f"{tmp_path}/a:b.token", "BRRR_RECORDINGS": f"{tmp_path}/mine{os.pathsep}/theirs"}
+    assert lab.whole_paths(given) == whole
+    assert lab.whole_paths({}) == {}
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536])
@@ -185,9 +209,9 @@ def test_browser_opens_only_where_one_sits(environment: dict[str, str], platform
 @pytest.mark.parametrize(
     ("environment", "command"),
     [
-        ({"SSH_CONNECTION": "1.2.3.4 50000 10.0.0.7 22", "USER": "ada"}, "ssh -L 8890:localhost:8890 ada@10.0.0.7"),
-        ({"SSH_CONNECTION": "::1 5 fe80::7 2222", "LOGNAME": "b"}, "ssh -p 2222 -L 8890:localhost:8890 b@fe80::7"),
-        ({"SSH_CONNECTION": ""}, "ssh -L 8890:localhost:8890 USER@THIS_MACHINE"),
+        ({"SSH_CONNECTION": "1.2.3.4 50000 10.0.0.7 22", "USER": "ada"}, "ssh -L 8890:127.0.0.1:8890 ada@10.0.0.7"),
+        ({"SSH_CONNECTION": "::1 5 fe80::7 2222", "LOGNAME": "b"}, "ssh -p 2222 -L 8890:127.0.0.1:8890 b@fe80::7"),
+        ({"SSH_CONNECTION": ""}, "ssh -L 8890:127.0.0.1:8890 USER@THIS_MACHINE"),
     ],
 )
 def test_ssh_hint(environment: dict[str, str], command: str) -> None:
@@ -221,6 +245,49 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
+BROWSER = """#!/bin/sh
+cp "$(echo "$1" | sed 's,^file://,,; s,%20, ,g')" "$0.page"
+stat -c %a "$(echo "$1" | sed 's,^file://,,; s,%20, ,g')" >> "$0.seen"
+echo "$1" >> "$0.seen"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="sends the signals of Linux, whose browser is a script here")
+def test_a_killed_lab_leaves_no_server_and_gave_a_browser_no_token(edition: Path, work: Path, tmp_path: Path) -> None:
+    browser, shadow = tmp_path / "browser", tmp_path / "here" / "jupyterlab.py"
+    browser.write_text(BROWSER)
+    browser.chmod(0o755)
+    shadow.parent.mkdir()
+    shadow.write_text("raise SystemExit('imported from the current folder')")
+    environment = {name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"}
+    environment |= {
+        "DISPLAY": ":0",
+        "BROWSER": f"{browser} %s",
+        "PYTHONUNBUFFERED": "1",
+        "BRRR_TOKEN_FILE": "ada.token",
+    }
+    environment["PYTHONPATH"] = str(ROOT)
+    command = [sys.executable, "-P", "-c", CODE, str(edition), "--work", str(work)]
+    with subprocess.Popen(
+        command, cwd=shadow.parent, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        said = read_until(process, "Ctrl-C here")
+        servers = psutil.Process(process.pid).children()
+        assert [each.environ()["BRRR_TOKEN_FILE"] for each in servers] == [str(shadow.parent / "ada.token")], said
+        process.kill()
+    address = re.search(r"^ +(http://127\.0\.0\.1:\d+/\S+\?token=(\w+))$", said, re.M)
+    assert address and "Open it in your browser" not in said, said
+    rights, opened = browser.with_suffix(".seen").read_text().split()
+    assert rights == "600" and opened.startswith("file://") and address[2] not in opened
+    assert f'url={address[1]}"' in browser.with_suffix(".page").read_text()
+    assert psutil.wait_procs(servers, timeout=60)[1] == [], "the server lives on"
+    assert [path.suffix for path in work.glob(".*")] == [".html"]
+    with lab._announced(work, 9, "other", browser=False):
+        pass
+    assert not list(work.glob(".*")), "the next one takes it away"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends the signal of Ctrl-C")
 def test_lab_serves_the_lessons_until_ctrl_c(edition: Path, work: Path) -> None:
@@ -239,11 +306,13 @@ def test_lab_serves_the_lessons_until_ctrl_c(edition: Path, work: Path) -> None:
         )
         try:
             said = read_until(process, "Ctrl-C here")
-            address = re.search(r"^ +(http://localhost:(\d+)/lab/tree/00_start_here\.ipynb)\?token=(\w+)$", said, re.M)
+            address = re.search(
+                r"^ +(http://127\.0\.0\.1:(\d+)/lab/tree/00_start_here\.ipynb)\?token=(\w+)$", said, re.M
+            )
             assert address, said
             page, served_port, token = address.groups()
             assert int(served_port) != port
-            assert f"ssh -L {served_port}:localhost:{served_port}" in said
+            assert f"ssh -L {served_port}:127.0.0.1:{served_port}" in said
             check_served(page, int(served_port), token)
             lines = command_lines(psutil.Process(process.pid).children(recursive=True))
             assert lines

@@ -188,6 +188,8 @@ def test_a_librarys_own_operator_is_not_lost() -> None:
 def test_the_operators_stand_under_the_roof() -> None:
     found = quick(nn.Linear(256, 256), torch.randn(64, 256))
     assert "addmm float32" in found.roofline().alt and found.roofline().png.startswith(b"\x89PNG")
+    policies = ("default-src", "base-uri", "form-action")
+    assert all(f"{name} 'none'" in found.to_html().partition("<title>")[0] for name in policies)
     assert "data:image/png" in found.to_html() and "addmm float32" in found._repr_mimebundle_()["text/html"]
     assert found.peak_share is not None and "utilisation" in found.text and "profiler" in found.text
 

@@ -74,7 +74,7 @@ def test_a_page_is_the_same_when_made_again(monkeypatch):
 
 def test_a_page_is_one_file_that_asks_for_nothing():
     page = made("00").page
-    assert "default-src 'none'" in page
+    assert all(f"{name} 'none'" in page for name in ("default-src", "base-uri", "form-action"))
     assert not re.search(r'(?:src|href)="?https?:', page.partition("<main>")[0])
     assert len(page) < 700_000
 
