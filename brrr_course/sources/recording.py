@@ -21,7 +21,7 @@ from typing import Any
 
 from brrr.core import __version__, units
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import digest, json_text, read_json, write_atomically
+from brrr.core.files import digest, file_bytes, json_text, read_json, write_atomically
 from brrr.core.measurement import DeviceKind, Value
 from brrr.core.recordings import FILE
 from brrr.gpu import is_gpu
@@ -118,6 +118,20 @@ class RunInfo:
     def software(self) -> tuple[str, str, str]:
         """Driver, CUDA and torch: times measured with others are no times of the same thing."""
         return (self.driver, self.cuda, self.torch)
+
+    @property
+    def begun(self) -> RunInfo:
+        """What is known of it when it begins, by which it is told from another run."""
+        return replace(self, sm_clock_after_hz=None, anchors=(), failed=())
+
+    def grown(self, other: RunInfo) -> RunInfo:
+        """The run with what another account of it knows besides: its end, anchors and failures."""
+        anchors, failed = (
+            (*mine, *(each for each in theirs if each not in mine))
+            for mine, theirs in ((self.anchors, other.anchors), (self.failed, other.failed))
+        )
+        clock = self.sm_clock_after_hz or other.sm_clock_after_hz
+        return replace(self, sm_clock_after_hz=clock, anchors=anchors, failed=failed)
 
     def describe(self) -> str:
         """The software in a phrase, for messages."""
@@ -241,8 +255,8 @@ class Recording:
         path = folder / f"{experiment.name}.csv"
         if not path.exists():
             raise NotRecordedError(f"{path}: is not there; `brrr record {experiment.name}` makes it")
-        machine = Machine.read(folder)
         table, seal = parted(path)
+        machine = Machine.read(folder)  # afterwards: whoever writes adds a run there before its rows
         lines = list(_lines(path, table))
         recording = cls(experiment, machine, tuple(_rows_of(path, lines, experiment, machine.device)))
         _check_together(path, recording, [line for line, _ in lines[1:]])
@@ -302,7 +316,7 @@ def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> N
 
 def _text_of(path: Path) -> str:
     try:
-        text = path.read_bytes().decode()
+        text = file_bytes(path).decode()
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
