@@ -95,7 +95,7 @@ def file_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise OSError(f"it has more than {most >> 20} MB")
+        raise OSError(f"it has more than {most / 1e6:.3g} MB")
     return content
 
 
@@ -225,13 +225,14 @@ def read_json(
     newest: int,
     older: Callable[[int, dict[str, Any]], Mapping[str, Any]] = lambda version, content: content,
     missing: str = "",
+    most: int = MOST_JSON_BYTES,
 ) -> T:
     """What such a file holds, as a dataclass; `older` makes today's content of that of an older format.
 
     RecordingError names the file and what is wrong: it is missing, no JSON, of a newer format, a key is wrong, or the
     content does not fit the checksum.
     """
-    content = read_object(path, missing)
+    content = read_object(path, missing, most)
     try:
         version = typed(int, content.get("format"), "format")
         if not 1 <= version <= newest:
@@ -246,10 +247,10 @@ def read_json(
     return found
 
 
-def read_object(path: Path, missing: str = "") -> dict[str, Any]:
+def read_object(path: Path, missing: str = "", most: int = MOST_JSON_BYTES) -> dict[str, Any]:
     """The object that a JSON file holds; RecordingError if the file is missing, is no JSON, or holds something else."""
     try:
-        content = json.loads(file_bytes(path, MOST_JSON_BYTES).decode(), parse_constant=_no_constant)
+        content = json.loads(file_bytes(path, most).decode(), parse_constant=_no_constant)
     except FileNotFoundError as error:
         raise RecordingError(f"{path}: is missing{missing}") from error
     except OSError as error:

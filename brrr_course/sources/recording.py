@@ -332,7 +332,9 @@ def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> N
             known = ", ".join(runs) or "none"
             raise _in_row(path, number, line, f"run is {row.run!r}; machine.json knows {known}")
         if row.variant in elsewhere:
-            raise _in_row(path, number, line, f"variant is {row.variant!r}, which no {recording.machine.kind} machine runs")
+            raise _in_row(
+                path, number, line, f"variant is {row.variant!r}, which no {recording.machine.kind} machine runs"
+            )
         if row.key in seen:
             raise _in_row(path, number, line, f"the same point, variant, cache and run as row {seen[row.key]}")
         seen[row.key] = number

@@ -19,7 +19,8 @@ SHORTEST_S, LONGEST_S = 1e-9, 1e4
 LIMITS: Mapping[str, tuple[float, float, str]] = {
     "sm_clock_hz": (1e7, 1e10, "Hz"), "power_w": (1.0, 1e4, "W"), "estimated_s": (SHORTEST_S, LONGEST_S, "seconds"),
     "n": (1, 1e9, ""), "kernels": (0, 1e9, ""), "peak_bytes": (0, 1e15, "bytes"), "flop": (0, 1e30, "FLOP"),
-    "bytes": (0, 1e18, "bytes"), "error": (0, 1e4, ""), "cpu_cores": (1, 1e5, ""), "anchor_s": (0, LONGEST_S, "seconds"),
+    "bytes": (0, 1e18, "bytes"), "error": (0, 1e4, ""), "cpu_cores": (1, 1e5, ""),
+    "anchor_s": (0, LONGEST_S, "seconds"),
 }  # fmt: skip
 """What a number of a recording can be on any machine; most outside are slips of the unit, as MHz for Hz."""
 SLOWEST_ALONE = 200
@@ -229,7 +230,9 @@ def _check_times(m: Measurement) -> None:
         raise ValueError(f"busy_s is {busy.median!r}, more than span_s, {span.median!r}; expected at most the span")
     others_s = sum(each.median for name, each in found.items() if name != "latency_s")
     if m.latency_s and others_s and m.latency_s.median > SLOWEST_ALONE * others_s + SPAN_SLACK_S:
-        raise ValueError(f"latency_s is {m.latency_s.median!r}, and the other times {others_s!r}: is one in another unit?")
+        raise ValueError(
+            f"latency_s is {m.latency_s.median!r}, and the other times {others_s!r}: is one in another unit?"
+        )
 
 
 def _check_estimate(name: Field, e: Estimate) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from brrr.core.errors import ArgumentError
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.work import cost_of
+from brrr.tracing import trace_file
 from brrr.tracing.events import Inputs
 from brrr.tracing.trace_file import TraceFileError, read_trace
 
@@ -390,9 +393,51 @@ def test_events_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
     whole = len(read_trace(path).events)
     operator = {"ph": "X", "cat": "cpu_op", "name": "a"}
     content["traceEvents"] += [{"ph": "X", "cat": "kernel"}, {**operator, "ts": "NaN"}, 7, None]
-    content["traceEvents"] += [{**operator, "ts": 1.0, "dur": -5}]
+    wrong = [{"ts": 1.0, "dur": -5}, {"ts": [1]}, {"ts": float("nan")}, {"ts": 1e300}, {"ts": 1, "dur": 7.4e15}]
+    content["traceEvents"] += [{**operator, **times} for times in (*wrong, {"ts": 1, "dur": 1e300})]
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert len(read_trace(path).events) == whole + 1
+    found = read_trace(path)
+    assert len(found.events) == whole and f"8 of its {whole + 8} events have a time" in found.problems[0]
+
+
+NESTED = [{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "ts": at, "dur": 10**6 - 2 * at, "tid": 1, "args": {}}
+          for at in range(50_000)]  # fmt: skip
+
+
+READS = """
+import resource, sys
+from brrr.tracing.trace_file import TraceFileError, read_trace
+resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
+try:
+    read_trace(sys.argv[1])
+except TraceFileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda: b'{"traceEvents": [' + b"[" * (200 << 20), "nested too deeply"),
+        (lambda: b'{"x": ' + b"[" * 1000 + b'{"traceEvents": [' + b"[" * 10**6, "nested too deeply"),
+        (lambda: json.dumps({"traceEvents": NESTED}).encode(), "50000 of its events lie around one"),
+        (lambda: gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20), 1), "unzipped it has 100 times its size"),
+        (lambda: gzip.compress(b'{"traceEvents": [' + b'{"a": []},' * (16 << 20), 1), "unzipped it has 100 times"),
+        (lambda: b'{"traceEvents": [{"ph": "' + b"x" * (60 << 20), "holds no events"),
+    ],
+)
+def test_a_trace_made_to_harm_is_one_clear_error(tmp_path: Path, content: Callable[[], bytes], message: str) -> None:
+    """In a process that may have no more memory than torch's import and 500 MB."""
+    path = tmp_path / "x.json"
+    path.write_bytes(content())
+    done = subprocess.run([sys.executable, "-c", READS, path], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(f"{path}: ") and message in done.stdout, done.stderr[-500:]
+
+
+def test_more_events_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_file, "MOST_EVENTS", 3)
+    found = read_trace(saved(tmp_path))
+    assert len(found.events) == 3 and "more than 3 events" in found.problems[0]
 
 
 def test_another_device_and_none(tmp_path: Path) -> None:

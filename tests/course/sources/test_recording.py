@@ -386,7 +386,7 @@ def test_a_file_larger_than_any_is_refused_unread(writable_root: Path) -> None:
     for name, most in (("machine.json", files.MOST_JSON_BYTES), ("matmul.csv", files.MOST_BYTES)):
         path = writable_root / "h200" / name
         os.truncate(path, most + 1)
-        with pytest.raises(RecordingError, match=f"{name}: cannot be read .it has more than {most >> 20} MB"):
+        with pytest.raises(RecordingError, match=f"{name}: cannot be read .it has more than {most / 1e6:.3g} MB"):
             Recording.read(path.parent, MATMUL)
 
 
