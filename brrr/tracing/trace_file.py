@@ -33,7 +33,7 @@ LARGEST = 1 << 23
 """Characters that no single event has: a file in which this many make none is damaged."""
 MOST_EVENTS, DEEPEST = 2_000_000, 1000
 """Events that are read of a file, and the most around one of them: Python calls itself no deeper."""
-RATIO, FREE = 100, 1 << 26
+RATIO, FREE = 100, 1 << 24
 """How many times its size a trace has unzipped, beyond some bytes: a tenth of that is usual."""
 LATEST_US, LONGEST_US = 1e17, 1e12
 """Times of year 5000, and lengths of days, are of no clock."""
