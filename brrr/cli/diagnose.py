@@ -2,7 +2,7 @@
 
 python -m brrr diagnose trace.json.gz                 # a trace: nothing runs
 python -m brrr diagnose trace.json --device h200      # with another device's figures
-python -m brrr diagnose train.py --steps 10           # a script with its arguments, under the profiler
+python -m brrr diagnose train.py --steps 10           # a script with its arguments, under the profiler, for 30 seconds
 python -m brrr diagnose --html page.html trace.json   # or --json: to keep
 """
 
@@ -123,8 +123,10 @@ def _limited(seconds: float, gb: float | None, said: list[str]) -> Iterator[None
                 said.append(f"was ended after {seconds:g} s; --seconds S gives it longer")
             elif not said and process.memory_info().rss > most:
                 said.append(f"was ended with {most / 1e9:.3g} GB in memory; --memory GB lets it grow by more")
-            if said:
-                _interrupt()
+            if said and sys.platform == "win32":
+                _thread.interrupt_main()
+            elif said:  # a signal also ends its waiting
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
     thread = threading.Thread(target=watch, daemon=True)
@@ -135,11 +137,3 @@ def _limited(seconds: float, gb: float | None, said: list[str]) -> Iterator[None
         over.set()
         thread.join()
         signal.signal(signal.SIGINT, before)
-
-
-def _interrupt() -> None:
-    """Ctrl-C for the main thread: on POSIX as a signal, which also ends its waiting."""
-    if sys.platform == "win32":
-        _thread.interrupt_main()
-    else:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

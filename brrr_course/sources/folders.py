@@ -6,6 +6,7 @@ brrr join second/h200 --into first/h200
 
 All variants of a point come from one run on one GPU, so that no ratio crosses two; each row keeps its run, and each run
 its GPU and its software. The device's model must be the same. Peaks are not joined: the folder keeps its own.
+One process at a time writes into a folder; a second one waits for a few seconds, and is then refused.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ def join(into: Path, other: Path) -> list[str]:
     from brrr_course.experiments import NAMES, experiment
 
     Machine.read(into)  # one that is not there is a slip of the name, not a new folder
-    theirs = Machine.read(_own(other / FILE, other).parent)
+    _own(other / FILE, other)
     found = [Recording.read(other, experiment(name)) for name in NAMES if _own(other / f"{name}.csv", other).exists()]
+    theirs = Machine.read(other)  # afterwards: it may grow meanwhile, and runs are there before their rows
     named = [_own(other / f"{each.experiment.name}{samples.ENDING}", other) for each in found]
     kept = [path for path in named if samples.read(path)]
     files = [_own(path, other) for name in NAMES for path in sorted((other / TRACES / name).glob("*.json"))]
