@@ -37,6 +37,7 @@ RATIO, FREE = 100, 1 << 24
 """How many times its size a trace has unzipped, beyond some bytes: a tenth of that is usual."""
 LATEST_US, LONGEST_US = 1e17, 1e12
 """Times of year 5000, and lengths of days, are of no clock."""
+HEAD = re.compile(r'^\s*\[|"traceEvents"\s*:\s*\[')
 BLANK = re.compile(r"[\s,]*")
 
 
@@ -66,10 +67,10 @@ def read_trace(path: Path | str) -> Trace:
     kept: dict[str, Inputs] = {}
     wrong = 0
     try:
-        for event in _objects(_pieces(path), header, problems):
+        for event in _objects(filter(None, _pieces(path)), header, problems):
             try:
                 made = _event(event, kept)
-            except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
                 wrong += 1
                 continue
             if made is not None:
@@ -125,6 +126,8 @@ def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str])
     """The objects of the array `traceEvents`, or of a file that is such an array, one after another."""
     decode = json.JSONDecoder(strict=False).raw_decode
     text = next(pieces, "")
+    while not HEAD.search(text) and len(text) < LARGEST and (added := next(pieces, "")):
+        text += added
     at = _array(text, header)
     count, more = 0, True
     while True:

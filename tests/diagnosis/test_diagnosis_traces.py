@@ -335,6 +335,9 @@ def test_a_file_may_be_gzipped_or_a_bare_list(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text(json.dumps(json.loads(text)["traceEvents"]), encoding="utf-8")
     events = read_trace(whole).events
     assert read_trace(tmp_path / "zipped.json.gz").events == events == read_trace(tmp_path / "list.json").events
+    header = json.dumps({"about": "x" * 3 * trace_file.CHUNK})[:-1]  # more than one piece
+    (tmp_path / "header.json.gz").write_bytes(gzip.compress(f"{header}, {text.strip()[1:]}".encode()))
+    assert read_trace(tmp_path / "header.json.gz").events == events
 
 
 @pytest.mark.parametrize("zipped", [False, True])
