@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = M
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\nbrrr {name}: interrupted; what was finished is kept", file=sys.stderr)
+        print(f"\nbrrr {name}: interrupted", file=sys.stderr)
         return 130
 
 

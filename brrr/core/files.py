@@ -6,13 +6,15 @@ import dataclasses
 import hashlib
 import json
 import os
+import stat
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from brrr.core.errors import ArgumentError, RecordingError
 
@@ -27,7 +29,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     try:
         _replace(path, content.encode() if isinstance(content, str) else content, lasting=True)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 def _replace(path: Path, content: bytes, *, lasting: bool) -> None:
@@ -55,7 +57,7 @@ def require_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, error) from error
 
 
 def _flush_folder(folder: Path) -> None:
@@ -68,10 +70,33 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _cannot_write(path: Path, error: OSError) -> RecordingError:
+def cannot_write(path: Path, error: OSError) -> RecordingError:
+    """The error for a file or folder that the system lets nobody write."""
     return RecordingError(
         f"{path}: cannot be written ({error.strerror or error}). Choose a folder that you may write to with --out DIR"
     )
+
+
+MOST_BYTES, MOST_JSON_BYTES = 1 << 26, 1 << 24
+"""More than any file of a recording has, the largest ten times over: nothing else is read into memory."""
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """A regular file, open for reading; OSError for anything else: a pipe in a file's place may never end."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no regular file")
+        yield file
+
+
+def file_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """What a regular file holds; OSError also for one of more than `most` bytes."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(f"it has more than {most / 1e6:.3g} MB")
+    return content
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -200,13 +225,14 @@ def read_json(
     newest: int,
     older: Callable[[int, dict[str, Any]], Mapping[str, Any]] = lambda version, content: content,
     missing: str = "",
+    most: int = MOST_JSON_BYTES,
 ) -> T:
     """What such a file holds, as a dataclass; `older` makes today's content of that of an older format.
 
     RecordingError names the file and what is wrong: it is missing, no JSON, of a newer format, a key is wrong, or the
     content does not fit the checksum.
     """
-    content = read_object(path, missing)
+    content = read_object(path, missing, most)
     try:
         version = typed(int, content.get("format"), "format")
         if not 1 <= version <= newest:
@@ -221,10 +247,10 @@ def read_json(
     return found
 
 
-def read_object(path: Path, missing: str = "") -> dict[str, Any]:
+def read_object(path: Path, missing: str = "", most: int = MOST_JSON_BYTES) -> dict[str, Any]:
     """The object that a JSON file holds; RecordingError if the file is missing, is no JSON, or holds something else."""
     try:
-        content = json.loads(path.read_bytes().decode(), parse_constant=_no_constant)
+        content = json.loads(file_bytes(path, most).decode(), parse_constant=_no_constant)
     except FileNotFoundError as error:
         raise RecordingError(f"{path}: is missing{missing}") from error
     except OSError as error:
@@ -315,6 +341,6 @@ def keep(path: Path, content: bytes) -> bool:
 def kept(path: Path) -> bytes | None:
     """What a file of the cache holds; None where there is none, or where it cannot be read."""
     try:
-        return path.read_bytes()
+        return file_bytes(path)
     except OSError:
         return None

@@ -20,7 +20,7 @@ from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import digest, typed
 from brrr_course.classroom.asked import Asked, version
 from brrr_course.experiments import NAMES, experiment
-from brrr_course.sources.folders import LASTING
+from brrr_course.sources.folders import LASTING, add
 from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
 from brrr_course.sources.rows import from_cells
 
@@ -250,7 +250,8 @@ class Store:
     def export(self, folder: Path) -> list[str]:
         """Write the newest machine's rows as a recording into `folder`/SLUG; a line for each file.
 
-        Only rows of today's version of an experiment are written. NotRecordedError where nothing was measured.
+        Only rows of today's version of an experiment are written. A recording that is there gets what it lacks, as
+        `brrr join` does. NotRecordedError where nothing was measured, RecordingError where they may not be joined.
         """
         every = [(typed(Machine, json.loads(machine)), typed(RunInfo, json.loads(info)))
                  for machine, info in self.read("SELECT machine, info FROM run ORDER BY rowid")]  # fmt: skip
@@ -263,14 +264,11 @@ class Store:
                 rows.setdefault(name, []).append(from_cells(answer["cells"], experiment(name), machine.device))
             else:
                 machine = _with_failure(machine, run, name, variant, key, answer)
-        target = folder / machine.slug
-        target.mkdir(parents=True, exist_ok=True)
-        machine.write(target)
-        for name, found in rows.items():
-            Recording(experiment(name), machine, tuple(found)).write(target)
+        found = [Recording(experiment(name), machine, tuple(each)) for name, each in rows.items()]
+        said = add(target := folder / machine.slug, machine, found, self.path)
         older = len({each for each, _ in every}) - 1
-        said = [f"{name}: {len(found)} rows in {target / name}.csv" for name, found in rows.items()]
-        return [*said, *([f"{older} other machines are in {self.path}, and not exported"] if older else [])]
+        other = f"{older} other machines are in {self.path}, and not exported"
+        return [*said, f"written to {target}", *([other] if older else [])]
 
     def _exported(self, machine: Machine) -> Iterator[tuple[str, str, str, str, Answer]]:
         runs = {run.id for run in machine.runs}

@@ -3,6 +3,7 @@
 import stat
 from pathlib import Path
 
+import made_up
 import pytest
 from played_class import RUN, answer, asks, hello
 
@@ -10,7 +11,8 @@ from brrr.__main__ import main
 from brrr.core.files import typed
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.store import Store, device_of
-from brrr_course.sources.recording import Machine
+from brrr_course.experiments import experiment
+from brrr_course.sources.recording import Machine, Recording
 
 
 @pytest.fixture
@@ -38,6 +40,30 @@ def test_the_evening_becomes_a_recording_that_claims_judges(
     assert main(["claims", "matmul", "--source", "recorded:cpu"]) == 0
     assert "RECORDED · Synthetic CPU · 2026-01-01" in capsys.readouterr().out
     assert '"error":"DeviceMemoryError"' in (out / "cpu" / "machine.json").read_text("utf-8").replace(": ", ":")
+
+
+def test_an_export_joins_what_is_there_or_is_refused(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the same device it adds rows, twice none; into another device's folder it writes nothing."""
+    matmul, mine = experiment("matmul"), tmp_path / "mine" / "cpu"
+    machine = typed(Machine, hello()["machine"])
+    made_up.record(tmp_path / "mine", machine, {"size": ["512"]}, run=made_up.run_info("own", machine=made_up.CPU))
+    made_up.record(tmp_path / "mine", machine, run=made_up.run_info("own", machine=made_up.CPU), names=["adds"])
+    before, adds = Recording.read(mine, matmul).rows, (mine / "adds.csv").read_bytes()
+    for _ in range(2):
+        assert main(["class", "export", str(tmp_path / "mine"), "--cache", str(cache)]) == 0
+        found = Recording.read(mine, matmul)
+        assert found.rows[: len(before)] == before and len(found.rows) == len(before) + 4
+    assert [run.id for run in found.machine.runs] == ["own", RUN.id] and (mine / "adds.csv").read_bytes() == adds
+    made_up.record(tmp_path / "other", made_up.CPU.__class__("cpu", "Another CPU", "cpu"), {"size": ["512"]})
+    (tmp_path / "damaged" / "cpu").mkdir(parents=True)
+    (tmp_path / "damaged" / "cpu" / "adds.csv").write_bytes(adds)
+    for name, said in (("other", "cannot be joined"), ("damaged", "machine.json: is missing")):
+        files = {path: path.read_bytes() for path in (tmp_path / name / "cpu").iterdir()}
+        assert main(["class", "export", str(tmp_path / name), "--cache", str(cache)]) == 2
+        assert said in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in (tmp_path / name / "cpu").iterdir()} == files
 
 
 def test_answers_are_counted_without_names_and_hold_no_formula(
