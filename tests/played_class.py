@@ -103,9 +103,15 @@ class Played:
         """Nothing was started."""
 
 
+_open: list[Store] = []
+
+
 async def settle() -> None:
-    """Let every task that can go on do so."""
-    for _ in range(20):
+    """Let every task that can go on do so, and what stores do in their threads."""
+    for _ in range(12):
+        for store in _open:
+            await store.writing(int)
+            await store.reading(int)
         await asyncio.sleep(0)
 
 
@@ -129,10 +135,12 @@ class Classroom:
 
     async def __aenter__(self) -> Classroom:
         self.loop = asyncio.get_running_loop()
+        _open.append(self.store)
         await self.turns.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        _open.remove(self.store)
         await self.turns.close()
         self.store.close()
 

@@ -1,4 +1,4 @@
-"""The process that measures for a worker: `python -m brrr_course.classroom.child KIND`, JSON lines in and out.
+"""The process that measures for a worker: `brrr_course.classroom.child KIND`, JSON lines in and out.
 
 It stays warm between requests, and may be killed at any moment: it holds nothing that anybody misses. It ends by
 itself, and with it all that it started, when its input ends, as it does when the worker dies.
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from brrr.core.files import keep_compiled_code_private
 from brrr.gpu import tensors_on
 
 CORES = "BRRR_CLASS_CORES"
@@ -29,6 +30,7 @@ def main(kind: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not meet the answers
     _settle()
+    keep_compiled_code_private()
     asked: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     day, hello = "", dict[str, Any]()

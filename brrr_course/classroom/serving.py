@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -28,7 +29,7 @@ TIMES = 4.0
 def gpus_here() -> tuple[str, ...]:
     """The numbers of the GPUs that torch sees, asked in another process: this one shall hold no GPU."""
     count = "import torch; print(torch.cuda.device_count())"
-    done = subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", count], capture_output=True, text=True, check=False)
     return tuple(map(str, range(int(done.stdout or 0))))
 
 
@@ -47,6 +48,9 @@ async def serve(
     """
     import uvicorn
 
+    from brrr_course.classroom.connections import SilenceLimited, most_connections, say_little
+
+    asyncio.get_running_loop().set_exception_handler(say_little)
     try:
         listening = socket.create_server((host, port))
     except OSError as error:
@@ -67,9 +71,9 @@ async def serve(
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
     gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
                       prefix=prefix)  # fmt: skip
-    config = uvicorn.Config(gateway.app, log_level="warning", lifespan="off", ws="none",
-                            limit_concurrency=4000, server_header=False, proxy_headers=False)  # fmt: skip
-    address = f"http://{host}:{port}"
+    config = uvicorn.Config(gateway.app, log_level="error", lifespan="off", ws="none", http=SilenceLimited, backlog=128,
+                            limit_concurrency=most_connections(), server_header=False, proxy_headers=False)  # fmt: skip
+    address = f"http://{_reached(host)}:{port}"
     try:
         _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
         what = f"{turns.device}, workers: {len(turns.workers)}"
@@ -84,6 +88,18 @@ async def serve(
         await turns.close()
         await engine.close()
         store.close()
+
+
+def _reached(host: str) -> str:
+    """The address that students use: of all that are listened to, the one that this machine's packets leave from."""
+    if host not in ("0.0.0.0", "::", ""):
+        return f"[{host}]" if ":" in host else host
+    with socket.socket(socket.AF_INET6 if host == "::" else socket.AF_INET, socket.SOCK_DGRAM) as towards:
+        try:
+            towards.connect(("2001:db8::1" if host == "::" else "192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return socket.gethostname()
+        return _reached(towards.getsockname()[0])
 
 
 def serving_file(cache: Path) -> Path:

@@ -231,11 +231,12 @@ class Remote(OnDevice):
         self._measured.setdefault((experiment.name, variant), {})[row.point] = row.measurement
 
     def _update(self, experiment: Experiment) -> None:
-        after = self._last.setdefault(experiment.name, 0)
-        for number, variant, answer in self.connection.ask("GET", f"/points/{experiment.name}?after={after}"):
-            self._last[experiment.name] = number
-            if "cells" in answer:
-                self.keep(experiment, variant, (), answer)
+        after = -1
+        while after < (after := self._last.setdefault(experiment.name, 0)):  # page by page, until none is new
+            for number, variant, answer in self.connection.ask("GET", f"/points/{experiment.name}?after={after}"):
+                self._last[experiment.name] = number
+                if "cells" in answer:
+                    self.keep(experiment, variant, (), answer)
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """None: a point is measured once."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course import class_answers, enter, leaderboard, share
 from brrr_course import sources as source_module
 from brrr_course.classroom.asked import parse
-from brrr_course.classroom.gateway import OWN_CHOICE
+from brrr_course.classroom.ranking import OWN_CHOICE
 from brrr_course.classroom.tokens import issue
 from brrr_course.experiments import experiment
 from brrr_course.lessons import sharing
@@ -90,7 +91,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Classroom]
         (tmp_path / "token").write_text(token, "utf-8")
         monkeypatch.setenv("BRRR_SOURCE", f"remote:{url}")
         monkeypatch.setenv("BRRR_TOKEN_FILE", str(tmp_path / "token"))
-        monkeypatch.setattr(sharing.threading, "Thread", AtOnce)
+        monkeypatch.setattr(sharing, "threading", SimpleNamespace(Thread=AtOnce))
         yield found
     source_module._live.clear()
     sharing._agreed.clear()

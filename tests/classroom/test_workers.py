@@ -147,7 +147,7 @@ def measuring() -> psutil.Process | None:
     found = [
         each for each in psutil.Process().children(recursive=True) if "brrr_course.classroom.child" in each.cmdline()
     ]
-    return next((each for each in found if each.cpu_percent(0.2) > 50), None)
+    return next((each for each in found if each.cpu_percent(0.2) > 15), None)
 
 
 async def nobody_else_gets_in(engine: Any) -> None:

@@ -75,7 +75,7 @@ def test_a_file_of_a_newer_brrr_or_of_something_else_is_refused(
     cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Store(cache)
-    store.read("PRAGMA user_version = 99")
+    store._db.execute("PRAGMA user_version = 99")
     store.close()
     other = tmp_path / "other.db"
     other.write_text("no database at all, but a text that is long enough to be read as one" * 20, "utf-8")
