@@ -15,6 +15,7 @@ import made_up
 import uvicorn
 
 from brrr.core.measurement import Processor
+from brrr_course.classroom.connections import SilenceLimited
 from brrr_course.classroom.gateway import Gateway
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import issue, of_class
@@ -152,7 +153,9 @@ def served(path: Path, engine: Played, **options: Any) -> Iterator[tuple[str, st
 
     async def run() -> None:
         async with Classroom(path, engine, **options) as room:
-            server = uvicorn.Server(uvicorn.Config(room.gateway.app, port=0, log_level="error", lifespan="off"))
+            server = uvicorn.Server(
+                uvicorn.Config(room.gateway.app, port=0, log_level="error", lifespan="off", http=SilenceLimited)
+            )
             server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
             box.update(room=room, server=server, token=issue(room.store, "ada"))
             task = asyncio.create_task(server._serve())

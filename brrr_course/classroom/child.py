@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from brrr.core.errors import BrrrError
 from brrr.core.files import keep_compiled_code_private
 from brrr.gpu import tensors_on
 
@@ -36,9 +37,12 @@ def main(kind: str) -> None:
     day, hello = "", dict[str, Any]()
     for line in iter(asked.get, None):
         if day != (today := time.strftime("%Y-%m-%d")):  # each day is a run, so that the badge's date is right
-            day, hello = today, _hello(kind)
+            try:
+                day, hello = today, _hello(kind)
+            except BrrrError as error:  # there is no such device: the worker says so, and nothing is measured
+                hello = {"unavailable": str(error)}
         request = json.loads(line)
-        answer = _measured(request, hello["run"]["id"], hello["machine"]["device"]) if request else {}
+        answer = _measured(request, hello["run"]["id"], hello["machine"]["device"]) if day and request else {}
         answers.write(json.dumps({**hello, **answer}) + "\n")
         answers.flush()
 
@@ -69,7 +73,6 @@ def _hello(kind: str) -> dict[str, Any]:
 
 def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, Any]:
     """Each variant's row as a recording's cells, or its error; what the recorder would refuse is refused here."""
-    from brrr.core.errors import BrrrError
     from brrr_course.classroom.asked import Asked
     from brrr_course.sources.apart import measure_step
     from brrr_course.sources.rows import Row, check_row, to_cells

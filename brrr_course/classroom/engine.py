@@ -79,7 +79,7 @@ class Dask:
         dask.config.set({"distributed.worker.profile.enabled": False})
         options = {"host": "127.0.0.1", "security": security}
         preload = ["brrr_course.classroom.clock"]
-        nanny = {**options, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.ERROR, "config": quiet,
+        nanny = {**options, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL, "config": quiet,
                  "local_directory": scratch, "preload": preload}  # fmt: skip
         specs = {
             number: {"cls": Nanny, "options": {**nanny, "env": {**device, CORES: share[number]}}}

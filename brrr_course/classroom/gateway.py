@@ -93,9 +93,7 @@ class Gateway:
             except BrrrError as error:
                 status = next((code for kind, code in STATUS if isinstance(error, kind)), 507)
                 return _error(status, type(error).__name__, str(error))
-            except (
-                Exception
-            ) as error:  # what it says may tell of the machine: the teacher gets it, the student its kind
+            except Exception as error:  # what it says may tell of the machine: students get its kind
                 self.turns.trouble = f"{type(error).__name__}: {error}"
                 return _error(500, "BrrrError", f"the gateway failed ({type(error).__name__}): tell your teacher")
 

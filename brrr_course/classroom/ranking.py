@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -15,11 +14,9 @@ from brrr_course.classroom.store import Store
 from brrr_course.experiments import PLAYED, experiment, own_choice
 
 OWN_CHOICE = "brrr's own choice"
-CYRILLIC = (
-    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u04bb\u043a\u043c\u0442\u0432\u043d\u0433"
-)
+CYRILLIC = "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u043c\u0442\u0432\u043d\u0433"
 GREEK = "\u03b1\u03bf\u03c1\u03bd\u03c5\u03ba\u03c4\u03b9"
-ALIKE = str.maketrans(CYRILLIC + GREEK + "\u026101l", "aeopcyxijsdhkmtbhr" + "aopvukti" + "goii")
+ALIKE = str.maketrans(CYRILLIC + GREEK + "\u026101l", "aeopcyxijsdkmtbhr" + "aopvukti" + "goii")
 """Letters that a reader takes for others."""
 
 

@@ -67,14 +67,15 @@ async def serve(
     else:
         engine = await Dask.embedded(gpus, workers=workers, limit_s=limit_s, dashboard=dashboard)
     turns = Turns(store, engine)
-    await turns.open()
-    prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
-    gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
-                      prefix=prefix)  # fmt: skip
-    config = uvicorn.Config(gateway.app, log_level="error", lifespan="off", ws="none", http=SilenceLimited, backlog=128,
-                            limit_concurrency=most_connections(), server_header=False, proxy_headers=False)  # fmt: skip
-    address = f"http://{_reached(host)}:{port}"
     try:
+        await turns.open()
+        prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
+        gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
+                          prefix=prefix)  # fmt: skip
+        config = uvicorn.Config(gateway.app, log_level="error", lifespan="off", ws="none", http=SilenceLimited,
+                                backlog=128, limit_concurrency=most_connections(), server_header=False,
+                                proxy_headers=False)  # fmt: skip
+        address = f"http://{_reached(host)}:{port}"
         _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
         what = f"{turns.device}, workers: {len(turns.workers)}"
         say(f"{what}; students ask {address}, answers are kept in {cache}")

@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from brrr.core.errors import BrrrError, NotRecordedError, UnavailableError
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import digest, typed
 from brrr_course.classroom.asked import Asked, version
 from brrr_course.experiments import NAMES, experiment
@@ -241,7 +241,7 @@ class Store:
         return str(found[-1][0]) if found else ""
 
     def known(self, name: str, devices: Iterable[str], after: int = 0) -> str:
-        """The next rows of an experiment with numbers above `after`, as JSON: number, variant, answer; `PAGE` at most."""
+        """The next rows of an experiment after that number, `PAGE` at most, as JSON: number, variant, answer."""
         marks = ", ".join("?" * len(known := list(devices)))
         rows = self.read(
             f"SELECT number, variant, answer FROM point WHERE experiment = ? AND version = ? AND number > ? "
@@ -284,6 +284,8 @@ class Store:
     def forget_measured(self, name: str, at: Mapping[str, str]) -> int:
         """Forget what was measured of an experiment where the axes have these values; how many rows there were."""
         names = [axis.name for axis in experiment(name).axes]
+        if unknown := set(at) - set(names):
+            raise ArgumentError("brrr class forget", "AXIS", sorted(unknown), f"some of {', '.join(names)}")
         rows = self.read("SELECT number, point FROM point WHERE experiment = ?", name)
         points = [(number, dict(zip(names, map(str, json.loads(key)[1:]), strict=True))) for number, key in rows]
         gone = [number for number, point in points if at.items() <= point.items()]

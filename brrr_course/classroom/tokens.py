@@ -57,6 +57,11 @@ def revoke(store: Store, name: str) -> int:
     return store.write("DELETE FROM token WHERE name = ?", name)
 
 
+def holds(store: Store, name: str) -> int:
+    """How many tokens a name has."""
+    return int(store.read("SELECT COUNT(*) FROM token WHERE name = ?", name)[0][0])
+
+
 def of_class(store: Store) -> Known:
     """The class's own tokens."""
 

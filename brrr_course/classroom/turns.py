@@ -139,9 +139,7 @@ class Turns:
         waiting = [each for each in self.requests.values() if each.ended_s is None]
         most = MOST_OPEN if len(waiting) < MOST_WAITING else FEW_OPEN
         if sum(each.user == user for each in waiting) >= most:
-            raise TooManyError(
-                f"{most} requests of {user} are open, the most that there is room for: wait for one to end"
-            )
+            raise TooManyError(f"{most} requests of {user} are open, and no more at a time: wait for one to end")
         request = Request(secrets.token_urlsafe(16), user, asked)
         self.requests[request.id] = request
         try:
@@ -321,6 +319,8 @@ class Turns:
                     told = await self.engine.submit(job.key, request, job.rank, place) if job.wanted_by else {}
                 finally:
                     self._sent -= 1
+                    users = (self.requests[each].user for each in job.wanted_by)
+                    self._answered_s |= dict.fromkeys(users, time.monotonic())
                     self._let()
                 if told:
                     job.answers = await self._kept(job, told)

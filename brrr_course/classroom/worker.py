@@ -118,7 +118,10 @@ class Child:
             if not piece:
                 raise self._died()
             text += piece
-        return dict(json.loads(text))
+        told = dict(json.loads(text))
+        if "unavailable" in told:
+            raise UnavailableError(told["unavailable"])
+        return told
 
     def _died(self) -> ChildDiedError:
         assert self._process is not None

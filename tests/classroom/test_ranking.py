@@ -59,6 +59,7 @@ def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: 
             table = (await entered(bob, 16, "bob")).json()
             assert [row["shown"] for row in table] == ["bob", "brrr's own choice", "night shift"]
             assert table == (await ada.get("/scores/schedule")).json()
+            assert len(room.store.read("SELECT * FROM score")) == 2  # the best of each
             for chunks, shown in (
                 (2, "bob"),
                 (2, "brrr's own choice"),
@@ -70,6 +71,35 @@ def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: 
                 assert (await entered(ada, chunks, shown)).status_code == 400
             assert (await entered(ada, 64, "night shift")).status_code == 404  # nobody measured it
             assert (await ada.get("/scores/matmul")).status_code == 400
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("shown", [
+    "Ada ", "\u0430da", "\uff21da", "BRRR's own choice", "brrr\u2019s  own ch\u043eice ", "\u00e1d\u00e4", "\u202eada",
+])  # fmt: skip
+def test_a_name_that_looks_like_another_s_is_refused(tmp_path: Path, shown: str) -> None:
+    async def run() -> None:
+        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("a") as ada, room.client("b") as bob:
+            measured(room, 1, 4e-3)
+            assert (await entered(ada, 1, "ada")).status_code == (await entered(ada, 1, "Ada ")).status_code == 200
+            assert (await entered(bob, 1, shown)).status_code == 400
+            for other in ("bob", "\U0001f680", "\U0001f389"):
+                assert (await entered(bob, 1, other)).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_the_package_s_own_stands_first_of_equals_and_nobody_enters_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("ada") as ada:
+            measured(room, 4, 1e-3, buffers=3)
+            measured(room, 8, 1e-3, buffers=4)
+            table = (await entered(ada, 4, "ada")).json()
+            assert [row["shown"] for row in table] == [OWN_CHOICE, "ada"]
+            content = {"experiment": "schedule", "point": {"chunks": 8, "buffers": 4}, "shown": "ada"}
+            refusal = await ada.post("/scores", json=content)
+            assert refusal.status_code == 400 and OWN_CHOICE in refusal.json()["reason"]
 
     asyncio.run(run())
 

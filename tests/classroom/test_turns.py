@@ -13,7 +13,7 @@ from played_class import RUN, Classroom, Played, answer, asks, hello, settle
 from brrr.core.errors import RecordingError
 from brrr_course.classroom import turns as turns_module
 from brrr_course.classroom.asked import parse
-from brrr_course.classroom.turns import Request, TooManyError
+from brrr_course.classroom.turns import Request, TooManyError, Turns
 from brrr_course.sources.recording import RunDevice
 
 FILLERS = (
@@ -309,3 +309,125 @@ def test_a_row_of_another_card_is_not_taken(path: Path) -> None:
         assert (await ask(room, "ada", 64)).ended_s is None
 
     played(path, engine, act)
+
+
+# -- a turn is as long as what it measures ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seconds_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point of size 42 is expected to take 42 s."""
+    monkeypatch.setattr(turns_module.DurationEstimator, "seconds", lambda self, step: float(step.point["size"]))
+    monkeypatch.setattr(Turns, "_charge", lambda self, user, seconds: None)
+
+
+@pytest.mark.usefixtures("seconds_are_sizes")
+def test_slow_points_of_one_take_no_more_time_than_another_s_quick_ones(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns_module, "PATIENCE", 1000.0)
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        for size in (40, 41, 42):
+            await ask(room, "slow", size)
+        await settle()
+        for number in range(7):  # one after the other, each when the one before is answered
+            await ask(room, "quick", 4 + number)
+            await settle()
+            engine.release()
+            await settle()
+        await ask(room, "quick", 11)
+        await drain(engine)
+        assert [size for size, _ in engine.measured] == [40, 4, 5, 6, 7, 8, 9, 10, 41, 11]  # 49 s before the second
+
+    played(path, engine, act)
+
+
+@pytest.mark.usefixtures("seconds_are_sizes")
+def test_a_worker_is_idle_for_others_a_moment_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "PATIENCE", 0.02)
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        for user, size in (("slow", 40), ("quick", 4), ("slow", 41)):
+            await ask(room, user, size)
+            await settle()
+        for _ in range(2):
+            engine.release()
+            await settle()
+        assert not engine.running  # quick was answered just now, and may ask again
+        while not engine.running:
+            await asyncio.sleep(0.01)
+        assert len(engine.measured) == 2
+
+    played(path, engine, act)
+
+
+def test_what_a_point_took_counts_and_not_what_was_expected(path: Path) -> None:
+    async def act(room: Classroom) -> None:
+        for user, seconds in (("ada", 50.0), ("bob", 0.5)):
+            room.turns._charge(user, seconds)
+        await ask(room, "ada", 64)
+        await ask(room, "bob", 128)
+        await settle()
+        assert [job.user for job in [*room.turns._line()]][-1] == "ada"
+
+    played(path, Played(workers=0), act)
+
+
+def test_who_ends_the_process_that_measures_pays_for_the_next(path: Path) -> None:
+    engine = Played()
+
+    async def act(room: Classroom) -> None:
+        for number in range(3):
+            mine = await ask(room, "storm", 64 + number)
+            await settle()
+            await room.turns.cancel(mine)
+            await settle()
+        assert room.turns._had["storm"] > 3 * turns_module.FRESH_CHILD_S
+        await ask(room, "other", 256)
+        await settle()
+        await ask(room, "storm", 512)
+        await ask(room, "third", 1024)
+        await settle()
+        assert [job.user for job in room.turns._line()] == ["third", "storm"]
+
+    played(path, engine, act)
+
+
+def test_a_full_queue_has_room_for_a_few_of_everybody(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "MOST_WAITING", 10)
+
+    async def act(room: Classroom) -> None:
+        for number in range(10):
+            await ask(room, "ada", number + 1)
+        with pytest.raises(TooManyError):
+            await ask(room, "ada", 11)
+        for number in range(turns_module.FEW_OPEN):
+            await ask(room, "bob", 100 + number)
+
+    played(path, Played(), act)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_lack_of_memory_is_remembered_of_what_ran_alone(path: Path, beside: bool) -> None:
+    engine = Played(workers=2, error="DeviceMemoryError")
+
+    async def act(room: Classroom) -> None:
+        for size in (64, 128)[: 1 + beside]:
+            await ask(room, "ada", size)
+            await settle()
+        await drain(engine)
+        assert ((await ask(room, "ada", 64)).ended_s is None) == beside
+
+    played(path, engine, act)
+
+
+def test_trouble_is_the_teacher_s_to_read(path: Path) -> None:
+    async def act(room: Classroom) -> None:
+        room.turns.trouble = "OSError: /home/teacher/secret"
+        assert "secret" not in str(room.turns.state(await ask(room, "ada", 64)))
+        assert "secret" in room.turns.overview()["trouble"]
+
+    played(path, Played(), act)
