@@ -9,7 +9,6 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -227,7 +226,7 @@ def test_strangers_are_held_back_before_anything_is_asked_about_them(
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A JupyterHub that takes its time; what it was asked."""
     asked = list[str]()
 
@@ -249,7 +248,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "service")
-    yield asked
+    return asked
 
 
 def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(path: Path, hub: list[str]) -> None:

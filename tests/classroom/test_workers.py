@@ -156,7 +156,9 @@ def measuring() -> psutil.Process | None:
 
 async def no_code_comes_from_a_folder_that_others_know(engine: Any) -> None:
     """dask's own scratch folder is below /tmp, whoever made it, and stands first in where Python imports from."""
-    (where,) = (await engine._client.run(eval, "__import__('distributed').get_worker().local_directory")).values()
+    (where,) = (
+        await engine._client.run(eval, "next(iter(__import__('distributed').Worker._instances)).local_directory")
+    ).values()
     assert where.startswith(str(private_folder("dask"))) and "dask-scratch-space" not in " ".join(sys.path)
 
 
