@@ -32,6 +32,8 @@ from brrr_course.experiments import experiment
 MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
 """Requests a second and user, and how many at once after a pause."""
+ARRIVALS = 300.0
+"""Strangers of one address at once, who may be a class behind a hub or a proxy."""
 MOST_LEVELS = 4000
 LONGEST_WAIT_S = 30.0
 MOST_ANSWERS = 2000
@@ -101,25 +103,30 @@ class Gateway:
 
     async def _user(self, http: Http, teacher: bool) -> User:
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
-        if token not in self._met:  # before the file or a hub is asked about it
-            self._limit(f"\n{http.client.host if http.client else ''}")  # no name has a line's end
+        stranger = f"\n{http.client.host if http.client else ''}"  # no name has a line's end
+        if new := token not in self._met:  # before the file or a hub is asked about it
+            self._limit(stranger, ARRIVALS)
         user = await self._known(token) if scheme.lower() == "bearer" else None
         if user is None:
             self._met.discard(token)
             raise _Refused(401, "the token is missing, unknown or has expired: ask your teacher for a new one")
         self._met.add(token)
+        if new:  # a class that arrives holds up nobody who comes after it
+            level, then_s = self._levels[stranger]
+            self._levels[stranger] = (level + 1, then_s)
         self._limit(user.name)
         if teacher and not user.teacher:
             raise _Refused(403, "this is for the teacher")
         return user
 
-    def _limit(self, name: str) -> None:
-        """A bucket that fills at RATE and holds BURST; strangers of one address share one."""
+    def _limit(self, name: str, burst: float = 0.0) -> None:
+        """A bucket that fills at RATE and holds BURST, or more; strangers of one address share one."""
+        burst = burst or BURST
         now_s = time.monotonic()
         if len(self._levels) > MOST_LEVELS:
-            self._levels = {who: each for who, each in self._levels.items() if now_s - each[1] < BURST / RATE}
-        level, then_s = self._levels.get(name, (BURST, now_s))
-        level = min(BURST, level + (now_s - then_s) * RATE)
+            self._levels = {who: each for who, each in self._levels.items() if now_s - each[1] < burst / RATE}
+        level, then_s = self._levels.get(name, (burst, now_s))
+        level = min(burst, level + (now_s - then_s) * RATE)
         self._levels[name] = (max(0.0, level - 1), now_s)
         if level < 1:
             raise _Refused(429, f"more than {RATE:.0f} requests a second: slow down")

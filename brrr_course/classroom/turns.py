@@ -176,7 +176,8 @@ class Turns:
         if any(job.began_s is not None for job in mine):
             return {**told, "state": "running"}
         line = self._line()
-        place = min((line.index(job) for job in mine if job in line), default=len(line))
+        before = sum(job.rank <= self._rank(request.user) for job in line)  # while it has no job yet
+        place = min((line.index(job) for job in mine if job in line), default=before)
         return {**told, "state": "waiting", "place": place + 1, "of": max(len(line), place + 1)}
 
     @property

@@ -204,7 +204,7 @@ def test_the_address_told_is_one_that_students_reach(host: str, said: str | None
 def test_strangers_are_held_back_before_anything_is_asked_about_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_module, "BURST", 5.0)
+    monkeypatch.setattr(gateway_module, "ARRIVALS", 4.0)
     monkeypatch.setattr(gateway_module, "RATE", 0.001)
 
     async def run() -> None:
