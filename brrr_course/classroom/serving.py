@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from brrr.core.errors import UnavailableError
@@ -20,6 +21,7 @@ from brrr_course.classroom.tokens import issue, of_class, of_hub, revoke
 from brrr_course.classroom.turns import Turns
 
 PORT = 8642
+EVERYWHERE = ("0.0.0.0", "")
 SELF = "brrr class serve"
 """Whose token `brrr class status` uses."""
 TIMES = 4.0
@@ -75,10 +77,10 @@ async def serve(
         config = uvicorn.Config(gateway.app, log_level="error", lifespan="off", ws="none", http=SilenceLimited,
                                 backlog=128, limit_concurrency=most_connections(), server_header=False,
                                 proxy_headers=False)  # fmt: skip
-        address = f"http://{_reached(host)}:{port}"
+        address = f"http://{'127.0.0.1' if host in EVERYWHERE else host}:{port}"
         _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
         what = f"{turns.device}, workers: {len(turns.workers)}"
-        say(f"{what}; students ask {address}, answers are kept in {cache}")
+        say(f"{what}; students ask http://{_reached(host)}:{port}, answers are kept in {cache}")
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends at them, and raises them again when it has
             signal.signal(number, lambda *_: None)
         await uvicorn.Server(config).serve([listening])
@@ -92,15 +94,12 @@ async def serve(
 
 
 def _reached(host: str) -> str:
-    """The address that students use: of all that are listened to, the one that this machine's packets leave from."""
-    if host not in ("0.0.0.0", "::", ""):
-        return f"[{host}]" if ":" in host else host
-    with socket.socket(socket.AF_INET6 if host == "::" else socket.AF_INET, socket.SOCK_DGRAM) as towards:
-        try:
-            towards.connect(("2001:db8::1" if host == "::" else "192.0.2.1", 9))  # nothing is sent
-        except OSError:
-            return socket.gethostname()
-        return _reached(towards.getsockname()[0])
+    """The host that students reach: where all are listened to, the address that this machine's packets leave from."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards, suppress(OSError):
+        if host in EVERYWHERE:
+            towards.connect(("192.0.2.1", 9))  # nothing is sent
+            return str(towards.getsockname()[0])
+    return socket.gethostname() if host in EVERYWHERE else host
 
 
 def serving_file(cache: Path) -> Path:
