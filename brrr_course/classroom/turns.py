@@ -39,9 +39,10 @@ WATCH_S = 10.0
 AHEAD_S = 1.0
 """A job goes to the workers, who then need not wait for it, so many seconds of work before its turn."""
 PATIENCE = 0.1
-"""A worker stays idle for so much of a job's own time, where others who are owed a turn may ask."""
-FRESH_CHILD_S = 5.0
-"""What it costs all others where a point ends the process that measures."""
+"""A worker stays idle for so much of a job's time and its user's lead, where others who are owed a turn may ask."""
+FINE_S, BESIDE_S = 10.0, 60.0
+"""Whose point ends the process that measures, which takes seconds to start again, waits so long for the next point, or
+longer where that took longer, if others had an answer within the last minute."""
 TROUBLE = "the gateway has trouble: your teacher sees which, by `brrr class status`"
 
 
@@ -107,6 +108,7 @@ class Turns:
         self._now = 0.0
         self._held: dict[int, Job] = {}
         self._sent = 0
+        self._owes, self._fined_until_s = "", dict[str, float]()
         self._again: asyncio.TimerHandle | None = None
         self._estimator = DurationEstimator()
         self._numbers = count()
@@ -162,7 +164,7 @@ class Turns:
                 job.wanted_by.discard(request.id)
                 if not job.wanted_by:
                     if job.began_s is not None:
-                        self._charge(request.user, FRESH_CHILD_S)
+                        self._fine(request.user)
                     self._go(job)
                     await self.engine.stop(job.key)
 
@@ -267,6 +269,17 @@ class Turns:
             if job.user == user and job.began_s is None:
                 job.rank = max(self._now, job.rank + seconds)
 
+    def _fine(self, user: str) -> None:
+        self._fined_until_s[user] = max(self._fined_until_s.get(user, 0.0), time.monotonic()) + FINE_S
+        self._owes = user
+
+    def _fined(self, job: Job) -> bool:
+        """Whether it waits because of what its user did, while others are there; not if another wants it too."""
+        now_s = time.monotonic()
+        users = {self.requests[each].user for each in job.wanted_by}
+        beside = any(then_s > now_s - BESIDE_S for user, then_s in self._answered_s.items() if user != job.user)
+        return beside and users <= {job.user} and self._fined_until_s.get(job.user, 0.0) > now_s
+
     def _submit(self, asked: Asked, request: Request) -> None:
         rank, seconds = self._rank(request.user), self._estimator.seconds(asked.step())
         self._had[request.user] = rank + seconds
@@ -288,11 +301,13 @@ class Turns:
             self._again.cancel()
         for job in sorted(self._held.values(), key=_order):
             idle = self._sent < max(1, len(self.workers))
+            if job.user in self._fined_until_s and self._fined(job):
+                continue
             if job.rank > self._now + AHEAD_S and (not idle or self._others_may_ask(job)):
-                if idle:
-                    self._again = asyncio.get_running_loop().call_later(0.05, self._let)
-                return
+                break
             self._go(job)
+        if self._held and self._sent < max(1, len(self.workers)):
+            self._again = asyncio.get_running_loop().call_later(0.05, self._let)
 
     def _go(self, job: Job) -> None:
         if self._held.pop(job.number, None):
@@ -301,7 +316,7 @@ class Turns:
 
     def _others_may_ask(self, job: Job) -> bool:
         """Whether somebody was answered just now who is owed a turn before this job."""
-        since_s = time.monotonic() - PATIENCE * job.seconds
+        since_s = time.monotonic() - PATIENCE * (job.seconds + job.rank - self._now)
         lately = (user for user, then_s in self._answered_s.items() if then_s > since_s and user != job.user)
         return any(self._rank(user) < job.rank for user in lately)
 
@@ -341,7 +356,12 @@ class Turns:
         device, answers, seconds = self._learn(told), told["answers"], told["seconds"]
         self.measured += sum("cells" in answer for answer in answers.values())
         failed = any(answer.get("error", HARMLESS[0]) not in HARMLESS for answer in answers.values())
-        self._charge(job.user, seconds - job.seconds + failed * FRESH_CHILD_S)
+        self._charge(job.user, seconds - job.seconds)
+        if self._owes and job.began_s is not None:
+            self._fined_until_s[self._owes] += max(0.0, time.monotonic() - job.began_s - seconds - FINE_S)
+        self._owes = ""
+        if failed:
+            self._fine(job.user)
         self._estimator.learn(job.asked.step(), seconds)
         keep = (job.asked, answers, told["run"], device, seconds, told["machine"], job.alone)
         await asyncio.wait([self._write(self.store.keep, *keep)])  # what is told is on the disk

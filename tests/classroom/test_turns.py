@@ -376,22 +376,30 @@ def test_what_a_point_took_counts_and_not_what_was_expected(path: Path) -> None:
     played(path, Played(workers=0), act)
 
 
-def test_who_ends_the_process_that_measures_pays_for_the_next(path: Path) -> None:
+def test_who_ends_the_process_that_measures_waits_for_the_next_point(path: Path) -> None:
     engine = Played()
 
+    async def storm(room: Classroom, size: int) -> bool:
+        mine = await ask(room, "storm", size)
+        await settle()
+        running = bool(engine.running)
+        await room.turns.cancel(mine)
+        await settle()
+        return running
+
     async def act(room: Classroom) -> None:
-        for number in range(3):
-            mine = await ask(room, "storm", 64 + number)
-            await settle()
-            await room.turns.cancel(mine)
-            await settle()
-        assert room.turns._had["storm"] > 3 * turns_module.FRESH_CHILD_S
+        assert [await storm(room, size) for size in (64, 65, 66)] == [True] * 3  # alone, it costs nobody anything
         await ask(room, "other", 256)
+        await drain(engine)
+        assert not await storm(room, 67)
+        shared = await ask(room, "storm", 512)
         await settle()
-        await ask(room, "storm", 512)
-        await ask(room, "third", 1024)
-        await settle()
-        assert [job.user for job in room.turns._line()] == ["third", "storm"]
+        assert not engine.running
+        await ask(room, "third", 512)  # wants it too
+        await drain(engine)
+        assert shared.ended_s is not None
+        room.turns._fined_until_s["storm"] = 0.0
+        assert await storm(room, 68)
 
     played(path, engine, act)
 
