@@ -40,9 +40,9 @@ AHEAD_S = 1.0
 """A job goes to the workers, who then need not wait for it, so many seconds of work before its turn."""
 PATIENCE = 0.1
 """A worker stays idle for so much of a job's time and its user's lead, where others who are owed a turn may ask."""
-FINE_S, BESIDE_S = 10.0, 60.0
-"""Whose point ends the process that measures, which takes seconds to start again, waits so long for the next point, or
-longer where that took longer, if others had an answer within the last minute."""
+FINE_S, FINE_TIMES, BESIDE_S = 5.0, 3.0, 60.0
+"""Whose point ends the process that measures waits so long for the next one, and so many times as long as the process
+takes to start again, if others had an answer within the last minute."""
 TROUBLE = "the gateway has trouble: your teacher sees which, by `brrr class status`"
 
 
@@ -358,7 +358,7 @@ class Turns:
         failed = any(answer.get("error", HARMLESS[0]) not in HARMLESS for answer in answers.values())
         self._charge(job.user, seconds - job.seconds)
         if self._owes and job.began_s is not None:
-            self._fined_until_s[self._owes] += max(0.0, time.monotonic() - job.began_s - seconds - FINE_S)
+            self._fined_until_s[self._owes] += FINE_TIMES * max(0.0, time.monotonic() - job.began_s - seconds)
         self._owes = ""
         if failed:
             self._fine(job.user)
