@@ -269,6 +269,17 @@ class Turns:
             if job.user == user and job.began_s is None:
                 job.rank = max(self._now, job.rank + seconds)
 
+    def _account(self, job: Job, told: Mapping[str, Any]) -> None:
+        """What a job really took is its user's, and what it took to start is theirs who ended the process before."""
+        seconds = told["seconds"]
+        self._charge(job.user, seconds - job.seconds)
+        self._estimator.learn(job.asked.step(), seconds)
+        if self._owes and job.began_s is not None:
+            self._fined_until_s[self._owes] += FINE_TIMES * max(0.0, time.monotonic() - job.began_s - seconds)
+        self._owes = ""
+        if any(answer.get("error", HARMLESS[0]) not in HARMLESS for answer in told["answers"].values()):
+            self._fine(job.user)
+
     def _fine(self, user: str) -> None:
         self._fined_until_s[user] = max(self._fined_until_s.get(user, 0.0), time.monotonic()) + FINE_S
         self._owes = user
@@ -331,17 +342,21 @@ class Turns:
                 job.go.clear()
                 self._let()
                 await job.go.wait()
+                told: Mapping[str, Any] = {}
                 try:
                     told = await self.engine.submit(job.key, request, job.rank, place) if job.wanted_by else {}
                 finally:
                     self._sent -= 1
                     users = (self.requests[each].user for each in job.wanted_by)
                     self._answered_s |= dict.fromkeys(users, time.monotonic())
+                    if told:
+                        self._account(job, told)
                     self._let()
                 if told:
                     job.answers = await self._kept(job, told)
                     break
-        except BrrrError as error:
+        except BrrrError as error:  # such as a point that ends the process each time
+            self._fine(job.user)
             job.answers = {name: {"error": type(error).__name__, "reason": str(error)} for name in asked.variants}
         except Exception as error:  # nobody waits for this task: students must hear of it
             self.trouble = f"{type(error).__name__}: {error}"
@@ -355,14 +370,6 @@ class Turns:
     async def _kept(self, job: Job, told: Mapping[str, Any]) -> Mapping[str, Answer]:
         device, answers, seconds = self._learn(told), told["answers"], told["seconds"]
         self.measured += sum("cells" in answer for answer in answers.values())
-        failed = any(answer.get("error", HARMLESS[0]) not in HARMLESS for answer in answers.values())
-        self._charge(job.user, seconds - job.seconds)
-        if self._owes and job.began_s is not None:
-            self._fined_until_s[self._owes] += FINE_TIMES * max(0.0, time.monotonic() - job.began_s - seconds)
-        self._owes = ""
-        if failed:
-            self._fine(job.user)
-        self._estimator.learn(job.asked.step(), seconds)
         keep = (job.asked, answers, told["run"], device, seconds, told["machine"], job.alone)
         await asyncio.wait([self._write(self.store.keep, *keep)])  # what is told is on the disk
         return {name: {**answer, "device": device} for name, answer in answers.items()}
