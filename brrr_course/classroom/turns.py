@@ -272,8 +272,11 @@ class Turns:
     def _account(self, job: Job, told: Mapping[str, Any]) -> None:
         """What a job really took is its user's, and what it took to start is theirs who ended the process before."""
         seconds = told["seconds"]
+        if self._owes:
+            seconds = min(seconds, job.seconds)  # the first in a fresh process also loads what it needs
+        else:
+            self._estimator.learn(job.asked.step(), seconds)
         self._charge(job.user, seconds - job.seconds)
-        self._estimator.learn(job.asked.step(), seconds)
         if self._owes and job.began_s is not None:
             self._fined_until_s[self._owes] += FINE_TIMES * max(0.0, time.monotonic() - job.began_s - seconds)
         self._owes = ""
