@@ -209,7 +209,7 @@ def main(argv: Sequence[str]) -> int:
         ((rows,),) = store.read("SELECT COUNT(*) FROM point")
         found["rows"] = rows
     print(json.dumps(found))
-    return 0 if not found["errors"] and found["measured"] == rows else 1
+    return 0 if not found["errors"] and found["measured"] <= rows else 1  # a slow student may still have asked
 
 
 if __name__ == "__main__":
