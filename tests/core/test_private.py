@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,5 +65,6 @@ def test_measuring_here_keeps_compiled_code_private(cache: Path) -> None:
 def test_a_new_python_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
     for name in ("json", "torch", "brrr"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')", "utf-8")
-    done = subprocess.run(python("brrr", "--version"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    settings: Any = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": ""}, "capture_output": True, "text": True}
+    done = subprocess.run(python("brrr", "--version"), check=False, **settings)
     assert done.stdout.startswith("brrr ") and not done.stderr
