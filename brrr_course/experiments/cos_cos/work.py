@@ -1,7 +1,5 @@
 """What the `cos_cos` experiment runs: two cosines in every way, and one, checked against float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

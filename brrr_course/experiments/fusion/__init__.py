@@ -4,8 +4,6 @@ The question and two claims follow "Making Deep Learning Go Brrrr From First Pri
 operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piece of work runs on the same numbers.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
 from brrr_course.experiments.fusion.theory import (

@@ -1,7 +1,5 @@
 """What the `fusion` experiment runs: each piece of work in torch's operators, compiled, in Triton and in CUDA C++."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What the `rnn` experiment runs: one layer of torch's, its weights shared by all ways of a point."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial

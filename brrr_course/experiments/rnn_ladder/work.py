@@ -1,7 +1,5 @@
 """What the `rnn_ladder` experiment runs: one network of torch's, its weights shared by all ways of a point."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the `sines` experiment runs: a chain of sines in every way, checked against float64."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """Cosines, fusion and rematerialisation: bytes held against `brrr.cost`, workloads, and both exercises."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

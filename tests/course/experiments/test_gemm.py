@@ -1,7 +1,5 @@
 """Products of matrices, column by column: grid and plan, workloads, kernels' names, the predictor's claims."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

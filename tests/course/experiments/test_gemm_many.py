@@ -1,7 +1,5 @@
 """Many small products and a vocabulary's size: costs by hand, workloads."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

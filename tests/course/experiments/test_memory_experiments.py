@@ -1,7 +1,5 @@
 """The experiments `unary`, `working_set`, `strides` and `occupancy`: costs, runs on a CPU, claims that fail."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path

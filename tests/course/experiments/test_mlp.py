@@ -1,7 +1,5 @@
 """The textbook network: grid and plan, predictions, workloads, the table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The nested sine: workloads against float64, where each exists, and its exercise."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The experiments of lesson 03: what they run, and that a wrong result is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

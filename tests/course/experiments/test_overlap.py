@@ -1,7 +1,5 @@
 """The `overlap` experiment: what exists where, what is checked, and where its parts balance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

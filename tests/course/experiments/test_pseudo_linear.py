@@ -1,7 +1,5 @@
 """The pseudo-linear experiments: costs, theory, what is run and checked, claims, exercises, compared speed-ups."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The experiment `repeat`: theory, kernels (interpreted, and the code they compile to), what is run, and the knee."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A recurrent layer that stays on the chip: grid and plan, workloads, what its claims call."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A recurrent network, rung by rung: grid and plan, workloads, what its claims call."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The experiments on Strassen's algorithm: grid and plan, workloads, errors, what claims call, frontier, table."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

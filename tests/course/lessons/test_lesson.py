@@ -1,7 +1,5 @@
 """What a lesson calls: guess, compare and check, with answers that are right, wrong and junk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What lesson 07 is made of beside the experiment: the drawing of tiles and waves, the table of zeros, exercises."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What lessons 06 and 06b are made of beside the experiment: the drawing of the divide."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

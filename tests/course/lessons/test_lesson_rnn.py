@@ -1,7 +1,5 @@
 """What lesson 08b is made of beside the experiment: its table of steps, the drawing of the floor, the exercises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

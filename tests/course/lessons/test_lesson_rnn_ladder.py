@@ -1,7 +1,5 @@
 """What lesson 08 is made of beside the experiment: the drawings of order and of the mini-batch, and its exercises."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The core: experiments, points, claims, the interval of a median, measurements, costs, sources, and light imports."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

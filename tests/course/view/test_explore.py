@@ -1,7 +1,5 @@
 """The explorer without a browser: what it shows, says, refuses, covers, measures, and survives."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

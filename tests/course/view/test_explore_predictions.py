@@ -1,7 +1,5 @@
 """Predictions in the explorer: what they are made of, which time each is held against, and what is shown of them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The explorer's other views: rates, speed-ups, ladders, stacks, theoretical lines and published panels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from io import BytesIO

@@ -1,7 +1,5 @@
 """The widget, the sources and `brrr record`: which timelines there are, what is shown, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator
