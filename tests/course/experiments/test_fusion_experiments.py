@@ -109,22 +109,6 @@ def test_every_way_on_a_cpu_is_right_and_measured(described: Experiment, point: 
     assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
 
 
-def test_a_points_variants_share_its_numbers_as_long_as_one_is_there() -> None:
-    point: dict[str, Value] = {"elements": 2**12, "dtype": "float32"}
-    one = FUSION.workload("cpu-chain-eager", point)
-    other = FUSION.workload("cpu-chain-blocks", point)
-    assert torch.equal(one.run(), other.run())
-    assert not torch.equal(one.run(), _fresh(one, other, point))
-
-
-def _fresh(one: Any, other: Any, point: dict[str, Value]) -> torch.Tensor:
-    alive = fusion_work.FusionInputs._alive
-    for key in list(alive):
-        del alive[key]
-    again: torch.Tensor = FUSION.workload("cpu-chain-eager", point).run()
-    return again
-
-
 @pytest.mark.parametrize("spoilt", ["a bit off", "NaN", "half", "another type", "another shape", "one more"])
 def test_the_check_can_fail(spoilt: str) -> None:
     x, r = torch.randn(40, 64), torch.randn(40, 64)

@@ -23,11 +23,6 @@ LINK, SINE = 55e9, 0.52e-9 / 270
 """A made-up machine: bytes a second each way, and seconds that one sine of one element takes."""
 
 
-def test_the_description_loads_no_torch_work() -> None:
-    assert "torch" not in experiment("overlap").__module__
-    assert {line.variant for line in OVERLAP.lines} == {variant.name for variant in OVERLAP.variants}
-
-
 def test_what_exists_where() -> None:
     largest = {"elements": 2**28, "sines": 1}
     assert OVERLAP.has("pipeline", largest)
@@ -71,14 +66,6 @@ def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(WrongResultError):
         workload.check()
     workload.close()
-
-
-def test_the_data_are_shared_while_somebody_holds_them_and_fresh_afterwards() -> None:
-    first = Travelling.of(1000, 2, "cpu")
-    assert Travelling.of(1000, 2, "cpu") is first
-    x = first.x.clone()
-    del first
-    assert not torch.equal(Travelling.of(1000, 2, "cpu").x, x)
 
 
 def test_a_chunk_in_the_wrong_place_is_an_error() -> None:

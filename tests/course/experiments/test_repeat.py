@@ -27,8 +27,6 @@ from brrr_course.experiments.repeat import work
 from brrr_course.experiments.repeat import work as checks
 from brrr_course.experiments.repeat.claims import knee
 from brrr_course.nouns.expression import Table
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
 
 REPEAT = experiment("repeat")
 HOST = [variant.name for variant in REPEAT.variants if variant.device != "cuda"]
@@ -160,25 +158,12 @@ def test_a_result_that_was_never_written_is_refused() -> None:
     made.close()
 
 
-def test_inputs_are_shared_within_a_point_and_new_at_the_next() -> None:
-    one = work.RepeatInputs.of(100, "float32", "cpu")
-    assert one is work.RepeatInputs.of(100, "float32", "cpu")
-    before = one.x.clone()
-    del one
-    assert not torch.equal(before, work.RepeatInputs.of(100, "float32", "cpu").x)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_factors_are_near_one_and_the_type_holds_them(dtype: str) -> None:
     for _ in range(20):
         inputs = work.RepeatInputs(1, dtype, "cpu")
         assert 1 + work.NEAR_ONE <= inputs.factor <= 1 + 2 * work.NEAR_ONE
         assert float(torch.tensor(inputs.factor, dtype=inputs.dtype)) == inputs.factor
-
-
-def test_they_are_measured_together() -> None:
-    found = measure_point(REPEAT, HOST, at(8, 2**12), budget_s=0.02)
-    assert all(isinstance(run, Timed) and run.measurement.period_s for run in found.values())
 
 
 # ---- Triton ----
