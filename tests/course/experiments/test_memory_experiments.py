@@ -27,9 +27,8 @@ from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
-UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("unary", "working_set", "strides", "occupancy"))
+UNARY, SETS, STRIDES = map(experiment, ("unary", "working_set", "strides"))
 H200 = Machine("h200", "NVIDIA H200", "cuda")
-L2, MEMORY = 10e12, 4.2e12
 Seconds = Callable[[str, Mapping[str, Value]], float]
 
 

@@ -22,7 +22,6 @@ from brrr_course.nouns.source import Evidence
 
 PNG = b"\x89PNG"
 RNN = experiment("rnn")
-AXES = [axis.name for axis in RNN.axes]
 Step = Callable[[int, str, str], float]
 
 
