@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from brrr.core.errors import ArgumentError, WrongResultError
+from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment

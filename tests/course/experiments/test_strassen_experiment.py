@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from formulas import Fake
 from matplotlib.transforms import Bbox
 
 from brrr.core.errors import BrrrError, NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.core.recordings import own_root
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
@@ -220,7 +221,7 @@ def test_what_is_gone_stays_in_the_recording_and_is_shown_nowhere() -> None:
 
 
 @dataclass
-class Machine:
+class Machine(Fake):
     """Times and errors by variant and size; `changed` multiplies a variant's time, `worse` its error."""
 
     changed: Mapping[str, float] = field(default_factory=dict)
@@ -229,11 +230,6 @@ class Machine:
     device: str = "NVIDIA H200"
     spread: float = 0.002
     clocks: Mapping[str, float] = field(default_factory=dict)
-    name: str = "made up"
-    live: bool = False
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", self.device, "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return tuple(v.name for v in experiment.variants if v.device == "cuda" and self.only(v.name))

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import made_up
 import numpy
 import pytest
+from formulas import Fake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -239,22 +240,14 @@ def test_a_ratio_is_judged_on_the_worst_and_the_best_case(
     assert verdict.status == expected
 
 
-class Fixed:
+class Fixed(Fake):
     """A source with the measurements it is given."""
-
-    name, live = "fixed", False
 
     def __init__(self, known: Mapping[tuple[Value, ...], Measurement]) -> None:
         self._known = known
 
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "a device", "2000-01-01", "")
-
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return ("a",)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return experiment.axis(axis).values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         return self._known if variant == "a" else {}
