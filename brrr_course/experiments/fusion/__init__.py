@@ -6,12 +6,7 @@ operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piec
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.fusion.theory import (
-    ITEMSIZE,
-    KINDS,
-    cost,
-    predicted,
-)
+from brrr_course.experiments.fusion.theory import ITEMSIZE, KINDS, cost, predicted
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
