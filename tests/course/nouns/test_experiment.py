@@ -211,7 +211,7 @@ BANDS: dict[tuple[float, float], dict[Status, list[tuple[float, float]]]] = {
     (2.0, math.inf): {"holds": [(2.0, 2.0), (2.0, 9.0)], "undecided": [(JUST_BELOW, 9.0), (1.0, 2.0)],
                       "fails": [(1.0, JUST_BELOW)]},
     (0.4, 0.6): {"holds": [(0.4, 0.6), (0.5, 0.5)], "fails": [(0.1, 0.39), (0.61, 0.7)],
-                 "undecided": [(0.39, 0.6), (0.4, 0.61), (0.1, 0.9), (0.1, 0.4)]},
+                 "undecided": [(0.39, 0.6), (0.4, 0.61), (0.1, 0.9), (0.1, 0.4), (0.6, 0.7)]},
 }  # fmt: skip
 
 
