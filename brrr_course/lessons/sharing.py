@@ -1,7 +1,5 @@
 """Guesses and marks for the class, sent without a name by those who agree."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 

@@ -4,8 +4,6 @@ torch.compile's max-autotune was seen to do so after a few shapes, by a launch f
 What dies with it is measured once more without it, and the failure stands in the recording in place of its times.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

@@ -4,8 +4,6 @@ What must be there before (a context, say, where the first kernel is asked about
 its `others`, and stays outside the clock. The same call once more in the same process tells what was paid only once.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -5,8 +5,6 @@ their times has; and all samples one after the other as float32, which tells a n
 is loaded only here: who reads a recording needs none of it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The compact file of a timeline: JSON with a table of names and columns of whole numbers."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
