@@ -40,7 +40,7 @@ class PlainCalls(set[tuple[Any, ...]]):
 
     def has(self, kind: tuple[Any, ...], x: torch.Tensor) -> bool:
         """Whether one like it was, and torch multiplies what is like x in full precision now."""
-        return kind in self and exact(x)
+        return kind in self and (x.dtype is not torch.float32 or in_full_precision())
 
     def note(self, kind: tuple[Any, ...]) -> None:
         """From now on; all others are forgotten when there are too many."""
@@ -50,8 +50,13 @@ class PlainCalls(set[tuple[Any, ...]]):
 
 
 def exact(x: torch.Tensor) -> bool:
-    """Whether torch multiplies what is like x as exactly as its type."""
-    return x.dtype is not torch.float32 or in_full_precision("cuda" if x.is_cuda else "mkldnn")
+    """Whether torch multiplies what is like x as exactly as its type; RuntimeError where its settings contradict.
+
+    A GPU's is asked as cuBLAS asks, which is the quickest way: a short product waits for it.
+    """
+    if x.dtype is not torch.float32:
+        return True
+    return not torch._C._get_cublas_allow_tf32() if x.is_cuda else in_full_precision("mkldnn")
 
 
 def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = True) -> ProductPlan:
