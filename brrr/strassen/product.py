@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -93,7 +94,8 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
     if chosen.way.kind.split and out.stride(-1) != 1:  # its kernel writes rows
         return out.copy_(product(a, right, limits))
     if chosen.way.level and a.stride(1) != 1 and limits.workspace_bytes is None:
-        a = a.contiguous()  # the sums would read columns number by number
+        with suppress(torch.OutOfMemoryError):  # then the sums read columns number by number
+            a = a.contiguous()
     try:
         _run(chosen, a, right, out)
     except DeviceMemoryError:
