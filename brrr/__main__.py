@@ -1,7 +1,5 @@
 """The command line: `brrr doctor | calibrate | time | diagnose`, and what other distributions add to it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from importlib import import_module

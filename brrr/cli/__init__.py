@@ -1,7 +1,5 @@
 """The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, time, diagnose."""
 
-from __future__ import annotations
-
 import traceback
 from pathlib import Path
 

@@ -4,8 +4,6 @@ python -m brrr calibrate --device cuda           # measure the GPU
 python -m brrr calibrate --no-write              # only look
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

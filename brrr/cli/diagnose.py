@@ -6,8 +6,6 @@ python -m brrr diagnose train.py --steps 10           # a script with its argume
 python -m brrr diagnose --html page.html trace.json   # or --json: to keep
 """
 
-from __future__ import annotations
-
 import _thread
 import argparse
 import os

@@ -4,8 +4,6 @@ python -m brrr time "torch.relu(x)" --setup "import torch; x = torch.randn(4096,
 python -m brrr time -v "f(x)" --setup "from mine import f, x" --device cuda --cold
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import traceback

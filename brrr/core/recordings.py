@@ -1,7 +1,5 @@
 """Where recordings are looked for, one's own before those that come with the packages; and where new ones go."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Numbers with SI units for people: three significant digits, a prefix instead of an exponent."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One call of one torch operator, with its arguments by name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

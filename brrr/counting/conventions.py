@@ -32,8 +32,6 @@ Matrix products, convolutions and attention agree with `torch.utils.flop_counter
 weight gradient of a grouped convolution, which that counts once for each group too often.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

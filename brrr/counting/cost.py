@@ -1,7 +1,5 @@
 """What a piece of work costs before anything runs: floating-point operations and bytes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby

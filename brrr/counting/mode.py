@@ -1,7 +1,5 @@
 """`CostMode`: counts every torch operator that runs inside it."""
 
-from __future__ import annotations
-
 import os
 import sys
 import weakref

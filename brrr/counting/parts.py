@@ -1,7 +1,5 @@
 """Operators of torch that are whole layers, by the operators that a GPU runs for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

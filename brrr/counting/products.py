@@ -1,7 +1,5 @@
 """FLOP of matrix products, convolutions and attention, and the products each amounts to."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """FLOP of reductions, scans, softmax, pooling, norms and losses: n is the elements that one result is made of."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """`cost`: count the FLOP and bytes of a callable without running it."""
 
-from __future__ import annotations
-
 import linecache
 import logging
 import os

@@ -1,7 +1,5 @@
 """What limits each operator's work, and the whole: the roofline's times beside those that were taken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal

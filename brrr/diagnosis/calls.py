@@ -4,8 +4,6 @@ What the device did belongs to the operator in which it was launched: the innerm
 an operator's time is what it spends outside the operators that it calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """What would help the device's work: fusion, a shorter type, padding, tensors that lie as the hardware likes it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

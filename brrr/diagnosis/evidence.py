@@ -1,7 +1,5 @@
 """The evidence that remedies look at: what a diagnosis knows of a stretch, and what it would take with less to do."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence

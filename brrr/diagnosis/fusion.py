@@ -1,7 +1,5 @@
 """Fusion and rematerialisation: neighbours in one kernel, and what their gradients read computed again in it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

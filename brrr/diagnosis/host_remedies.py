@@ -1,7 +1,5 @@
 """What would help the host, and the link: launches, waiting, loading, allocating, debugging, loops, copies."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence

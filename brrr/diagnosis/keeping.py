@@ -1,7 +1,5 @@
 """What a program holds, put back as it was: weights, buffers, gradients, modes, optimisers, random numbers."""
 
-from __future__ import annotations
-
 import copy
 import random
 import warnings

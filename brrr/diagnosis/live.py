@@ -4,8 +4,6 @@ What a diagnosis needs of a live run: its time without the profiler, a trace of 
 what torch compiled meanwhile.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

@@ -8,8 +8,6 @@ result = %brrr -o model(x)  # returns it
 In `%%brrr` the cell is measured, and what stands behind `%%brrr` is run before, unmeasured.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from IPython.core.error import UsageError

@@ -1,7 +1,5 @@
 """A persistent kernel: many short kernels that wait for each other, in one launch that the package has."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ A gain is the time as it is over the time predicted with the remedy. The host an
 that what is saved on the one does not count where the other takes as long.
 """
 
-from __future__ import annotations
-
 from brrr.diagnosis.device_remedies import channels, halving, multiplying, padding, precision, strided
 from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
 from brrr.diagnosis.fusion import fusing

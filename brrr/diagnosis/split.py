@@ -9,8 +9,6 @@
 (6e-06, {'launch': 4e-06})
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

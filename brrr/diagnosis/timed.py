@@ -8,8 +8,6 @@ True
 What `%brrr` and `brrr time` print.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import linecache

@@ -1,7 +1,5 @@
 """One step of a diagnosed trace as a timeline: operators, launches, and the device's streams."""
 
-from __future__ import annotations
-
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import CALL, LOOP, is_operator, outermost, spans_of
 from brrr.tracing.timeline import Timeline

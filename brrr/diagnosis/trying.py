@@ -1,7 +1,5 @@
 """Remedies that are safe to try: applied to a copy, checked against the result without, and measured beside it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

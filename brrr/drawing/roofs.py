@@ -1,7 +1,5 @@
 """The roofs of a device: rates of its memory levels and of its arithmetic, measured ones and those of the datasheet."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@
 Importing this loads no torch.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What a GPU's datasheet promises, read from data/hardware.toml."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -1,7 +1,5 @@
 """Which machine is this: the device in hand, and the datasheet it came with."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

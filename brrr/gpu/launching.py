@@ -5,8 +5,6 @@
 >>> launch(stream)                                                                               # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import math

@@ -3,8 +3,6 @@
 cuda-bindings and NVRTC come with every CUDA build of torch from 2.11 on, so this needs no compiler on the machine.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import re

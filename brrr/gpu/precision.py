@@ -1,7 +1,5 @@
 """Whether float32 products may use TF32: one switch over torch's own ones, which refuse to be mixed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache

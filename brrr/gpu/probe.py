@@ -1,7 +1,5 @@
 """What the operating system and the driver say about this machine: small questions, each answered or failed alone."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import importlib

@@ -9,8 +9,6 @@ The rungs, each with all that those before it have, as Appleyard, Kocisky and Bl
 Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those that came later.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The ways that need nothing but torch: eager, scripted, compiled, captured, and cuBLASLt's epilogue."""
 
-from __future__ import annotations
-
 import io
 import types
 import warnings

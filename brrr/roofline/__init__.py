@@ -14,8 +14,6 @@
 | `peak.py`, `peaks.py`, `calibrate/` | the measured figures, and how they are measured |
 """
 
-from __future__ import annotations
-
 from brrr.roofline.prediction import Prediction
 
 __all__ = ["Prediction"]

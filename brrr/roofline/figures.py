@@ -6,8 +6,6 @@ start and end weigh on small sets, and the sustained rate of the level that hold
 The slower of the two counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple

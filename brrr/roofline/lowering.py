@@ -5,8 +5,6 @@ an RMS norm, a dropout and the gates of a recurrent cell are several operators o
 convolution's bias is a kernel of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -4,8 +4,6 @@ Whoever has such a kernel says what a step reads, computes and exchanges, in sec
 each; how these add up is told here: of parts that overlap the longest counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`predict`: how long a callable or a cost should take on a device."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence

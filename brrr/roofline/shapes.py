@@ -1,7 +1,5 @@
 """`suggest_shape`: what a product of matrices is predicted to take, and which sizes, layouts and types are better."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What one operator takes: issuing it, moving its bytes, doing its arithmetic; start and end of its kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ A GPU's stream, a worker thread and a plain call have one interface here, so tha
 written once, runs everywhere, and can be tested on a machine without a GPU.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -9,8 +9,6 @@ needs for that: chunks (a whole array has nothing to overlap with), events in pl
 host memory (a copy of pageable memory makes the host wait, which then issues nothing else).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

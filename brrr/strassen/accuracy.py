@@ -16,8 +16,6 @@ gives what was measured: SGEMM's 1.6e-6 at 8192, and a growth of 1.42 a level (S
 How fast a tensor core loses stands in `calibration.py`.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -6,8 +6,6 @@
 Importing this loads neither torch nor numpy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

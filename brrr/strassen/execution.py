@@ -8,8 +8,6 @@
 (True, 4)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ Launches take the host several times as long to make as to issue (docs/strassen.
 the caller's memory alive, so it is only taken where every address, shape and stride is the same.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable

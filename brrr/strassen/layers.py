@@ -5,8 +5,6 @@
 [3, 'GELU', 1]
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise

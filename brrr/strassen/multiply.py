@@ -7,8 +7,6 @@ True
 'sgemm-strassen-1'
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

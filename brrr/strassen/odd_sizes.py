@@ -21,8 +21,6 @@ an H200's rates, not by the time model, which would split off where that was mea
 Importing this loads no torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product

@@ -6,8 +6,6 @@
 Importing this loads no torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE

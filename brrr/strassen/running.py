@@ -12,8 +12,6 @@ Between two layers with levels lies one pass over memory: the sums of products, 
 the next products need. It is what makes Strassen's additions nearly free in a network.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -5,8 +5,6 @@
 True
 """
 
-from __future__ import annotations
-
 import gc
 import inspect
 import math

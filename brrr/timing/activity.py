@@ -1,7 +1,5 @@
 """What the GPU did, by CUPTI: each kernel, copy and memset with its own start and end, read through torch.profiler."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

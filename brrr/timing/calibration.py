@@ -8,8 +8,6 @@ fall-back without a profiler needs, the gaps, is measured beside each of its mea
 microsecond, and a chain of fifty kernels would add that up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The three times that only the device can tell: the span behind the gate, and the kernels' own times."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ events then measure is what the device alone can do. Every gate gives up by itse
 synchronises ends up late rather than never, and is found out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any

@@ -6,8 +6,6 @@ each of its kernels, is the sum of the kernels' own times. The stream is capture
 `torch.cuda.graph`, whose state a refused capture leaves unusable.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

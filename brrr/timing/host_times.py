@@ -1,7 +1,5 @@
 """The three times that a host clock can tell: what issuing costs, what a loop takes, what a single caller waits."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 All return seconds. `call` is a function of no arguments, `wait` what synchronises its device.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Sampling the times of one function on one device: its warm-up, its rounds of samples, its measurement."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import pairwise

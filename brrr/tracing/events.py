@@ -1,7 +1,5 @@
 """An event of torch's profiler as plain values, whether it came from a session or from a saved file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """A loop under torch's profiler; everything that can be wrong with a profiler is said here."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -11,8 +11,6 @@ A file of 500 MB holds some two million events, of which no more are read; it is
 descriptions of inputs are kept once. Times in the file are microseconds, here whole nanoseconds.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import json

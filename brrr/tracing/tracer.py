@@ -1,7 +1,5 @@
 """`trace`: a few calls of a loop under the profiler, and the same loop without it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import date

@@ -3,8 +3,6 @@
 Only the functions and operators listed here are known; the results are right, the time says nothing of a kernel's.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

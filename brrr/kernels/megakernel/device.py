@@ -4,8 +4,6 @@
 7
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain

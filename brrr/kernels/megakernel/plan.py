@@ -8,8 +8,6 @@ The kernel is told in the comment of `megakernel.cu`; the names here are those o
 take, and so which is best, says `device.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd, lcm

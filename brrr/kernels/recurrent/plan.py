@@ -6,8 +6,6 @@
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from heapq import nsmallest

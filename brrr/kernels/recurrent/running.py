@@ -3,8 +3,6 @@
 >>> y, cells, last = run_forward(made, weight_hh, gates, None, None)    # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@
 >>> peaks.bandwidth(64e6), peaks.matmul("fp32")       # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A CPU's peaks, through torch's own operators: what its caches, its memory and its units do for a torch program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

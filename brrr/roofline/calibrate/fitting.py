@@ -5,8 +5,6 @@ group's own times are most likely: the log marginal likelihood, by gradient asce
 C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press 2006, section 5.4.1).
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The parts of a GPU's calibration, the most needed first."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

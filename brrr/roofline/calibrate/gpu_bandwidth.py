@@ -1,7 +1,5 @@
 """Bandwidth by working set on a GPU: sustained, in a single pass, and through torch's own operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What issuing each operator of the sweep of layers costs the host, by its own name, forward and in autograd."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The operators that are swept over and take more than matrices: images, heads, tables, and gradients."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence

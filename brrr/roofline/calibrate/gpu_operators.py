@@ -1,7 +1,5 @@
 """The sweep of torch's own operators: each call drawn, counted, checked against float64, and kept with its row."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

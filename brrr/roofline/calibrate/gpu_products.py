@@ -1,7 +1,5 @@
 """The sweep of products of matrices: some hundred shapes a data type, skinny and odd ones, in both layouts, batched."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Times of a GPU's calibration, of one call or of a sweep: by CUPTI, many in one recording, or gated event pairs."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What issuing an operator costs the host, by class of operator, on tensors so small that nothing else counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """A calibration part by part: each has its share of the time, and one that fails costs only itself."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

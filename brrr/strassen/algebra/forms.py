@@ -18,8 +18,6 @@ Sources: V. Strassen, "Gaussian elimination is not optimal", 1969; S. Winograd, 
 needed here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -8,8 +8,6 @@ What the kernels are compared with, and what runs where they cannot: level by le
 bfloat16 are made in float32 and rounded once, as the kernels do; other types are summed in themselves.
 """
 
-from __future__ import annotations
-
 import torch
 
 from brrr.core.errors import ArgumentError

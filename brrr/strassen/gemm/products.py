@@ -7,8 +7,6 @@
 tensor(8.)
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import partial
 

@@ -4,8 +4,6 @@
 >>> run()                   # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
 from typing import Any

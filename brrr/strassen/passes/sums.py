@@ -6,8 +6,6 @@
 tensor(2.)
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

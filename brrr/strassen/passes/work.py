@@ -7,8 +7,6 @@
 tensor([2., 2., 1., 1., 2., 0., 0.])
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

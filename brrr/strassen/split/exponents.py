@@ -1,7 +1,5 @@
 """The exponents that split operands share: the sums of a level in two float16 terms, each row of a block with one."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

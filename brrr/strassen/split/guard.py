@@ -14,8 +14,6 @@ On a GPU the kernels that split note this on the way, and one launch more decide
 (`split_operands.cu`); nothing waits for the host, so that a CUDA Graph holds it.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from functools import partial

@@ -6,8 +6,6 @@
 The kernel that decides whether a split product lost digits stands in the same file; `guard.py` launches it.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

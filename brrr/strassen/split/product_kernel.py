@@ -7,8 +7,6 @@ Operands are `Terms` of (count, rows, k), each row contiguous along k; `out` is 
 `Tiling`; the copy engine reads by tensor maps, which the driver encodes here.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass

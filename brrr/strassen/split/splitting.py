@@ -22,8 +22,6 @@ Range. Each row (along k) has an e of its own, so that its largest number lies f
 - subnormal numbers are scaled as others are. A product out of float32's range is infinite, or rounded to a subnormal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
