@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from starlette.routing import Mount, Route
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr_course.classroom import asked
+from brrr_course.classroom import asked, teacher
 from brrr_course.classroom.tokens import Known, User
 from brrr_course.classroom.turns import Request, TooManyError, Turns
 from brrr_course.experiments import PLAYED, experiment, own_choice
@@ -48,9 +49,11 @@ class Gateway:
     <starlette.applications.Starlette object>
     """
 
-    def __init__(self, turns: Turns, known: Known, *, longest_s: float = 60.0, prefix: str = "/") -> None:
+    def __init__(self, turns: Turns, known: Known, *, longest_s: float = 60.0, prefix: str = "/",
+                 serving: Path | None = None) -> None:  # fmt: skip
         self.turns, self._known, self._longest_s = turns, known, longest_s
         self._levels: dict[str, tuple[float, float]] = {}
+        self.truths = teacher.Truths(serving)
         routes = [
             Route("/health", _health),
             self._route("GET", "/about", _about),
@@ -63,6 +66,9 @@ class Gateway:
             self._route("POST", "/scores", _enter),
             self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
+            self._route("GET", "/lessons", teacher.lessons, teacher=True),
+            self._route("GET", "/guesses/{lesson}", teacher.guesses, teacher=True),
+            *teacher.page_routes(),
         ]
         self.app = Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)])
 

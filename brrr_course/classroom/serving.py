@@ -66,7 +66,7 @@ async def serve(
     await turns.open()
     prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
     gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
-                      prefix=prefix)  # fmt: skip
+                      prefix=prefix, serving=serving_file(cache))  # fmt: skip
     config = uvicorn.Config(gateway.app, log_level="warning", lifespan="off", ws="none",
                             limit_concurrency=4000, server_header=False, proxy_headers=False)  # fmt: skip
     address = f"http://{host}:{port}"
