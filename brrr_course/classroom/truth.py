@@ -23,8 +23,8 @@ from brrr_course.lessons.guessing import Guess
 from brrr_course.lessons.waiting import Waiting
 from brrr_course.sources.remote import ANY_HTTP, HUB_TOKEN, TOKEN_FILE
 
-RUN = ("setup", "guess", "run", "compare", "explain")
-"""Tags of the cells that a comparison may build on."""
+LEFT_OUT = {"explore", "your-turn", "claims"}
+"""Tags of the cells that no comparison builds on, and that may measure."""
 
 
 def truths(notebook: Path) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def truths(notebook: Path) -> list[dict[str, Any]]:
     cells = Cells(notebook.stem, show, lambda _: None)
     with cells.on_stage():
         for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
-            if cell["cell_type"] == "code" and set(RUN) & set(cell["metadata"].get("tags", [])):
+            if cell["cell_type"] == "code" and not LEFT_OUT & set(cell["metadata"].get("tags", [])):
                 with suppress(BrrrError, NameError):  # the source lacks something; what builds on it is left out too
                     cells.run("".join(cell["source"]))
     return [{name: value for name, value in each.items() if name != "asked"} for each in told.values()]

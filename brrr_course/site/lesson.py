@@ -35,8 +35,9 @@ _NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
 class Lesson:
     """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
 
-    Made of a notebook, on the source that `BRRR_SOURCE` names. `seen` is what the cells showed, for who holds the page
-    against it; `missing` says what the source lacks. NotImplementedError for a view that no page can show.
+    Made of a notebook, on the source that `BRRR_SOURCE` names. `cells` has each cell's tags, whether it is code, and
+    its parts; `seen` is what the cells showed, for who holds the page against it; `missing` says what the source lacks.
+    NotImplementedError for a view that no page can show.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,6 +45,7 @@ class Lesson:
 
         self.name, self.title, self.question = path.stem, path.stem, ""
         self.parts: list[str] = []
+        self.cells: list[tuple[list[str], bool, list[str]]] = []
         self.missing: list[str] = []
         self.seen: list[Any] = []
         self.shown: dict[str, list[dict[str, Any]]] = {"view": [], "guess": [], "comparison": [], "exercise": []}
@@ -57,7 +59,9 @@ class Lesson:
         with reading_once(), kept_figures(), self._cells.on_stage():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
-                (self._run if cell["cell_type"] == "code" else self._read)(source, tags)
+                before, is_code = len(self.parts), cell["cell_type"] == "code"
+                (self._run if is_code else self._read)(source, tags)
+                self.cells.append((tags, is_code, self.parts[before:]))
         gc.unfreeze()
 
     @property
