@@ -20,22 +20,19 @@ def welcome(device: str, workers: int, address: str, cache: Path, *, hub: bool =
 
     >>> print(welcome("NVIDIA H200", 1, "https://class.example.org", Path("class.db")))
     NVIDIA H200, workers: 1; answers are kept in class.db
-    Each student, with a token file from `brrr class token NAME --out tokens`, pastes this with the file's own path:
-        BRRR_SOURCE=remote:https://class.example.org BRRR_TOKEN_FILE=~/NAME.token brrr lab
-    You, with a token from `brrr class token YOU --teacher`, for the projector: guess, reveal, discuss
+    Students, each with a file of `brrr class token NAME --out tokens`, paste this (after pip install: `brrr lab`):
+        BRRR_SOURCE=remote:https://class.example.org BRRR_TOKEN_FILE=~/NAME.token make lab
+    For the projector, with a token of `brrr class token YOU --teacher`: guess, reveal, discuss
         https://class.example.org/teacher
     """
-    token = "a token file from `brrr class token NAME --out tokens`"
-    joins = (
-        f"Each student, with {token}, pastes this with the file's own path:\n"
-        f"    BRRR_SOURCE=remote:{address} BRRR_TOKEN_FILE=~/NAME.token brrr lab"
-    )
-    return (
-        f"{device}, workers: {workers}; answers are kept in {cache}\n"
-        f"{'Students open a lesson on the hub, and need nothing more.' if hub else joins}\n"
-        "You, with a token from `brrr class token YOU --teacher`, for the projector: guess, reveal, discuss\n"
-        f"    {address}/teacher"
-    )
+    joins = f"""\
+Students, each with a file of `brrr class token NAME --out tokens`, paste this (after pip install: `brrr lab`):
+    BRRR_SOURCE=remote:{address} BRRR_TOKEN_FILE=~/NAME.token make lab"""
+    return f"""\
+{device}, workers: {workers}; answers are kept in {cache}
+{"Students open a lesson on the hub, and need nothing more." if hub else joins}
+For the projector, with a token of `brrr class token YOU --teacher`: guess, reveal, discuss
+    {address}/teacher"""
 
 
 def news(overview: Mapping[str, Any]) -> str:
