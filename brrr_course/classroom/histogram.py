@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import permutations
 from statistics import median_low
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.sharing import line
 
 Form = Choice | Quantity | Ranking
-MOST = 10
-"""Rows of a quantity: more than these nobody reads in the last bench."""
+MOST, STEPS = 11, (1, 2, 5)
+"""Rows of a quantity, more than which nobody reads in the last bench; where the classes of each decade begin."""
 
 
 class Row(NamedTuple):
@@ -49,12 +49,12 @@ def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> li
     >>> [row.label for row in rows(Quantity("s"), {2e-6: 1, 7e-6: 2}, None)]
     ['2 µs to 5 µs', '5 µs to 10 µs']
 
-    Quantities stand in classes from 1 to 2, to 5 and to 10, in decades where these would be too many; where decades are
-    too many as well, the outermost classes are open. Of an order, what stands first is counted.
+    Quantities stand in classes from 1 to 2, to 5 and to 10, the outermost of them open where they would be too many. Of
+    an order, what stands first is counted.
     """
     if isinstance(form, Quantity):
-        numbers = {value: count for value, count in given.items() if isinstance(value, float)}
-        return _classes(form, numbers, measured if isinstance(measured, int | float) else None)
+        places = sorted(_place(value) for value, count in given.items() for _ in range(count))
+        return _classes(form, places, None if measured is None else _place(measured))
     items = form.options if isinstance(form, Choice) else form.items
     named = Counter[str]()
     for answer, count in given.items():
@@ -67,40 +67,27 @@ def _named(answer: Answer) -> str:
     return answer[0] if isinstance(answer, tuple) else str(answer)
 
 
-def _classes(form: Quantity, given: Mapping[float, int], measured: float | None) -> list[Row]:
-    values = [*given, *([] if measured is None else [measured])]
-    if not values:
+def _classes(form: Quantity, guessed: list[int], measured: int | None) -> list[Row]:
+    every = guessed if measured is None else [*guessed, measured]
+    if not every:
         return []
-    places: Sequence[int] = ()
-    for steps in ((1, 2, 5), (1,)):
-        places = [_place(value, steps) for value in values]
-        if max(places) - min(places) < MOST:
-            break
-    low, high = min(places), max(places)
-    if high - low >= MOST:  # somebody is far off: the middle stays
-        each = [place for place, value in zip(places, values, strict=True) for _ in range(given.get(value, 1))]
-        low = min(max(low, median_low(each) - MOST // 2), high - MOST + 1)
-    counts, last = Counter[int](), low + min(MOST - 1, high - low)
-    for place, count in zip(places, given.values(), strict=False):  # what was measured comes last
-        counts[min(max(place, low), last)] += count
-    right = None if measured is None else min(max(places[-1], low), last)
+    low, high = min(every), max(every)
+    first = max(low, min(median_low(guessed or every) - MOST // 2, high - MOST + 1))  # who is far off: in an open class
+    last = min(high, first + MOST - 1)
+    counts = Counter(min(max(place, first), last) for place in guessed)
+    right = None if measured is None else min(max(measured, first), last)
 
     def label(place: int) -> str:
-        start, end = (form.show(_edge(each, steps)) for each in (place, place + 1))
-        if place == low > min(places):
+        start, end = (form.show(STEPS[each % 3] * math.pow(10, each // 3)) for each in (place, place + 1))
+        if place == first > low:
             return f"under {end}"
-        return f"{start} or more" if place == last < max(places) else f"{start} to {end}"
+        return f"{start} or more" if place == last < high else f"{start} to {end}"
 
-    return [Row(label(place), counts[place], place == right) for place in range(low, last + 1)]
+    return [Row(label(place), counts[place], place == right) for place in range(first, last + 1)]
 
 
-def _place(value: float, steps: tuple[int, ...]) -> int:
-    """The number of the class that a value lies in: counted from the one that begins at 1."""
+def _place(value: Answer) -> int:
+    """The number of the class that a quantity lies in: counted from the one that begins at 1."""
+    assert isinstance(value, int | float)
     mantissa, _, power = f"{value:.3e}".partition("e")
-    return len(steps) * int(power) + bisect_right(steps, float(mantissa)) - 1
-
-
-def _edge(place: int, steps: tuple[int, ...]) -> float:
-    """Where a class begins."""
-    power, step = divmod(place, len(steps))
-    return steps[step] * math.pow(10, power)
+    return 3 * int(power) + bisect_right(STEPS, float(mantissa)) - 1

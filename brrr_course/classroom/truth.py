@@ -35,13 +35,15 @@ def truths(notebook: Path) -> list[dict[str, Any]]:
 
     `measured` is None, and `said` tells why, where the source lacks it.
     """
-    told: dict[int, dict[str, Any]] = {}
+    asked: list[Guess] = []
+    told: list[dict[str, Any]] = []
 
     def show(value: object) -> None:
         if isinstance(value, Guess):
-            kind = {"form": type(value.form).__name__, "given": vars(value.form)}
-            told[id(value)] = {"asked": value, "question": value.question, **kind, **_EMPTY}
-        elif isinstance(value, Waiting) and not (found := told[id(value.guess)])["said"]:
+            asked.append(value)
+            told.append({"question": value.question, "form": type(value.form).__name__, "given": vars(value.form),
+                         "measured": None, "said": "", "header": (), "rows": (), "badge": ""})  # fmt: skip
+        elif isinstance(value, Waiting) and not (found := told[asked.index(value.guess)])["said"]:
             found |= _compared(value)
 
     cells = Cells(notebook.stem, show, lambda _: None)
@@ -50,10 +52,7 @@ def truths(notebook: Path) -> list[dict[str, Any]]:
             if cell["cell_type"] == "code" and not LEFT_OUT & set(cell["metadata"].get("tags", [])):
                 with suppress(BrrrError, NameError):  # the source lacks something; what builds on it is left out too
                     cells.run("".join(cell["source"]))
-    return [{name: value for name, value in each.items() if name != "asked"} for each in told.values()]
-
-
-_EMPTY: dict[str, Any] = {"measured": None, "said": "", "header": (), "rows": (), "badge": ""}
+    return told
 
 
 def _compared(waiting: Waiting) -> dict[str, Any]:
@@ -76,12 +75,11 @@ def _compared(waiting: Waiting) -> dict[str, Any]:
 def main(argv: Sequence[str]) -> int:
     """Print the truths of a notebook as JSON."""
     notebook, source, *serving = argv
-    if serving:
-        own = json.loads(Path(serving[0]).read_text("utf-8"))
+    os.environ |= {"BRRR_STATIC": "", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", TOKEN_FILE: ""}
+    for own in (json.loads(Path(path).read_text("utf-8")) for path in serving):
         source = f"remote:{own['url']}"
         os.environ |= {HUB_TOKEN: own["token"], ANY_HTTP: "1"}  # it is on this machine
-        os.environ.pop(TOKEN_FILE, None)
-    os.environ |= {"BRRR_SOURCE": source, "BRRR_STATIC": "", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    os.environ["BRRR_SOURCE"] = source
     print(json.dumps(truths(Path(notebook))))
     return 0
 
