@@ -84,12 +84,13 @@ async def lessons(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 async def guesses(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A lesson's guesses, counted; `reveal=1` adds the recording's figures, and with `own=1` the class's instead."""
     lesson, asked = http.path_params["lesson"], http.query_params
-    questions = await gateway.truths.of(lesson, own=False)
-    if questions is not None and asked.get("reveal") and asked.get("own"):
-        questions = await gateway.truths.of(lesson, own=True)
+    reveal, own = bool(asked.get("reveal")), bool(asked.get("own"))
+    questions = await gateway.truths.of(lesson, own=reveal and own)
     if questions is None:
         return {"questions": None}
-    return await asyncio.to_thread(counted, gateway.turns.store.path, questions, reveal=bool(asked.get("reveal")))
+    if not reveal:
+        gateway.truths.forget(lesson)
+    return await asyncio.to_thread(counted, gateway.turns.store.path, questions, reveal=reveal)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -121,6 +122,11 @@ class Truths:
         if task.done() and (task.cancelled() or task.exception()):
             del self._tasks[lesson, own]
         return task.result() if task.done() else None
+
+    def forget(self, lesson: str) -> None:
+        """What the class's device made of it is asked for again: it may have measured more by then."""
+        if (task := self._tasks.get((lesson, True))) and task.done():
+            del self._tasks[lesson, True]
 
     async def _run(self, lesson: str, own: bool) -> list[dict[str, Any]]:
         (notebook,) = share("notebooks").glob(f"{lesson}_*.ipynb")

@@ -1,6 +1,7 @@
 """The teacher's page: who may see the class's guesses, how they are counted, and that no student's text is shown."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -72,6 +73,8 @@ def test_guesses_are_counted_and_no_student_s_text_is_shown(tmp_path: Path, monk
         for hidden in ("measured there", "RECORDED", "student 1", "<b>", "javascript"):
             assert hidden not in covered.text, hidden
         for own in ("", "&own=1"):
+            assert (await prof.get("/guesses/01")).json() == covered.json()  # hidden again
+            assert ("01", True) not in room.gateway.truths._tasks
             shown = (await prof.get(f"/guesses/01?reveal=1{own}")).json()["questions"]
             assert [each["truth"]["measured"] for each in shown] == ["7.9 µs", "the CPU", "b, c, a"]
             assert shown[0]["rows"][0] == ["5 µs to 10 µs", 2, True] and shown[2]["rows"][1][2]
@@ -186,11 +189,15 @@ def test_guess_reveal_discuss_in_a_browser(chromium: Any, tmp_path: Path) -> Non
     browser.close()
 
 
-def test_a_lesson_s_questions_come_from_its_own_cells(tmp_path: Path) -> None:
-    told = subprocess.run(
-        [sys.executable, "-P", "-m", "brrr_course.classroom.truth", "notebooks/01_async_timing.ipynb", "recorded:h200"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    clock, timers = teacher.json.loads(told)
-    assert clock["question"].startswith("For 2048") and 1e-6 < clock["measured"] < 1e-4
-    assert "no guess given" not in told and len(timers["measured"]) == len(timers["given"]["items"])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_lesson_s_questions_come_from_its_own_cells(own: bool, tmp_path: Path) -> None:
+    with served(tmp_path / "class.db", Played(at_once=True)) as (url, token, room):
+        (serving := tmp_path / "serving").write_text(json.dumps({"url": url, "token": token}))
+        command = [sys.executable, "-P", "-m", "brrr_course.classroom.truth", "notebooks/01_async_timing.ipynb"]
+        command += ["recorded:h200", *([str(serving)] if own else [])]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert bool(room.engine.measured) == own
+    clock, timers = json.loads(told)
+    assert clock["question"].startswith("For 2048") and 0 < clock["measured"] < 1
+    assert clock["badge"].startswith("LIVE, REMOTE" if own else "RECORDED") and "no guess given" not in told
+    assert set(timers["measured"]) <= set(timers["given"]["items"]) and len(timers["measured"]) > 1
