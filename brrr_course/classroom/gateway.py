@@ -66,8 +66,8 @@ class Gateway:
             self._route("POST", "/scores", _enter),
             self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
-            self._route("GET", "/lessons", teacher.lessons, teacher=True),
-            self._route("GET", "/guesses/{lesson}", teacher.guesses, teacher=True),
+            self._route("GET", "/lessons", _lessons, teacher=True),
+            self._route("GET", "/guesses/{lesson}", _guesses, teacher=True),
             *teacher.page_routes(),
         ]
         self.app = Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)])
@@ -257,6 +257,23 @@ def _seconds(gateway: Gateway, wanted: asked.Asked) -> float | None:
 
 async def _status(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     return gateway.turns.overview()
+
+
+async def _lessons(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """What the page lists, and what the class measures with."""
+    return {"lessons": list((await asyncio.to_thread(teacher.titles)).items()), "device": gateway.turns.device}
+
+
+async def _guesses(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """A lesson's guesses, counted; `reveal=1` adds the recording's figures, and with `own=1` the class's instead."""
+    lesson, asked = http.path_params["lesson"], http.query_params
+    reveal, own = bool(asked.get("reveal")), bool(asked.get("own"))
+    questions = await gateway.truths.of(lesson, own=reveal and own)
+    if questions is None:
+        return {"questions": None}
+    if not reveal:
+        gateway.truths.forget(lesson)
+    return await asyncio.to_thread(teacher.counted, gateway.turns.store.path, questions, reveal=reveal)
 
 
 def _number(http: Http, name: str, most: float) -> float:

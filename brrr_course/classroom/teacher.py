@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request as Http
 from starlette.responses import Response
@@ -29,10 +29,6 @@ from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
 from brrr_course.lessons.sharing import line
 from brrr_course.nouns.places import share
-
-if TYPE_CHECKING:
-    from brrr_course.classroom.gateway import Gateway
-    from brrr_course.classroom.tokens import User
 
 FORMS: Mapping[str, Callable[..., Form]] = {each.__name__: each for each in (Choice, Quantity, Ranking)}
 RECORDED = "h200"
@@ -74,23 +70,6 @@ def titles() -> dict[str, str]:
         (first, *_) = json.loads(path.read_text("utf-8"))["cells"]
         found[path.stem.partition("_")[0]] = "".join(first["source"]).partition("\n")[0].strip("# ").replace("*", "")
     return found
-
-
-async def lessons(gateway: Gateway, http: Http, user: User, content: Any) -> object:
-    """What the page lists, and what the class measures with."""
-    return {"lessons": list((await asyncio.to_thread(titles)).items()), "device": gateway.turns.device}
-
-
-async def guesses(gateway: Gateway, http: Http, user: User, content: Any) -> object:
-    """A lesson's guesses, counted; `reveal=1` adds the recording's figures, and with `own=1` the class's instead."""
-    lesson, asked = http.path_params["lesson"], http.query_params
-    reveal, own = bool(asked.get("reveal")), bool(asked.get("own"))
-    questions = await gateway.truths.of(lesson, own=reveal and own)
-    if questions is None:
-        return {"questions": None}
-    if not reveal:
-        gateway.truths.forget(lesson)
-    return await asyncio.to_thread(counted, gateway.turns.store.path, questions, reveal=reveal)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
