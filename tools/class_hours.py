@@ -34,6 +34,7 @@ def explorers() -> list[tuple[float, Explorer]]:
     """The plan's explorers as a laptop's notebook has them, each with the share of the two hours at which it opens."""
     os.environ |= {"BRRR_SOURCE": "cpu", "BRRR_STATIC": ""}
     found: list[tuple[float, Explorer]] = []
+    began = 0
     for name, minutes in PLAN.items():
         shown: list[Any] = []
         cells = Cells(name, shown.append, lambda _: None)
@@ -42,9 +43,9 @@ def explorers() -> list[tuple[float, Explorer]]:
                 if cell["cell_type"] == "code" and not {"your-turn", "claims"} & set(cell["metadata"]["tags"]):
                     cells.run("".join(cell["source"]))
         here = [each for each in shown if isinstance(each, Explorer) and each.scene.on]
-        before = sum(list(PLAN.values())[: list(PLAN).index(name)])
-        found += [((before + minutes * n / len(here)) / sum(PLAN.values()), each) for n, each in enumerate(here)]
-    return found
+        found += [(began + minutes * n / len(here), each) for n, each in enumerate(here)]
+        began += minutes
+    return [(at / began, each) for at, each in found]
 
 
 async def student(

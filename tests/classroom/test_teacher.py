@@ -13,10 +13,10 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played_class import Classroom, Played, served
+from played_class import Classroom, Played, asks, served
 
 from brrr.core.errors import UnavailableError
-from brrr_course.classroom import teacher
+from brrr_course.classroom import teacher, telling
 from brrr_course.classroom.histogram import MOST, read, rows
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import issue
@@ -153,6 +153,24 @@ def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(
                 await room.gateway.truths.of("01", own=True)
 
     asyncio.run(run())
+
+
+def test_who_waits_is_said_when_it_changes_and_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(telling, "EVERY_S", 0.001)
+
+    async def run() -> None:
+        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("ada") as ada:
+            task = asyncio.create_task(telling.tell(room.turns, said.append))
+            for size in (64, 128):
+                await ada.post("/measure", json=asks(size))
+                await asyncio.sleep(0.1)
+            task.cancel()
+
+    asyncio.run(run())
+    assert [text.partition(" ")[2] for text in said] == [
+        "measured: 0; now: matmul size=64 for ada", "measured: 0; now: matmul size=64 for ada; waiting: ada 1"
+    ]  # fmt: skip
 
 
 @pytest.mark.browser
