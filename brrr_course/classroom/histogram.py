@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import permutations
 from statistics import median_low
 from typing import NamedTuple
@@ -35,10 +36,15 @@ def read(form: Form, text: str) -> Answer:
     """
     if not isinstance(form, Ranking):
         return form.parse(text)
-    for order in permutations(form.items):  # not split at commas: an item may have one
-        if text == line(form.show(order)):
-            return order
-    raise ArgumentError("guess", "answer", text, "an order of the items")
+    if text not in (orders := _orders(form)):
+        raise ArgumentError("guess", "answer", text, "an order of the items")
+    return orders[text]
+
+
+@lru_cache
+def _orders(form: Ranking) -> Mapping[str, Answer]:
+    """Every order by its text, which is not split at commas: an item may have one."""
+    return {line(form.show(order)): order for order in permutations(form.items)}
 
 
 def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> list[Row]:

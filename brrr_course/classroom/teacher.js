@@ -1,9 +1,10 @@
 // Guess, reveal, discuss: asks the gateway for counts every few seconds. All that it shows is set as text.
-const EVERY_MS = 2000, KEY = "brrr teacher's token";
+// The token stays in this variable: what a browser stores, other pages of the same address (a hub's) could read.
+const EVERY_MS = 2000;
 const $ = id => document.getElementById(id);
 const made = (tag, ...children) => { const one = document.createElement(tag); one.append(...children); return one; };
 const option = (value, text) => Object.assign(made("option", text), {value});
-let token = sessionStorage.getItem(KEY) ?? "", questions = [], revealed = false, round = 0;
+let token = "", questions = [], revealed = false, round = 0;
 
 async function ask(path) {
   const answer = await fetch(path, {headers: {Authorization: `Bearer ${token}`}, cache: "no-store"});
@@ -13,7 +14,6 @@ async function ask(path) {
   throw new Error(told.reason);
 }
 function leave(reason) {
-  sessionStorage.removeItem(KEY);
   [token, round] = ["", round + 1];
   $("refused").textContent = reason;
   [$("door").hidden, $("room").hidden] = [false, true];
@@ -21,7 +21,6 @@ function leave(reason) {
 }
 async function enter() {
   const {lessons} = await ask("lessons");
-  sessionStorage.setItem(KEY, token);
   $("lesson").replaceChildren(...lessons.map(each => option(...each)));
   [$("door").hidden, $("room").hidden, $("token").value, $("refused").textContent] = [true, false, "", ""];
   again();
@@ -99,4 +98,3 @@ $("reveal").addEventListener("click", () => turn(!revealed));
 $("question").addEventListener("change", () => turn(false));
 $("own").addEventListener("change", () => turn(revealed));
 $("lesson").addEventListener("change", () => { $("question").replaceChildren(); questions = []; turn(false); });
-if (token) enter().catch(error => leave(error.message));

@@ -200,9 +200,14 @@ def test_guess_reveal_discuss_in_a_browser(chromium: Any, tmp_path: Path) -> Non
         assert "RECORDED" in page.locator("#badge").inner_text() and "µs" in page.locator("#table").inner_text()
         assert "1 that the question cannot have" in page.locator("#note").inner_text()
         assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
-        page.reload()  # the tab keeps the token, and what was revealed is covered
-        page.wait_for_selector("#count:has-text('2 guesses')")
-        assert page.locator("#truth").is_hidden() and complaints == [] and prof not in page.url
+        page.click("#reveal")
+        assert page.locator("#truth").is_hidden()
+        stored = page.evaluate(
+            "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href])"
+        )
+        assert prof not in stored and complaints == []
+        page.reload()
+        assert page.locator("#door").is_visible() and page.locator("#token").input_value() == ""
         store.close()
     browser.close()
 
