@@ -48,13 +48,9 @@ def explorers() -> list[tuple[float, Explorer]]:
     return [(at / began, each) for at, each in found]
 
 
-async def student(
-    options: argparse.Namespace,
-    number: int,
-    token: str,
-    plan: list[tuple[float, Explorer]],
-    waits: dict[str, list[Any]],
-) -> None:
+async def student(options: argparse.Namespace, number: int, token: str, plan: list[tuple[float, Explorer]],
+                  waits: dict[str, list[Any]]) -> None:  # fmt: skip
+    """One student: each explorer when its turn comes, then some moves; `waits` takes the seconds, and what went wrong."""
     dice, began = random.Random(number), time.monotonic()
     for share, explorer in plan:
         scene = explorer.scene
@@ -79,7 +75,8 @@ async def student(
                 waits[kind].append(time.perf_counter() - asked)
                 waits["unanswered"] += [each["reason"] for each in told["answers"].values() if "cells" not in each]
             except (OSError, RuntimeError, ValueError) as error:
-                waits["unanswered"].append(f"{type(error).__name__}: {error}")
+                kind = "refused" if " 422 " in str(error) else "unanswered"  # refused: longer than a class waits
+                waits[kind].append(f"{type(error).__name__}: {error}")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -88,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
     for name, usual in (("--students", 30), ("--minutes", 8), ("--workers", 2), ("--port", 8651)):
         parser.add_argument(name, type=int, default=usual)
     options, plan = parser.parse_args(argv), explorers()
-    waits: dict[str, list[Any]] = {"opened": [], "moved": [], "known": [], "unanswered": []}
+    waits: dict[str, list[Any]] = {"opened": [], "moved": [], "known": [], "refused": [], "unanswered": []}
     with tempfile.TemporaryDirectory() as folder:
         store = Store(path := Path(folder) / "class.db")
         tokens = [issue(store, f"student {number}") for number in range(options.students)]
@@ -112,7 +109,8 @@ def main(argv: Sequence[str]) -> int:
         told[kind] = {"requests": len(every)} | {
             f"p{p}_s": round(every[p * (len(every) - 1) // 100], 3) for p in (50, 95, 100) if every
         }
-    print(json.dumps({**told, "unanswered": len(waits["unanswered"]), "first": waits["unanswered"][:3]}))
+    told |= {kind: len(waits[kind]) for kind in ("refused", "unanswered")}
+    print(json.dumps({**told, "first": waits["unanswered"][:3]}))
     return 1 if waits["unanswered"] else 0
 
 
