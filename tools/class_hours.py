@@ -50,7 +50,7 @@ def explorers() -> list[tuple[float, Explorer]]:
 
 async def student(options: argparse.Namespace, number: int, token: str, plan: list[tuple[float, Explorer]],
                   waits: dict[str, list[Any]]) -> None:  # fmt: skip
-    """One student: each explorer when its turn comes, then some moves; `waits` takes the seconds, and what went wrong."""
+    """One student: each explorer when its turn comes, then some moves; `waits` takes seconds, and what went wrong."""
     dice, began = random.Random(number), time.monotonic()
     for share, explorer in plan:
         scene = explorer.scene

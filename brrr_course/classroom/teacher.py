@@ -19,7 +19,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request as Http
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -46,16 +45,9 @@ HEADERS = {
 
 def page_routes() -> list[Route]:
     """The page's own files, which anybody may read."""
-
-    def route(path: str, name: str, kind: str) -> Route:
-        text = Path(__file__).with_name(name).read_text("utf-8")
-
-        async def answer(http: Http) -> Response:
-            return Response(text, headers=HEADERS, media_type=kind)
-
-        return Route(path, answer)
-
-    return [route(path, *file) for path, file in FILES.items()]
+    texts = {path: (Path(__file__).with_name(name).read_text("utf-8"), kind) for path, (name, kind) in FILES.items()}
+    return [Route(path, Response(text, headers=HEADERS, media_type=kind), methods=["GET"])
+            for path, (text, kind) in texts.items()]  # fmt: skip
 
 
 @lru_cache
