@@ -21,7 +21,7 @@ from brrr_course.lessons.cells import Cells
 from brrr_course.lessons.comparison import Subject
 from brrr_course.lessons.guessing import Guess
 from brrr_course.lessons.waiting import Waiting
-from brrr_course.sources.remote import ANY_HTTP, HUB_TOKEN, TOKEN_FILE
+from brrr_course.sources.remote import ANY_HTTP, HUB_GATEWAY, HUB_TOKEN, TOKEN_FILE
 
 LEFT_OUT = {"explore", "your-turn", "claims"}
 """Tags of the cells that no comparison builds on, and that may measure."""
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
     os.environ |= {"BRRR_STATIC": "", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", TOKEN_FILE: ""}
     for own in (json.loads(Path(path).read_text("utf-8")) for path in serving):
         source = f"remote:{own['url']}"
-        os.environ |= {HUB_TOKEN: own["token"], ANY_HTTP: "1"}  # it is on this machine
+        os.environ |= {HUB_TOKEN: own["token"], HUB_GATEWAY: own["url"], ANY_HTTP: "1"}  # it is on this machine
     os.environ["BRRR_SOURCE"] = source
     print(json.dumps(truths(Path(notebook))))
     return 0
