@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from brrr.core import __version__
 from brrr.core.errors import BrrrError, extras
+from brrr.core.files import keep_compiled_code_private
 
 COMMANDS = {
     "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),
@@ -48,6 +49,7 @@ def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = M
     if name not in known:
         print(f"brrr: no command {name!r}\n\n{usage(known)}", file=sys.stderr)
         return 2
+    keep_compiled_code_private()
     try:
         with extras(f"`brrr {name}`"):
             return int(import_module(known[name][0]).main(rest))
@@ -55,7 +57,7 @@ def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = M
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\nbrrr {name}: interrupted; what was finished is kept", file=sys.stderr)
+        print(f"\nbrrr {name}: interrupted", file=sys.stderr)
         return 130
 
 

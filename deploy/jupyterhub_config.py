@@ -16,7 +16,7 @@ PORT = os.environ.get("BRRR_PORT", "8642")
 CACHE = os.environ.get("BRRR_CLASS_DB", "/var/lib/brrr/class.db")
 OPTIONS = os.environ.get("BRRR_SERVE_OPTIONS", "").split()  # as "--gpus 0,1"
 
-SERVE = [PYTHON, "-m", "brrr", "class", "serve"]
+SERVE = [PYTHON, "-P", "-m", "brrr", "class", "serve"]
 ASK = "access:services!service=brrr"
 
 c.JupyterHub.services = [

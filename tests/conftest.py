@@ -42,6 +42,16 @@ def only_recordings(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return looked_into
 
 
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures behind the pictures."""
+    from brrr.drawing import style
+
+    seen: list[Any] = []
+    monkeypatch.setattr(style, "to_png", lambda drawn: seen.append(drawn) or b"\x89PNG")
+    return seen
+
+
 @pytest.fixture(autouse=True)
 def triton_as_it_was() -> Iterator[None]:
     """A lesson that chooses Triton's interpreter chooses it for its own test, not for the rest of the process."""

@@ -1,17 +1,48 @@
-"""A made-up source for tests of claims: each variant's times are formulas of the size; clearly no measurement."""
+"""Made-up sources for tests: what all have, and one whose times are formulas of the size; clearly no measurement."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr_course.nouns.experiment import Experiment
 
 Formula = Callable[[int], float]
 
 
+class Fake:
+    """A source that knows nothing: a test's own says what is known."""
+
+    name, live, device, torch = "made up", False, "NVIDIA H200", ""
+
+    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
+        return Badge("LIVE" if self.live else "RECORDED", self.device, "2000-01-01", self.torch)
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(variant.name for variant in experiment.variants)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        return experiment.axis(axis).values
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
+        return {}
+
+    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
+        found = self.known(experiment, variant).get(tuple(point.values()))
+        if found is None:
+            raise NotRecordedError(f"{variant} at {point} was not recorded")
+        return found
+
+    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
+        """Nothing: all is known."""
+
+    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
+        return {}
+
+
 @dataclass
-class Made:
+class Made(Fake):
     """For each variant a formula for each of its fields, from the size to seconds; `kernels` counts, if given."""
 
     times: Mapping[str, Mapping[str, Formula]]
@@ -21,11 +52,6 @@ class Made:
     kernels: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     timelines: Mapping[str, Any] = field(default_factory=dict)
-    name: str = "made up"
-    live: bool = False
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", self.device, "2000-01-01", "")
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return tuple(variant.name for variant in experiment.variants if variant.name in self.times)

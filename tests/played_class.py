@@ -15,6 +15,7 @@ import made_up
 import uvicorn
 
 from brrr.core.measurement import Processor
+from brrr_course.classroom.connections import SilenceLimited
 from brrr_course.classroom.gateway import Gateway
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import issue, of_class
@@ -103,9 +104,15 @@ class Played:
         """Nothing was started."""
 
 
+_open: list[Store] = []
+
+
 async def settle() -> None:
-    """Let every task that can go on do so."""
-    for _ in range(20):
+    """Let every task that can go on do so, and what stores do in their threads."""
+    for _ in range(12):
+        for store in _open:
+            await store.writing(int)
+            await store.reading(int)
         await asyncio.sleep(0)
 
 
@@ -129,10 +136,12 @@ class Classroom:
 
     async def __aenter__(self) -> Classroom:
         self.loop = asyncio.get_running_loop()
+        _open.append(self.store)
         await self.turns.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        _open.remove(self.store)
         await self.turns.close()
         self.store.close()
 
@@ -144,7 +153,9 @@ def served(path: Path, engine: Played, **options: Any) -> Iterator[tuple[str, st
 
     async def run() -> None:
         async with Classroom(path, engine, **options) as room:
-            server = uvicorn.Server(uvicorn.Config(room.gateway.app, port=0, log_level="error", lifespan="off"))
+            server = uvicorn.Server(
+                uvicorn.Config(room.gateway.app, port=0, log_level="error", lifespan="off", http=SilenceLimited)
+            )
             server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
             box.update(room=room, server=server, token=issue(room.store, "ada"))
             task = asyncio.create_task(server._serve())

@@ -17,7 +17,8 @@ def refused(argument: str, value: Any = ANY) -> Iterator[None]:
     with pytest.raises(ArgumentError) as caught:
         yield
     assert caught.value.argument == argument, caught.value
-    assert value is ANY or (caught.value.value == value and type(caught.value.value) is type(value)), caught.value
+    found = caught.value.value
+    assert value is ANY or found is value or (found == value and type(found) is type(value)), caught.value
 
 
 def values(table: dict[str, list[Any]]) -> list[tuple[str, Any]]:

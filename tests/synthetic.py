@@ -3,13 +3,17 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from brrr.core.errors import DeviceMemoryError, NotRecordedError
-from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from formulas import Fake
+
+from brrr.core.errors import DeviceMemoryError
+from brrr.core.measurement import FIELDS, Estimate, Measurement, Point, Value
 from brrr_course.nouns.experiment import Experiment
 
 
-class Synthetic:
+class Synthetic(Fake):
     """Times from a formula, for every variant and point of any experiment; `live` ones appear when measured."""
+
+    device, torch = "synthetic device", "no torch"
 
     def __init__(
         self, *, live: bool = False, name: str = "synthetic", missing: tuple[str, ...] = (),
@@ -21,14 +25,8 @@ class Synthetic:
         self.measured: list[tuple[str, tuple[Value, ...]]] = []
         self.together: list[tuple[tuple[str, ...], tuple[Value, ...]]] = []
 
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("LIVE" if self.live else "RECORDED", "synthetic device", "2000-01-01", "no torch")
-
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return tuple(v.name for v in experiment.variants if v.name not in self.missing)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return experiment.axis(axis).values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         if self.live:
@@ -41,10 +39,7 @@ class Synthetic:
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         key = tuple(point.values())
         if not self.live:
-            found = self.known(experiment, variant).get(key)
-            if found is None:
-                raise NotRecordedError(f"{variant} at {key} was not recorded")
-            return found
+            return super().measure(experiment, variant, point)
         if self.error is not None:
             raise self.error
         if max(float(v) for v in key if not isinstance(v, str)) >= self.too_large:
@@ -55,9 +50,6 @@ class Synthetic:
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
         self.together.append((tuple(variants), tuple(point.values())))
-
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        return {}
 
 
 def _point(experiment: Experiment, key: tuple[Value, ...]) -> dict[str, Value]:

@@ -1,10 +1,11 @@
 """A made-up experiment for every view of the explorer: rates, speed-ups, ladders, stacks, and theoretical lines."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
+from formulas import Fake
+
+from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant
@@ -68,26 +69,21 @@ EXPERIMENT = Experiment(
 
 
 @dataclass
-class Recorded:
+class Recorded(Fake):
     """Made-up times in seconds: a cost for each rung, and a share that grows with the work."""
 
     device: str = "NVIDIA H200"
     name: str = "recorded:made-up"
     live: bool = False
+    torch: str = "no torch"
     missing: tuple[str, ...] = ()
     fixed: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.02
     grows: float = 1e-10
     drifted: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", self.device, "2000-01-01", "no torch")
-
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return tuple(v.name for v in experiment.variants if v.name not in self.missing)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return experiment.axis(axis).values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         if variant in self.missing:
@@ -100,15 +96,6 @@ class Recorded:
         rank = list(RUNGS).index(variant) + 1
         middle = self.fixed.get(variant, 2e-6 * rank) + self.grows * float(key[0]) * float(key[1]) / rank
         return Estimate(middle, middle * (1 - self.spread), middle * (1 + self.spread), 31)
-
-    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
-        known = self.known(experiment, variant).get(tuple(point.values()))
-        if known is None:
-            raise NotRecordedError(f"{variant} was not recorded")
-        return known
-
-    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        """Nothing: all is known."""
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         return self.drifted

@@ -14,7 +14,7 @@ from pathlib import Path
 from brrr.core.errors import BrrrError, RecordingError
 from brrr.core.recordings import own_root
 from brrr.roofline.calibrate import calibrate
-from brrr.roofline.peaks import Peaks, find_peaks, slug_of, write
+from brrr.roofline.peaks import Peaks, find_peaks, require_its, slug_of, write
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,6 +48,7 @@ def _say(part: str) -> None:
 def keep(root: Path, peaks: Peaks) -> Path:
     """Write the peaks into the device's folder; RecordingError where those of another device lie there."""
     folder = root / slug_of(peaks)
+    require_its(folder, peaks)
     there = find_peaks(folder)
     if there is not None and there.device != peaks.device:
         raise RecordingError(

@@ -2,51 +2,64 @@
 
 python -m brrr diagnose trace.json.gz                 # a trace: nothing runs
 python -m brrr diagnose trace.json --device h200      # with another device's figures
-python -m brrr diagnose train.py --steps 10           # a script with its arguments, under the profiler
+python -m brrr diagnose train.py --steps 10           # a script with its arguments, under the profiler, for 30 seconds
 python -m brrr diagnose --html page.html trace.json   # or --json: to keep
 """
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
 import runpy
+import signal
 import sys
 import tempfile
-import traceback
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from brrr.cli import own_error
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import write_atomically
 from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.tracing.trace_file import TraceFileError
 
 
 def main(argv: Sequence[str]) -> int:
-    """`brrr diagnose`: 0 when it went well, 1 where the script failed, 2 for an error."""
+    """`brrr diagnose`: 0 when it went well, 1 where the script failed, 2 for an error, 130 for Ctrl-C in the script."""
     script = next((place for place, each in enumerate(argv) if each.endswith(".py")), len(argv))
     options, arguments = _parser().parse_args(argv[: script + 1]), argv[script + 1 :]
     html = options.html.resolve() if options.html is not None else None
-    failed = ""
+    code, ended, is_script = 0, "", options.path.suffix == ".py"
     try:
         if html is not None and not html.parent.is_dir():
             raise ArgumentError("brrr diagnose", "--html", options.html, "a file in a folder that exists")
+        if is_script and not options.path.is_file():
+            raise ArgumentError("brrr diagnose", "path", str(options.path), "a script that exists")
+        if swallowed := [each for each in arguments if each.split("=")[0] in ("--html", "--json")]:
+            print(f"brrr diagnose: {swallowed[0]} goes to the script; ours stand before its path", file=sys.stderr)
         with tempfile.TemporaryDirectory() as folder:
-            path = options.path
-            if path.suffix == ".py":
-                path = Path(folder) / "trace.json"
-                failed = run_script(options.path, arguments, path)
+            path = Path(folder) / "trace.json" if is_script else options.path
+            if is_script:
+                code, ended = run_script(options.path, arguments, path, options.seconds, options.memory)
             found = diagnose_trace(path, options.device)
         print(found.to_json() if options.json else found)
         if html is not None:
             write_atomically(html, found.to_html())
             print(f"Written to {html}", file=sys.stderr)
+    except TraceFileError as error:
+        nothing = f"the script {ended or 'ran to its end'}\nNo operator of torch ran until then: nothing is diagnosed"
+        print(f"brrr diagnose: {nothing if is_script else error}", file=sys.stderr)
+        return code or 2
     except (BrrrError, OSError) as error:
-        print(f"brrr diagnose: {error}", file=sys.stderr)
+        print(f"brrr diagnose: {str(error).removeprefix('brrr diagnose: ')}", file=sys.stderr)
         return 2
-    if failed:
-        print(f"brrr diagnose: the script ended by {failed}; what it did until then is told above", file=sys.stderr)
-    return 1 if failed else 0
+    if ended:
+        print(f"brrr diagnose: the script {ended}\nWhat it did until then is told above", file=sys.stderr)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,39 +69,71 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", help="whose figures to compare with, such as h200 (default: the trace's device)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that needs nothing else, too")
+    parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="end a script after S (default: 30)")
+    parser.add_argument("--memory", type=float, metavar="GB", help="end a script whose process has grown by so much "
+                        "(default: half of what is free)")  # fmt: skip
     parser.add_argument("path", type=Path, help="a trace (.json or .json.gz), or a script (.py)")
     return parser
 
 
-def run_script(path: Path, arguments: Sequence[str], trace: Path) -> str:
+def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float, gb: float | None) -> tuple[int, str]:
     """Run a script as `python path arguments` would, under torch's profiler, and save the trace.
 
-    Returns how it failed, "" where it did not: what it did until then is in the trace.
+    Returns the exit status and how it ended, "" where that was its end: what it did until then is in the trace.
     """
     import torch
-    from torch.profiler import ProfilerActivity, profile
 
-    from brrr.tracing.recording import without_chatter
+    from brrr.tracing.recording import session
 
-    on_gpu, failed = torch.cuda.is_available(), ""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    session = profile(activities=activities, record_shapes=True)
     kept, place, folder = sys.argv, sys.path[0], Path.cwd()
     sys.argv, sys.path[0] = [str(path), *arguments], str(path.resolve().parent)
-    with without_chatter():
-        session.start()
+    code, ended, limits = 0, "", []  # type: int, str, list[str]
+    with session("diagnose", torch.cuda.is_available(), record_shapes=True) as made:
+        try:
+            with _limited(seconds, gb, limits):
+                runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as error:
+            code, ended = (0, "") if error.code in (None, 0) else (1, f"ended by SystemExit: {error.code}")
+        except KeyboardInterrupt:
+            code, ended = (0, limits[0]) if limits else (130, "was ended by Ctrl-C")
+        except Exception as error:
+            code, ended = 1, f"ended by {own_error(error)}"
+        finally:
+            sys.argv, sys.path[0] = kept, place
+            os.chdir(folder)
+    made.export_chrome_trace(str(trace))
+    return code, ended
+
+
+@contextmanager
+def _limited(seconds: float, gb: float | None, said: list[str]) -> Iterator[None]:
+    """Interrupt the block, as Ctrl-C does, when it has taken so long or so much memory; `said` then tells it.
+
+    The profiler keeps each event in memory, tens of megabytes a second.
+    """
+    import psutil
+
+    process, over = psutil.Process(), threading.Event()
+    most = gb * 1e9 if gb is not None else psutil.virtual_memory().available / 2
+    most, until_s = most + process.memory_info().rss, time.monotonic() + seconds
+
+    def watch() -> None:
+        while not over.wait(0.1 if not said else 1.0):  # again, where a script has caught it
+            if not said and not time.monotonic() <= until_s:  # which NaN is not, too
+                said.append(f"was ended after {seconds:g} s; --seconds S gives it longer")
+            elif not said and process.memory_info().rss > most:
+                said.append(f"was ended with {most / 1e9:.3g} GB in memory; --memory GB lets it grow by more")
+            if said and sys.platform == "win32":
+                _thread.interrupt_main()
+            elif said:  # a signal also ends its waiting
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
     try:
-        runpy.run_path(str(path), run_name="__main__")
-    except SystemExit as ended:
-        failed = "" if ended.code in (None, 0) else f"SystemExit: {ended.code}"
-    except Exception as error:
-        failed = "".join(traceback.format_exception_only(error)).strip()
+        yield
     finally:
-        sys.argv, sys.path[0] = kept, place
-        os.chdir(folder)
-        if on_gpu:
-            torch.cuda.synchronize()
-        with without_chatter():
-            session.stop()
-    session.export_chrome_trace(str(trace))
-    return failed
+        over.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)

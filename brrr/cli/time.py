@@ -10,9 +10,9 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from brrr.cli import own_error
 from brrr.core.errors import BrrrError
 from brrr.diagnosis.timed import step_from, timed
 
@@ -21,28 +21,26 @@ def main(argv: Sequence[str]) -> int:
     """`brrr time`: 0 when it went well, 1 where the statement fails, 2 for an option that cannot be used."""
     options = _parser().parse_args(argv)
     sys.path.insert(0, "")
+    cache: Any = "cold" if options.cold else "hot"
     try:
         step = step_from(options.setup, options.statement, {"__name__": "__brrr__"})
         step()
-    except Exception as error:
-        print(f"brrr time: {_own(error)}", file=sys.stderr)
-        return 1
-    cache: Any = "cold" if options.cold else "hot"
-    try:
         found = timed(step, device=options.device, cache=cache, budget_s=options.budget)
     except BrrrError as error:
         print(f"brrr time: {error}", file=sys.stderr)
         return 2
+    except (Exception, SystemExit) as error:
+        if not isinstance(error, SyntaxError) and not _of_the_user(error):
+            raise
+        print(f"brrr time: {own_error(error)}", file=sys.stderr)
+        return 1
     print(found.to_json() if options.json else found.details() if options.verbose else found)
     return 0
 
 
-def _own(error: Exception) -> str:
-    """The error with the places of the user's own files, none of ours."""
-    ours = str(Path(__file__).parents[1])
-    frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith((ours, "<"))]
-    said = "".join(traceback.format_exception_only(error)).strip()
-    return "\n".join([said, *(f"  {each.filename}, line {each.lineno}, in {each.name}" for each in frames)])
+def _of_the_user(error: BaseException) -> bool:
+    """Whether it comes from the statement or the set-up, and is no error of ours."""
+    return any(each.filename in ("<brrr>", "<setup>") for each in traceback.extract_tb(error.__traceback__))
 
 
 def _parser() -> argparse.ArgumentParser:

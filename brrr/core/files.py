@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import hashlib
 import json
 import os
+import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import IO, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from brrr.core.errors import ArgumentError, RecordingError
 
@@ -27,7 +31,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     try:
         _replace(path, content.encode() if isinstance(content, str) else content, lasting=True)
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
 
 
 def _replace(path: Path, content: bytes, *, lasting: bool) -> None:
@@ -55,7 +59,7 @@ def require_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise _cannot_write(folder, error) from error
+        raise cannot_write(folder, error) from error
 
 
 def _flush_folder(folder: Path) -> None:
@@ -68,10 +72,33 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _cannot_write(path: Path, error: OSError) -> RecordingError:
+def cannot_write(path: Path, error: OSError) -> RecordingError:
+    """The error for a file or folder that the system lets nobody write."""
     return RecordingError(
         f"{path}: cannot be written ({error.strerror or error}). Choose a folder that you may write to with --out DIR"
     )
+
+
+MOST_BYTES, MOST_JSON_BYTES = 1 << 26, 1 << 24
+"""More than any file of a recording has, the largest ten times over: nothing else is read into memory."""
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """A regular file, open for reading; OSError for anything else: a pipe in a file's place may never end."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no regular file")
+        yield file
+
+
+def file_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """What a regular file holds; OSError also for one of more than `most` bytes."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(f"it has more than {most / 1e6:.3g} MB")
+    return content
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -200,13 +227,14 @@ def read_json(
     newest: int,
     older: Callable[[int, dict[str, Any]], Mapping[str, Any]] = lambda version, content: content,
     missing: str = "",
+    most: int = MOST_JSON_BYTES,
 ) -> T:
     """What such a file holds, as a dataclass; `older` makes today's content of that of an older format.
 
     RecordingError names the file and what is wrong: it is missing, no JSON, of a newer format, a key is wrong, or the
     content does not fit the checksum.
     """
-    content = read_object(path, missing)
+    content = read_object(path, missing, most)
     try:
         version = typed(int, content.get("format"), "format")
         if not 1 <= version <= newest:
@@ -221,10 +249,10 @@ def read_json(
     return found
 
 
-def read_object(path: Path, missing: str = "") -> dict[str, Any]:
+def read_object(path: Path, missing: str = "", most: int = MOST_JSON_BYTES) -> dict[str, Any]:
     """The object that a JSON file holds; RecordingError if the file is missing, is no JSON, or holds something else."""
     try:
-        content = json.loads(path.read_bytes().decode(), parse_constant=_no_constant)
+        content = json.loads(file_bytes(path, most).decode(), parse_constant=_no_constant)
     except FileNotFoundError as error:
         raise RecordingError(f"{path}: is missing{missing}") from error
     except OSError as error:
@@ -261,6 +289,22 @@ def share(name: str, package: Path = PACKAGE) -> Path:
     return shipped if shipped.is_dir() else package.parent / name
 
 
+AS_MODULE = """import runpy, sys
+root, name = sys.argv[1:3]
+del sys.argv[1:3]
+root in sys.path or sys.path.insert(0, root)
+runpy.run_module(name, run_name="__main__", alter_sys=True)"""
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """The command `python -m MODULE`, which finds this package and imports nothing from the current folder.
+
+    >>> python("brrr.core.files")[1]
+    '-P'
+    """
+    return [sys.executable, "-P", "-c", AS_MODULE, str(PACKAGE.parent), module, *arguments]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Where the package keeps what it can make again: compiled kernels, and which way to run a network was fastest.
 
@@ -279,6 +323,64 @@ def cache_folder() -> Path:
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser()
     return system_folder("cache") / "brrr"
+
+
+COMPILED = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+"""Where torch.compile and Triton keep code that later processes run: a variable, and a folder of the cache."""
+
+
+def keep_compiled_code_private() -> None:
+    """Have torch.compile and Triton keep their code where nobody else can write, and their processes too.
+
+    >>> keep_compiled_code_private()
+
+    torch's own choice is a folder of /tmp whose name everybody knows: who makes it first has their code run. A folder
+    that the variable names already is somebody's choice, and stays.
+    """
+    for variable, name in COMPILED.items():
+        if "torchinductor_" in (os.environ.get(variable) or "torchinductor_"):  # torch writes its own choice there
+            with suppress(OSError):
+                os.environ[variable] = str(private_folder(name))
+
+
+def private_folder(name: str) -> Path:
+    """A folder of the cache that code is run from: its owner's, and nobody else can write to it.
+
+    >>> private_folder("kernels").is_dir()
+    True
+
+    Where the cache can have none (its disk is read-only, somebody else made it), one that ends with this process.
+    """
+    folder = cache_folder() / name
+    with suppress(OSError):
+        for each in (folder.parent, folder):
+            each.mkdir(0o700, parents=True, exist_ok=True)
+            _take_from_others(each, its_content=each is folder)
+        if os.access(folder, os.W_OK):
+            return folder
+    return _fresh_folder(folder)
+
+
+def _take_from_others(folder: Path, *, its_content: bool) -> None:
+    """End others' right to write, and what they may have written; PermissionError for a folder that is another's."""
+    if not hasattr(os, "geteuid"):
+        return  # Windows: the folder lies in the user's profile
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise PermissionError(folder)
+    if found.st_mode & 0o022:
+        if its_content:
+            shutil.rmtree(folder)
+            folder.mkdir(0o700)
+        else:
+            folder.chmod(found.st_mode & 0o755)
+
+
+@lru_cache
+def _fresh_folder(instead_of: Path) -> Path:
+    made = tempfile.mkdtemp(prefix=f"brrr-{instead_of.name}-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
 
 
 # Where the system keeps a user's caches and data: a variable's name and the folder without it.
@@ -315,6 +417,6 @@ def keep(path: Path, content: bytes) -> bool:
 def kept(path: Path) -> bytes | None:
     """What a file of the cache holds; None where there is none, or where it cannot be read."""
     try:
-        return path.read_bytes()
+        return file_bytes(path)
     except OSError:
         return None

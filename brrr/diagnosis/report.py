@@ -174,11 +174,11 @@ def _row(line: Line, found: Diagnosis) -> tuple[str, ...]:
 
 # ---- the same as a page ----------------------------------------------------------------------------------------------
 
-# No script and no request, whatever a trace's names hold.
 _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'\">"
 )
+"""A trace may come from anybody: its page loads nothing and runs nothing."""
 _STYLE = (
     "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .6rem;text-align:left}"

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
+from brrr.core.files import keep_compiled_code_private
 from brrr.diagnosis.keeping import kept_as_it_was
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
@@ -95,6 +96,7 @@ def _difference(ones: list[torch.Tensor], others: list[torch.Tensor]) -> float |
 @contextmanager
 def _compiled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
     """torch.compile, as it comes; the module itself stays as it is."""
+    keep_compiled_code_private()
     yield step_of(torch.compile(fn), args, kwargs, backward)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import PACKAGE, cache_folder, keep, kept
+from brrr.core.files import PACKAGE, keep, kept, private_folder
 
 U32, U64, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
 I32, F32 = ctypes.c_int32, ctypes.c_float
@@ -120,11 +120,12 @@ def machine_code(source_name: str, arch: str, options: tuple[str, ...] = (), hea
     """
     source = head + source_text(source_name)
     name = f"{Path(source_name).stem}-{fingerprint(source, arch, compiler(), *options)}.cubin"
-    found = kept(cache_folder() / "kernels" / name)
+    path = private_folder("kernels") / name
+    found = kept(path)
     if found is not None and found.startswith(ELF):
         return found
     code = compile_cubin(source, source_name, arch, options)
-    keep(cache_folder() / "kernels" / name, code)
+    keep(path, code)
     return code
 
 

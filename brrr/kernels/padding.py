@@ -40,29 +40,36 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     not be padded, what has an operand of few elements, and anything on a CPU, is `torch.mm(a, b)`. ArgumentError for
     anything but two matrices of one type on one device.
     """
-    if _left_as_they_are(a, b):
-        try:
+    try:  # told first, with as little as tells it: such products wait for the host
+        (m, k), (_, n) = a.shape, b.shape
+        if not (m | k | n) % VECTOR or k * m < SHORT or k * n < SHORT:
             return a.mm(b)
-        except RuntimeError:
-            _checked(a, b)
-            raise
-    key = (a.shape, b.shape, a.stride(), b.stride(), a.dtype, a.device)
+        key = m, k, n, a.dtype, a.stride(1), b.stride(1)
+        if key in _TORCHS:
+            return a.mm(b)
+    except (AttributeError, RuntimeError, ValueError):
+        _checked(a, b)
+        raise
     if key not in _CHOSEN:
         _checked(a, b)
         if not a.is_cuda:
             return a.mm(b)
         import torch
 
-        ways = paddings(*a.shape, b.shape[1], str(a.dtype)[6:], (_transposed(a), _transposed(b)), _device(a))
+        ways = paddings(m, k, n, str(a.dtype)[6:], (_transposed(a), _transposed(b)), _device(a))
         if len(ways) > 1 and torch.cuda.is_current_stream_capturing():
             return _padded(a, b, ways[1])
         _CHOSEN[key] = _fastest(a.detach(), b.detach(), ways)
+        if _CHOSEN[key] == (m, k, n):
+            _TORCHS.add(key)
     return _padded(a, b, _CHOSEN[key])
 
 
 Sizes = tuple[int, int, int]
 """M, K and N to round up to."""
 _CHOSEN: dict[object, Sizes] = {}
+_TORCHS: set[object] = set()
+"""Of those chosen, what is left as it is."""
 
 
 @lru_cache(maxsize=4096)
@@ -96,15 +103,6 @@ def _pays(plain: Matmul, made: Matmul, device: str) -> bool:
         return product_time_s(made, device) + copies < WORTH * product_time_s(plain, device)
     except MissingPeakError:
         return False
-
-
-def _left_as_they_are(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether all rows are whole, or few: told first, for such products wait for the host."""
-    try:
-        (m, k), (_, n) = a.shape, b.shape
-    except (AttributeError, ValueError):
-        return False
-    return not (m | k | n) % VECTOR or k * m < SHORT or k * n < SHORT
 
 
 def _fastest(a: torch.Tensor, b: torch.Tensor, ways: tuple[Sizes, ...]) -> Sizes:

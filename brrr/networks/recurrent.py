@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.files import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, float32_recurrence
 
 Run = Callable[[], torch.Tensor]
@@ -322,6 +323,7 @@ def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
             of = hs[index]
         return hs, cs
 
+    keep_compiled_code_private()
     fast = torch.compile(with_own_code(step), mode="max-autotune-no-cudagraphs", dynamic=False)
 
     def run() -> torch.Tensor:

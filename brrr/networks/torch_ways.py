@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, in_full_precision
 from brrr.networks.implementations import Prepared
 from brrr.networks.network import Weights
@@ -171,6 +172,7 @@ def _compiled(weights: Weights, mode: str) -> Prepared:
         result: torch.Tensor = network(given)
         return result
 
+    keep_compiled_code_private()
     call = torch.compile(with_own_code(forward), mode=mode, dynamic=False, fullgraph=True)
     try:
         with (

@@ -178,6 +178,8 @@ def sizes_between(first: float, last: float, factor: float, *, fine: tuple[float
 # Sweeps: the times of many calls, measured one after the other, with what was called. A model is corrected by them.
 
 SHORTEST_S, LONGEST_S = 1e-8, 1e3
+FIT = 1e-6, 1e6
+"""Of hyperparameters: with others a regression has no solution."""
 Row = tuple[int | str, ...]
 
 
@@ -206,6 +208,10 @@ class Sweep:
         odd = next((time_s for time_s in self.seconds if not SHORTEST_S <= time_s <= LONGEST_S), None)
         if odd is not None:
             raise ArgumentError("Sweep", "seconds", odd, f"{SHORTEST_S:g} to {LONGEST_S:g} s")
+        for name, fit in self.fits.items():
+            for place, value in enumerate(fit, 1 - len(fit)):
+                if not (FIT[0] <= value <= FIT[1] or (value == 0 and place == -1)):  # a name's own noise may be none
+                    raise ArgumentError("Sweep", f"fits.{name}", value, f"{FIT[0]:g} to {FIT[1]:g}")
 
     @classmethod
     def of(cls, names: Sequence[str], rows: Sequence[Row], seconds: Sequence[float], **rest: Any) -> Sweep:

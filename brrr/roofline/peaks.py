@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
-from brrr.core.files import json_text, kept, read_json, require_writable, write_atomically
+from brrr.core.files import json_text, kept, read_json, read_object, require_writable, write_atomically
 from brrr.core.measurement import Processor
-from brrr.core.recordings import device_folders, first_that_reads, search_path
+from brrr.core.recordings import FILE, device_folders, first_that_reads, search_path
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
@@ -30,6 +30,12 @@ DTYPES = {
 }  # fmt: skip
 """torch's names of the data types, and those of the datasheets, by which the peaks go."""
 
+UNITS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("read", "copy", "triad", "write", "torch-copy", "torch-pointwise"), ("B/s",)),
+    **dict.fromkeys(("matmul", "arithmetic"), ("FLOP/s", "IOP/s")),
+    **dict.fromkeys(("kernel", "gap", "host", "graph-replay"), ("s",)),
+}
+"""By the first word of a figure's name."""
 RESOLUTION = "Run brrr.calibrate(), or `brrr calibrate`, on that machine"
 
 
@@ -61,6 +67,9 @@ class Peaks:
     sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False)
     notes: tuple[str, ...] = ()
 
+    file: ClassVar[str] = ""
+    """Where they were read, in an instance that was; for messages."""
+
     def __post_init__(self) -> None:
         found = [*self.measured.items(), *((name, curve.points[0][1]) for name, curve in self.curves.items())]
         for name, peak in found:
@@ -69,6 +78,10 @@ class Peaks:
         for name, peak in self.assumed.items():
             if peak.kind != "assumed":
                 raise ArgumentError("Peaks", f"assumed {name}", peak.kind, "an assumed figure")
+        for name, peak in (*found, *self.assumed.items()):
+            known = UNITS.get(name.split(".")[0].removesuffix("-once"), (peak.unit,))
+            if peak.unit not in known:
+                raise ArgumentError("Peaks", f"{name}.unit", peak.unit, " or ".join(known))
 
     @property
     def datasheet(self) -> Mapping[str, Peak]:
@@ -117,7 +130,8 @@ class Peaks:
         have = ", ".join(there) or "nothing"
         hints = [note for note in self.notes if name.split(".")[0] in note]
         return MissingPeakError(
-            f"Peaks: {name!r} was not measured on {self.device}; there is {have}. {'; '.join([*hints, RESOLUTION])}"
+            f"Peaks: {name!r} was not measured on {self.device}{self.file and f' ({self.file})'}; there is {have}. "
+            f"{'; '.join([*hints, RESOLUTION])}"
         )
 
     def __str__(self) -> str:
@@ -280,25 +294,44 @@ def read_peaks(folder: Path | str) -> Peaks:
 
 
 def find_peaks(folder: Path | str) -> Peaks | None:
-    """As `read_peaks`, but None where there are none; files are read once, and anew when `peaks.json` has changed."""
+    """As `read_peaks`, but None where there are none; files are read once, and anew when they have changed."""
     path = Path(folder) / PEAKS
     if not path.is_file():
         return None
-    found = path.stat()
-    return _read(path, found.st_mtime_ns, found.st_size)
+    return _read(path, *((each.stat().st_mtime_ns, each.stat().st_size) if each.is_file() else None
+                         for each in (path, path.with_name(FILE))))  # fmt: skip
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, modified_ns: int, size: int) -> Peaks:
-    """The arguments behind the first tell one state of the file from another."""
+def _read(path: Path, *states: tuple[int, int] | None) -> Peaks:
+    """The arguments behind the first tell one state of the files from another."""
     file, beside = read_json(path, _File, FORMAT, _refuse_older), path.with_name(SWEEPS)
-    if not file.sweeps:
-        return file.peaks
-    content = kept(beside)
-    if content is None or _fingerprint(content) != file.sweeps:
-        wrong = "is missing or cannot be read" if content is None else "is not what was measured with them"
-        raise RecordingError(f"{beside}: {wrong}, and the peaks beside it need it. Restore it, or run `brrr calibrate`")
-    return replace(file.peaks, sweeps=Packed(content, file.peaks.sweeps, beside))
+    require_its(path.parent, file.peaks)
+    peaks = file.peaks
+    if file.sweeps:
+        content = kept(beside)
+        if content is None or _fingerprint(content) != file.sweeps:
+            wrong = "is missing or cannot be read" if content is None else "is not what was measured with them"
+            hint = "Restore it, or run `brrr calibrate`"
+            raise RecordingError(f"{beside}: {wrong}, and the peaks beside it need it. {hint}")
+        peaks = replace(peaks, sweeps=Packed(content, peaks.sweeps, beside))
+    object.__setattr__(peaks, "file", str(path))
+    return peaks
+
+
+def require_its(folder: Path, peaks: Peaks) -> None:
+    """RecordingError where a device's folder is that of another one than was measured: by its machine, or its name."""
+    if (folder / FILE).is_file():
+        machine = read_object(folder / FILE)
+        there = str(machine.get("device")), str(machine.get("kind"))
+    else:
+        known, mine = find_hardware(folder.name), find_hardware("cpu" if is_cpu(peaks.kind) else peaks.device)
+        there = (known.name, "") if known and mine and known != mine else (peaks.device, peaks.kind)
+    if there != (peaks.device, peaks.kind):
+        raise RecordingError(
+            f"{folder / PEAKS}: these are the peaks of {peaks.device} ({peaks.kind}), and the folder is that of "
+            f"{' '.join(there).strip()}. Keep them elsewhere: `brrr calibrate --out DIR`"
+        )
 
 
 def _refuse_older(version: int, content: Mapping[str, object]) -> NoReturn:

@@ -1,7 +1,7 @@
 """`sweeps.npz`: the calls of a device's sweeps in compact form, unpacked when a sweep is first looked at.
 
->>> sweeps = {"products": Sweep.of(("m", "dtype"), [(64, "tf32"), (4096, "tf32")], [2e-6, 3.5e-6])}
->>> Packed(packed(sweeps), {"products": Sweep({"m": (), "dtype": ()}, ())}, "sweeps.npz") == sweeps
+>>> sweeps = {"some": Sweep.of(("m", "dtype"), [(64, "tf32"), (4096, "tf32")], [2e-6, 3.5e-6])}
+>>> Packed(packed(sweeps), {"some": Sweep({"m": (), "dtype": ()}, ())}, "sweeps.npz") == sweeps
 True
 """
 
@@ -9,17 +9,29 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import RecordingError
+from brrr.core.files import MOST_BYTES
+from brrr.counting.cost import ITEMSIZE
 from brrr.roofline.peak import Sweep
 
 if TYPE_CHECKING:  # a file of peaks is read without numpy
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[Any]]
+
+DTYPES = (*ITEMSIZE, "tf32")
+COLUMNS: Mapping[str, Mapping[str, int | tuple[str, ...]]] = {
+    "products": {"m": 1, "n": 1, "k": 1, "batch": 1, "layout": ("nn", "nt", "tn", "tt"), "dtype": DTYPES, "added": 0},
+    "operators": {"operator": (), "kind": (), "form": (), "dtype": DTYPES, "lines": 1, "length": 1, "read": 0,
+                  "written": 0, "over": 1, "window": 1, "flop": 0},
+}  # fmt: skip
+"""Of each sweep's columns the least whole number, or the texts that it may hold, () for any."""
+OPTIONAL, MOST = ("added", "over", "window", "flop"), 2**50
 
 TEXTS = "/texts"
 """Behind a column's name: the texts that its numbers stand for."""
@@ -90,12 +102,28 @@ class Packed(Mapping[str, Sweep]):
 
         try:
             with np.load(io.BytesIO(self.content)) as arrays:
+                if sum(each.file_size for each in arrays.zip.infolist()) > MOST_BYTES:
+                    raise ValueError(f"unpacked the file has more than {MOST_BYTES >> 20} MB")
                 times = arrays[name]
                 seconds = times if times.dtype.kind == "f" else times / 1e9
                 columns = {column: _column(arrays, f"{name}/{column}") for column in outline.columns}
+            for column, known in COLUMNS.get(name, {}).items():
+                if column in columns or column not in OPTIONAL:
+                    _check(column, columns[column], known)
             return replace(outline, columns=columns, seconds=tuple(seconds.tolist()))
-        except (LookupError, ValueError, OSError, zipfile.BadZipFile) as error:
+        except (LookupError, TypeError, ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
             raise RecordingError(f"{self.path}: holds no sweep of {name}: {error}. Run `brrr calibrate`") from error
+
+
+def _check(column: str, values: Sequence[int | str], known: int | tuple[str, ...]) -> None:
+    """ValueError where a column holds what cannot be there; of a million values few differ."""
+    for value in set(values):
+        if isinstance(known, int):
+            fits, expected = isinstance(value, int) and known <= value <= MOST, f"a whole number, {known} to {MOST}"
+        else:
+            fits, expected = isinstance(value, str) and value in (known or (value,)), " or ".join(known) or "a text"
+        if not fits:
+            raise ValueError(f"{column} is {value!r}; expected {expected}")
 
 
 def _column(arrays: Mapping[str, Array], name: str) -> tuple[int | str, ...]:

@@ -61,6 +61,7 @@ CONSTANTS: Mapping[str, Constant] = MappingProxyType(
         "rate.turned": Constant(0.45, f"{_H200}: 1.3 to 2.6 TB/s, splitting a right operand that lies as (k, n)"),
         # What `matmul` takes of the host beside its launches: 9 us with one, 12 with two, 23 with four, 36 with seven.
         "host.call": Constant(4e-6, f"{_H200}: the same, for none"),
+        "host.torch": Constant(12e-6, f"{_H200}: what issuing torch's own product took there, 10 to 14 us"),
         "host.matmul": Constant(30e-6, f"{_H200}: 47 us of matmul's split product, where torch's takes 10 to 14"),
         # How fast a tensor core's sums lose against float32's: relative error for each step of 16 (TF32: 8).
         "error.tensor_core": Constant(1.85e-8, f"{_H200}: 9.1e-6 to 9.7e-6 after 512 steps, twice that after 1024"),

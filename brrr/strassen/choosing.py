@@ -22,7 +22,7 @@ from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, accuracy_limit, predicted_error
 from brrr.strassen.limits import Inners, Limits, Request
 from brrr.strassen.odd_sizes import copied, core_of
-from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, issuing_s, marked
+from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, host_slowness, issuing_s, marked
 from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import workspace_bytes as least_bytes
 
@@ -145,12 +145,13 @@ def _exact_enough(each: ParetoPoint, request: Request) -> bool:
 def _chosen(fitting: list[ParetoPoint], request: Request, issued: bool) -> ParetoPoint:
     """The fastest; others than the simpler ones only where they are ahead by more than predictions err, and rows many.
 
-    issued: the host issues each launch, and a way takes no less than that does.
+    issued: the host issues each launch, for which who waits for the product waits as well.
     """
+    slower = host_slowness() if issued else 0.0
 
     def taken(each: ParetoPoint) -> float:
         assert each.seconds is not None
-        return max(each.seconds, issuing_s(each.way, request)) if issued else each.seconds
+        return each.seconds + slower * issuing_s(each.way, request)
 
     timed = [each for each in fitting if each.seconds is not None]
     if not timed:

@@ -116,11 +116,11 @@ def _torchs(a: torch.Tensor, b: Any) -> torch.Tensor | None:
     A short product waits for each line of this, so nothing is checked: what torch refuses is checked afterwards.
     """
     try:
-        short = a.numel() < SHORT or b.numel() < SHORT
-        known = a.dtype in _FLOATS and (short or _kind(a, b) in _PLAIN_CALLS) and exact(a)
-        return torch.mm(a, b) if known else None
+        if (a.numel() < SHORT or b.numel() < SHORT or _kind(a, b) in _PLAIN_CALLS) and a.dtype in _FLOATS and exact(a):
+            return a.mm(b)
     except (AttributeError, RuntimeError, TypeError):
         return None
+    return None
 
 
 _FLOATS = frozenset(getattr(torch, name) for name in PLAIN)

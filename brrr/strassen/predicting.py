@@ -15,11 +15,12 @@ import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from brrr.core import units
-from brrr.core.measurement import Processor
+from brrr.core.measurement import Processor, median
 from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import is_gpu
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
@@ -33,6 +34,9 @@ from brrr.strassen.odd_sizes import copied, core_of, thin_parts
 from brrr.strassen.problem import Problem, Sizes, aligned_size
 from brrr.strassen.ways import INNERS, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic, launches, workspace_bytes
+from brrr.timing.host_times import HostTimes
+
+TRIAL_S = 0.004
 
 _LIBRARY = {"fp16x3": "fp16"}
 """The library product whose predicted rate an inner product of ours goes by."""
@@ -153,6 +157,29 @@ def issuing_s(way: Way, request: Request) -> float:
     first, ours = (CONSTANTS[f"host.{name}"].value for name in ("call", "matmul"))
     made = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
     return first + LAUNCH_S["strassen"] * launches(request.problem(way)) + ours * made
+
+
+def host_slowness() -> float:
+    """How many times as long this host takes to issue a product as the one that the constants were measured on.
+
+    1 where there is no GPU to issue it to, and while a CUDA Graph is captured, of which the host issues nothing later.
+    """
+    import torch
+
+    if not torch.cuda.is_available() or torch.cuda.is_current_stream_capturing():
+        return 1.0
+    return _slowness()
+
+
+@lru_cache(maxsize=1)
+def _slowness() -> float:
+    import torch
+
+    x = torch.ones(8, 8, device="cuda")
+    times = HostTimes(lambda: torch.mm(x, x), torch.cuda.synchronize)
+    times.one()  # it loads the library
+    times.round(TRIAL_S)
+    return median(times.host) / CONSTANTS["host.torch"].value
 
 
 # ---------------------------------------------------------------------------------------------------------------------

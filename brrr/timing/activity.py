@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from brrr.core.errors import UnavailableError
+
 MARKER = "brrr_marker"
 MEASURING = ("brrr_gate", "brrr_evict_write", "brrr_evict_read")
 """Kernels of the measurement itself; they are not part of a call."""
@@ -57,7 +59,7 @@ def _session(run: Callable[[], Any], launches: bool) -> tuple[list[Activity], li
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
-    with detaching_cupti(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as session:
+    with detaching_cupti(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as session, no_other_session():
         run()
         torch.cuda.synchronize()
     activities, calls = [], []
@@ -121,6 +123,31 @@ def detaching_cupti() -> Iterator[None]:
             del os.environ["TEARDOWN_CUPTI"]
         else:
             os.environ["TEARDOWN_CUPTI"] = before
+
+
+STARTS = ("_prepare_profiler", "_enable_profiler")
+"""What `torch.autograd.profiler` calls to start a session, whichever class asked for it."""
+
+
+@contextmanager
+def no_other_session() -> Iterator[None]:
+    """Within a session: UnavailableError for the code that starts another one, by which torch would end the process."""
+    from torch.autograd import profiler
+
+    def refuse(*_: object, **__: object) -> None:
+        raise UnavailableError(
+            "this code starts torch's profiler, which runs already to look at it, and a process has only one. "
+            "Take it out; or diagnose the trace that it saves: diagnose_trace(path), `brrr diagnose trace.json`"
+        )
+
+    before = {name: getattr(profiler, name) for name in STARTS if hasattr(profiler, name)}
+    try:
+        for name in before:
+            setattr(profiler, name, refuse)
+        yield
+    finally:
+        for name, was in before.items():
+            setattr(profiler, name, was)
 
 
 def split_by_marker(activities: Sequence[Activity]) -> list[list[Activity]]:

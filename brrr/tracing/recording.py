@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import GPU
-from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti
+from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti, no_other_session
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import CALL, LOOP, LoopTimes, events_of, settled, spans_of
@@ -80,7 +80,8 @@ def session(call: str, gpu: bool, **options: bool) -> Iterator[Any]:
     with detaching_cupti():
         _start(made, call)
         try:
-            yield made
+            with no_other_session():
+                yield made
         finally:
             with without_chatter():
                 made.stop()

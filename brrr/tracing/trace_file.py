@@ -7,8 +7,8 @@
 >>> [(each.name, each.start_ns, each.end_ns) for each in read_trace(path).events]
 [('aten::relu', 10500, 12500)]
 
-A file of 500 MB holds some two million events; it is never in memory as a whole, and equal descriptions of inputs are
-kept once. Times in the file are microseconds, here whole nanoseconds.
+A file of 500 MB holds some two million events, of which no more are read; it is never in memory as a whole, and equal
+descriptions of inputs are kept once. Times in the file are microseconds, here whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,28 @@ import codecs
 import contextlib
 import json
 import math
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import BrrrError
+from brrr.core.files import open_regular
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
 
 CHUNK = 1 << 20
-LARGEST = 1 << 26
+LARGEST = 1 << 23
 """Characters that no single event has: a file in which this many make none is damaged."""
+MOST_EVENTS, DEEPEST = 2_000_000, 1000
+"""Events that are read of a file, and the most around one of them: Python calls itself no deeper."""
+RATIO, FREE = 100, 1 << 24
+"""How many times its size a trace has unzipped, beyond some bytes: a tenth of that is usual."""
+LATEST_US, LONGEST_US = 1e17, 1e12
+"""Times of year 5000, and lengths of days, are of no clock."""
+HEAD = re.compile(r'^\s*\[|"traceEvents"\s*:\s*\[')
+BLANK = re.compile(r"[\s,]*")
 
 
 class TraceFileError(BrrrError, ValueError):
@@ -55,11 +65,19 @@ def read_trace(path: Path | str) -> Trace:
     found: list[Event] = []
     problems: list[str] = []
     kept: dict[str, Inputs] = {}
+    wrong = 0
     try:
-        for event in _objects(_pieces(path), header, problems):
-            made = _event(event, kept)
+        for event in _objects(filter(None, _pieces(path)), header, problems):
+            try:
+                made = _event(event, kept)
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+                wrong += 1
+                continue
             if made is not None:
                 found.append(made)
+            if len(found) == MOST_EVENTS:
+                problems.append(f"it has more than {MOST_EVENTS} events, and the others are left out")
+                break
     except TraceFileError as error:
         raise TraceFileError(f"{path}: {error}") from None
     except (OSError, zlib.error) as error:
@@ -68,7 +86,11 @@ def read_trace(path: Path | str) -> Trace:
         problems.append(f"the file is damaged behind {len(found)} events: {error}")
     if not found:
         raise TraceFileError(f"{path}: holds no events of torch's profiler; expected what export_chrome_trace() writes")
+    if wrong:
+        problems.append(f"{wrong} of its {wrong + len(found)} events have a time, or a number, that none can have")
     found.sort(key=lambda each: (each.start_ns, -each.end_ns))
+    if (depth := _depth(found)) > DEEPEST:
+        raise TraceFileError(f"{path}: {depth} of its events lie around one; expected {DEEPEST} at most: it is damaged")
     devices = {}
     for number, each in enumerate(_listed(header.get("deviceProperties"))):
         with contextlib.suppress(TypeError, ValueError):
@@ -83,27 +105,33 @@ def _listed(devices: Any) -> list[Mapping[str, Any]]:
 def _pieces(path: Path) -> Iterator[str]:
     """The file's text piece by piece, unzipped; of a zipped file that ends early, what can be unzipped."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    with path.open("rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
+    with open_regular(path) as file:
+        zipped, read, made = file.read(2) == b"\x1f\x8b", 0, 0
         file.seek(0)
         unzip = zlib.decompressobj(zlib.MAX_WBITS | 16)
         while data := file.read(CHUNK):
-            text = decode(unzip.decompress(data) if zipped else data)
-            while zipped and unzip.unused_data:  # several files zipped one behind another
-                data, unzip = unzip.unused_data, zlib.decompressobj(zlib.MAX_WBITS | 16)
-                text += decode(unzip.decompress(data))
-            yield text
+            read += len(data)
+            while data:
+                piece, data = (unzip.decompress(data, CHUNK), unzip.unconsumed_tail) if zipped else (data, b"")
+                made += len(piece)
+                if made > FREE + RATIO * read:
+                    raise TraceFileError(f"unzipped it has {RATIO} times its size and more: it is no trace")
+                yield decode(piece)
+                if unzip.eof:  # several files zipped one behind another
+                    data, unzip = unzip.unused_data, zlib.decompressobj(zlib.MAX_WBITS | 16)
+        yield decode(unzip.flush())
 
 
 def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str]) -> Iterator[Mapping[str, Any]]:
     """The objects of the array `traceEvents`, or of a file that is such an array, one after another."""
     decode = json.JSONDecoder(strict=False).raw_decode
     text = next(pieces, "")
+    while not HEAD.search(text) and len(text) < LARGEST and (added := next(pieces, "")):
+        text += added
     at = _array(text, header)
     count, more = 0, True
     while True:
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
+        at = BLANK.match(text, at).end()  # type: ignore[union-attr]
         if at < len(text) and text[at] == "]":
             return
         try:
@@ -115,6 +143,8 @@ def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str])
             added = next(pieces, "")
             text, at, more = text[at:] + added, 0, bool(added)
             continue
+        except RecursionError:
+            raise TraceFileError(f"what stands behind {count} events is nested too deeply: it is damaged") from None
         count += 1
         if isinstance(event, dict):
             yield event
@@ -128,7 +158,7 @@ def _array(text: str, header: dict[str, Any]) -> int:
     start = text.find("[", key)
     if key < 0 or start < 0:
         raise TraceFileError('no "traceEvents" at the beginning of the file: it is no trace of torch\'s profiler')
-    with contextlib.suppress(json.JSONDecodeError):  # nothing but the device's name is lost
+    with contextlib.suppress(json.JSONDecodeError, RecursionError):  # nothing but the device's name is lost
         header.update(json.loads(text[:start] + "[]}", strict=False))
     return start + 1
 
@@ -142,23 +172,38 @@ _NUMBERS = ("device", "stream", "correlation", "bytes")
 
 
 def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
-    """What the analysis needs of an event; None for flows, metadata and Python's own functions."""
+    """What the analysis needs of an event; None for flows, metadata and Python's own functions.
+
+    What is damaged ends in a KeyError, a TypeError, a ValueError and so on.
+    """
     category = str(raw.get("cat", "")).lower()
     on_device = category in _DEVICE
     if raw.get("ph") != "X" or not (on_device or category in _HOST):
         return None
-    try:
-        start = round(float(raw["ts"]) * 1000)
-        end = start + max(0, round(float(raw.get("dur") or 0.0) * 1000))
-        args, name = raw.get("args") or {}, str(raw.get("name", ""))
-        if on_device:
-            where, stream, correlation, nbytes = (int(args.get(key, 0)) for key in _NUMBERS)
-            kind, blocks = work_sort(name), math.prod(map(int, args.get("grid") or (0,)))
-            return Event(name, kind, start, end, 0, where, stream, correlation, 0, blocks, nbytes)
-        thread, correlation = _whole(raw.get("tid")), int(args.get("correlation", 0))
-        return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        return None
+    start_us, length_us = float(raw["ts"]), float(raw.get("dur") or 0.0)
+    if not (abs(start_us) <= LATEST_US and 0 <= length_us <= LONGEST_US):
+        raise ValueError
+    start, args, name = round(start_us * 1000), raw.get("args") or {}, str(raw.get("name", ""))
+    end = start + round(length_us * 1000)
+    if on_device:
+        where, stream, correlation, nbytes = (int(args.get(key, 0)) for key in _NUMBERS)
+        kind, blocks = work_sort(name), math.prod(map(int, args.get("grid") or (0,)))
+        return Event(name, kind, start, end, 0, where, stream, correlation, 0, blocks, nbytes)
+    thread, correlation = _whole(raw.get("tid")), int(args.get("correlation", 0))
+    return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
+
+
+def _depth(events: Sequence[Event]) -> int:
+    """The most events of one thread of the host that lie around each other; events by their starts."""
+    stacks: dict[int, list[int]] = {}
+    deepest = 0
+    for each in events:
+        stack = stacks.setdefault(each.thread, []) if not each.on_device else []
+        while stack and stack[-1] <= each.start_ns:
+            stack.pop()
+        stack.append(each.end_ns)
+        deepest = max(deepest, len(stack))
+    return deepest
 
 
 def _inputs(args: Mapping[str, Any], kept: dict[str, Inputs]) -> Inputs | None:

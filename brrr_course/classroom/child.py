@@ -1,4 +1,4 @@
-"""The process that measures for a worker: `python -m brrr_course.classroom.child KIND`, JSON lines in and out.
+"""The process that measures for a worker: `brrr_course.classroom.child KIND`, JSON lines in and out.
 
 It stays warm between requests, and may be killed at any moment: it holds nothing that anybody misses. It ends by
 itself, and with it all that it started, when its input ends, as it does when the worker dies.
@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from brrr.core.errors import BrrrError
+from brrr.core.files import keep_compiled_code_private
 from brrr.gpu import tensors_on
 
 CORES = "BRRR_CLASS_CORES"
@@ -29,14 +31,18 @@ def main(kind: str) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not meet the answers
     _settle()
+    keep_compiled_code_private()
     asked: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     day, hello = "", dict[str, Any]()
     for line in iter(asked.get, None):
         if day != (today := time.strftime("%Y-%m-%d")):  # each day is a run, so that the badge's date is right
-            day, hello = today, _hello(kind)
+            try:
+                day, hello = today, _hello(kind)
+            except BrrrError as error:  # there is no such device: the worker says so, and nothing is measured
+                hello = {"unavailable": str(error)}
         request = json.loads(line)
-        answer = _measured(request, hello["run"]["id"], hello["machine"]["device"]) if request else {}
+        answer = _measured(request, hello["run"]["id"], hello["machine"]["device"]) if day and request else {}
         answers.write(json.dumps({**hello, **answer}) + "\n")
         answers.flush()
 
@@ -67,7 +73,6 @@ def _hello(kind: str) -> dict[str, Any]:
 
 def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, Any]:
     """Each variant's row as a recording's cells, or its error; what the recorder would refuse is refused here."""
-    from brrr.core.errors import BrrrError
     from brrr_course.classroom.asked import Asked
     from brrr_course.sources.apart import measure_step
     from brrr_course.sources.rows import Row, check_row, to_cells

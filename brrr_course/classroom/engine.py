@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import private_folder
 from brrr.core.measurement import Processor
 from brrr_course.classroom import worker
 from brrr_course.classroom.child import CORES
+from brrr_course.classroom.clock import never_back
 
 
 class Engine(Protocol):
@@ -63,6 +66,9 @@ class Dask:
         from distributed.deploy.spec import SpecCluster
         from distributed.security import Security
 
+        never_back()
+        scratch = str(private_folder("dask"))  # workers import from it, and this process as long as they run
+        dask.config.set({"temporary-directory": scratch})
         security = Security.temporary()
         devices = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{"CUDA_VISIBLE_DEVICES": ""}] * workers
         share = _shares(len(devices))
@@ -72,7 +78,9 @@ class Dask:
             dask.config.set({"distributed.scheduler.http.routes": []})
         dask.config.set({"distributed.worker.profile.enabled": False})
         options = {"host": "127.0.0.1", "security": security}
-        nanny = {**options, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.ERROR, "config": quiet}
+        preload = ["brrr_course.classroom.clock"]
+        nanny = {**options, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL, "config": quiet,
+                 "local_directory": scratch, "preload": preload}  # fmt: skip
         specs = {
             number: {"cls": Nanny, "options": {**nanny, "env": {**device, CORES: share[number]}}}
             for number, device in enumerate(devices)
@@ -82,6 +90,7 @@ class Dask:
         scheduler = {"cls": Scheduler, "options": {**options, **pages}}
         cluster = await SpecCluster(workers=specs, scheduler=scheduler, asynchronous=True, security=security,
                                     silence_logs=logging.ERROR)  # fmt: skip
+        sys.path[:] = [each for each in sys.path if not each.startswith(scratch)]
         client = await Client(cluster, asynchronous=True, security=security)
         await client.wait_for_workers(len(devices))
         return cls(client, cluster, "cuda" if gpus else "cpu", limit_s)
@@ -91,6 +100,7 @@ class Dask:
         """Use the workers of a scheduler that dask's own commands started; its certificates are in dask's settings."""
         from distributed import Client
 
+        never_back()
         try:
             client = await Client(address, asynchronous=True, timeout=10)
             await client.wait_for_workers(1, timeout=60)
@@ -129,7 +139,7 @@ class Dask:
             return {}
         except (KilledWorker, worker.ChildDiedError) as error:
             where = f"{request['experiment']} at {request['point']}"
-            raise UnavailableError(f"{where}: measuring it ended the process each time: {error}") from error
+            raise UnavailableError(f"{where}: measuring it ended the process each time") from error
         finally:
             self._futures.pop(key).release()
 

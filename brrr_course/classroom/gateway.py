@@ -10,13 +10,13 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from operator import itemgetter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Http
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -24,16 +24,26 @@ from starlette.routing import Mount, Route
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr_course.classroom import asked, teacher
+from brrr_course.classroom.ranking import Ranking
+from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import Known, User
 from brrr_course.classroom.turns import Request, TooManyError, Turns
-from brrr_course.experiments import PLAYED, experiment, own_choice
+from brrr_course.experiments import experiment
 
 MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
 """Requests a second and user, and how many at once after a pause."""
+ARRIVALS = 300.0
+"""Strangers of one address at once, who may be a class behind a hub or a proxy."""
+MOST_LEVELS = 4000
 LONGEST_WAIT_S = 30.0
 MOST_ANSWERS = 2000
-OWN_CHOICE = "brrr's own choice"
+BODY_S = 10.0
+"""The rest of a request may take so long."""
+MOST_AT_ONCE = 128
+"""Requests of one user that are being answered, those that wait for news among them."""
+TABLE_S = 2.0
+"""How old a ranking may be."""
 STATUS: tuple[tuple[type[BrrrError], int], ...] = (
     (ArgumentError, 400), (NotRecordedError, 404), (TooManyError, 429), (UnavailableError, 422),
 )  # fmt: skip
@@ -54,6 +64,11 @@ class Gateway:
         self.turns, self._known, self._longest_s = turns, known, longest_s
         self._levels: dict[str, tuple[float, float]] = {}
         self.truths = teacher.Truths(serving)
+        self._met: set[str] = set()
+        self._at_once = Counter[str]()
+        self.ranking = Ranking(turns.store, turns.engine.kind)
+        self.tables: dict[str, tuple[float, object]] = {}
+        self._ranked = asyncio.Lock()
         routes = [
             Route("/health", _health),
             self._route("GET", "/about", _about),
@@ -76,14 +91,17 @@ class Gateway:
         async def call(http: Http) -> Response:
             try:
                 user = await self._user(http, teacher)
-                content = asked.loads(body) if (body := await _body(http)) else None
-                return _json(await handler(self, http, user, content))
+                with self._one_of_few(user):
+                    body = await asyncio.wait_for(_body(http), BODY_S)
+                    return _json(await handler(self, http, user, asked.loads(body) if body else None))
             except _Refused as refused:
                 return refused.response
+            except (TimeoutError, ClientDisconnect):
+                return _error(408, "UnavailableError", f"the rest of the request did not come within {BODY_S:.0f} s")
             except BrrrError as error:
                 status = next((code for kind, code in STATUS if isinstance(error, kind)), 507)
                 return _error(status, type(error).__name__, str(error))
-            except Exception as error:  # what it says may tell of the machine: the student gets its kind
+            except Exception as error:  # what it says may tell of the machine: students get its kind
                 self.turns.trouble = f"{type(error).__name__}: {error}"
                 return _error(500, "BrrrError", f"the gateway failed ({type(error).__name__}): tell your teacher")
 
@@ -91,23 +109,52 @@ class Gateway:
 
     async def _user(self, http: Http, teacher: bool) -> User:
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
-        user = await self._known(token)
-        if user is None or scheme.lower() != "bearer":
-            self._limit("")
+        stranger = f"\n{http.client.host if http.client else ''}"  # no name has a line's end
+        if new := token not in self._met:  # before the file or a hub is asked about it
+            self._limit(stranger, ARRIVALS)
+        user = await self._known(token) if scheme.lower() == "bearer" else None
+        if user is None:
+            self._met.discard(token)
             raise _Refused(401, "the token is missing, unknown or has expired: ask your teacher for a new one")
+        self._met.add(token)
+        if new:  # a class that arrives holds up nobody who comes after it
+            level, then_s = self._levels[stranger]
+            self._levels[stranger] = (level + 1, then_s)
         self._limit(user.name)
         if teacher and not user.teacher:
             raise _Refused(403, "this is for the teacher")
         return user
 
-    def _limit(self, name: str) -> None:
-        """A bucket that fills at RATE and holds BURST; strangers share one."""
+    def _limit(self, name: str, burst: float = 0.0) -> None:
+        """A bucket that fills at RATE and holds BURST, or more; strangers of one address share one."""
+        burst = burst or BURST
         now_s = time.monotonic()
-        level, then_s = self._levels.get(name, (BURST, now_s))
-        level = min(BURST, level + (now_s - then_s) * RATE)
+        if len(self._levels) > MOST_LEVELS:
+            self._levels = {who: each for who, each in self._levels.items() if now_s - each[1] < burst / RATE}
+        level, then_s = self._levels.get(name, (burst, now_s))
+        level = min(burst, level + (now_s - then_s) * RATE)
         self._levels[name] = (max(0.0, level - 1), now_s)
         if level < 1:
             raise _Refused(429, f"more than {RATE:.0f} requests a second: slow down")
+
+    @contextmanager
+    def _one_of_few(self, user: User) -> Iterator[None]:
+        if self._at_once[user.name] >= MOST_AT_ONCE:
+            raise _Refused(429, f"{MOST_AT_ONCE} requests of {user.name} are being answered: wait for one to end")
+        self._at_once[user.name] += 1
+        try:
+            yield
+        finally:
+            self._at_once[user.name] -= 1
+
+    async def table(self, name: str) -> object:
+        """The ranking of a game, a moment old at most, made once for all who ask meanwhile."""
+        async with self._ranked:
+            made_s, table = self.tables.get(name, (0.0, None))
+            if table is None or time.monotonic() - made_s > TABLE_S:
+                table = await self.turns.store.reading(self.ranking.table, name, tuple(self.turns.devices))
+                self.tables[name] = (time.monotonic(), table)
+        return table
 
     def request(self, http: Http, user: User) -> Request:
         """The request of that id if it is this user's; another's is as unknown as none."""
@@ -123,15 +170,17 @@ class _Refused(Exception):
 
 
 def _json(content: object, status: int = 200) -> Response:
-    """ASCII, for what a student sends may hold half a character, and comes back in an error."""
+    """A text is JSON already. ASCII, for what a student sends may hold half a character, and comes back in an error."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return Response(json.dumps(content), status, headers, "application/json")
+    return Response(content if isinstance(content, str) else json.dumps(content), status, headers, "application/json")
 
 
 def _error(status: int, error: str, reason: str) -> Response:
     response = _json({"error": error, "reason": reason}, status)
     if status == 429:
         response.headers["Retry-After"] = "1"
+    if status in (401, 408, 413):  # the rest of a body is not waited for
+        response.headers["Connection"] = "close"
     return response
 
 
@@ -158,7 +207,7 @@ async def _about(gateway: Gateway, http: Http, user: User, content: Any) -> obje
 
 async def _measure(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     wanted = asked.parse(content, gateway.turns.engine.kind, gateway._longest_s)
-    return gateway.turns.state(gateway.turns.ask(user.name, wanted))
+    return gateway.turns.state(await gateway.turns.ask(user.name, wanted))
 
 
 async def _look(gateway: Gateway, http: Http, user: User, content: Any) -> object:
@@ -177,9 +226,10 @@ async def _cancel(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 
 
 async def _points(gateway: Gateway, http: Http, user: User, content: Any) -> object:
-    """What the class has measured of an experiment, later than the row of a number."""
+    """The next of what the class has measured of an experiment, later than the row of a number."""
     name, after = experiment(http.path_params["experiment"]).name, int(_number(http, "after", 2**53))
-    return gateway.turns.store.known(name, gateway.turns.devices, after)
+    store = gateway.turns.store
+    return await store.reading(store.known, name, tuple(gateway.turns.devices), after)
 
 
 async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> object:
@@ -190,8 +240,11 @@ async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> obj
     for name in ("name", "value"):
         if not 0 < len(given[name]) <= 300 or not given[name].isprintable():
             raise ArgumentError("answers", name, given[name], "1 to 300 printable characters")
-    store = gateway.turns.store
-    who = store.digest(user.name)
+    return await gateway.turns.store.writing(_keep_answer, gateway.turns.store, user.name, given)
+
+
+def _keep_answer(store: Store, name: str, given: Mapping[str, Any]) -> object:
+    who = store.digest(name)
     if store.read("SELECT COUNT(*) FROM answer WHERE who = ?", who)[0][0] >= MOST_ANSWERS:
         raise TooManyError(f"{MOST_ANSWERS} answers of one student are kept, and no more")
     store.write("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", who, given["kind"], given["name"], given["value"])
@@ -200,59 +253,22 @@ async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 
 async def _answers(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """How often each answer was given to a question, or mark to an exercise."""
-    rows = gateway.turns.store.read("SELECT value FROM answer WHERE name = ?", http.query_params.get("name", ""))
+    store, query = gateway.turns.store, "SELECT value FROM answer WHERE name = ?"
+    rows = await store.reading(store.read, query, http.query_params.get("name", ""))
     return Counter(value for (value,) in rows).most_common()
 
 
 async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A student's schedule for the ranking, under a name of their choice: measured, and its result found right."""
-    given = asked.fields("scores", content, experiment=str, point=dict, shown=str)
-    if not 0 < len(given["shown"].strip()) <= 30 or not given["shown"].isprintable():
-        raise ArgumentError("scores", "shown", given["shown"], "1 to 30 printable characters")
-    wanted = _played(gateway, given["experiment"], given["point"])
-    store, who = gateway.turns.store, gateway.turns.store.digest(user.name)
-    if _seconds(gateway, wanted) is None:
-        raise NotRecordedError(f"{wanted.experiment} at {wanted.point} was not measured: measure it first")
-    taken = "SELECT 1 FROM score WHERE challenge = ? AND shown = ? AND who != ?"
-    if given["shown"] == OWN_CHOICE or store.read(taken, wanted.experiment, given["shown"], who):
-        raise ArgumentError("scores", "shown", given["shown"], "a name that nobody else has")
-    store.write("UPDATE score SET shown = ? WHERE challenge = ? AND who = ?", given["shown"], wanted.experiment, who)
-    values = (wanted.experiment, who, given["shown"], json.dumps(wanted.point))
-    store.write("INSERT OR IGNORE INTO score VALUES (?, ?, ?, ?)", *values)
-    return await _ranked(gateway, wanted.experiment)
+    given, turns = asked.fields("scores", content, experiment=str, point=dict, shown=str), gateway.turns
+    wanted = gateway.ranking.asked(given["experiment"], given["point"])
+    await turns.store.writing(gateway.ranking.enter, user.name, given["shown"], wanted, tuple(turns.devices))
+    gateway.tables.pop(wanted.experiment, None)
+    return await gateway.table(wanted.experiment)
 
 
 async def _scores(gateway: Gateway, http: Http, user: User, content: Any) -> object:
-    return await _ranked(gateway, http.path_params["experiment"])
-
-
-async def _ranked(gateway: Gateway, name: str) -> list[dict[str, Any]]:
-    """The fastest first: each student's best schedule, and the package's own if anybody measured it."""
-    rows = gateway.turns.store.read("SELECT shown, point FROM score WHERE challenge = ?", name)
-    own = [(OWN_CHOICE, json.dumps(own_choice(name, variant))) for variant in _variant(gateway, name)]
-    found = [(shown, json.loads(point)) for shown, point in [*rows, *own]]
-    timed = [(_seconds(gateway, _played(gateway, name, point)), shown, point) for shown, point in found]
-    best: dict[str, dict[str, Any]] = {}
-    for seconds, shown, point in sorted((each for each in timed if each[0] is not None), key=itemgetter(0)):
-        best.setdefault(shown, {"seconds": seconds, "shown": shown, "point": point})
-    return list(best.values())
-
-
-def _variant(gateway: Gateway, name: str) -> tuple[str, ...]:
-    if name not in PLAYED:
-        raise ArgumentError("scores", "experiment", name, f"one of {', '.join(PLAYED)}")
-    return experiment(name).variants_on(gateway.turns.engine.kind)
-
-
-def _played(gateway: Gateway, name: str, point: Any) -> asked.Asked:
-    content = {"experiment": name, "variants": list(_variant(gateway, name)), "point": point}
-    return asked.parse(content, gateway.turns.engine.kind)
-
-
-def _seconds(gateway: Gateway, wanted: asked.Asked) -> float | None:
-    """The period of what was measured and found right; None where it was not."""
-    (answer, *_) = [*gateway.turns.store.answers(wanted, gateway.turns.devices).values(), {}]
-    return float(answer["cells"]["period_s"]) if "cells" in answer else None
+    return await gateway.table(http.path_params["experiment"])
 
 
 async def _status(gateway: Gateway, http: Http, user: User, content: Any) -> object:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from brrr.core.errors import UnavailableError
@@ -21,6 +22,7 @@ from brrr_course.classroom.tokens import issue, of_class, of_hub, revoke
 from brrr_course.classroom.turns import Turns
 
 PORT = 8642
+EVERYWHERE = ("0.0.0.0", "")
 SELF = "brrr class serve"
 """Whose token `brrr class status` uses."""
 TIMES = 4.0
@@ -30,7 +32,7 @@ TIMES = 4.0
 def gpus_here() -> tuple[str, ...]:
     """The numbers of the GPUs that torch sees, asked in another process: this one shall hold no GPU."""
     count = "import torch; print(torch.cuda.device_count())"
-    done = subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", count], capture_output=True, text=True, check=False)
     return tuple(map(str, range(int(done.stdout or 0))))
 
 
@@ -50,6 +52,9 @@ async def serve(
     """
     import uvicorn
 
+    from brrr_course.classroom.connections import SilenceLimited, most_connections, say_little
+
+    asyncio.get_running_loop().set_exception_handler(say_little)
     try:
         listening = socket.create_server((host, port))
     except OSError as error:
@@ -66,16 +71,17 @@ async def serve(
     else:
         engine = await Dask.embedded(gpus, workers=workers, limit_s=limit_s, dashboard=dashboard)
     turns = Turns(store, engine)
-    await turns.open()
-    prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
-    gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
-                      prefix=prefix, serving=serving_file(cache))  # fmt: skip
-    config = uvicorn.Config(gateway.app, log_level="warning", lifespan="off", ws="none",
-                            limit_concurrency=4000, server_header=False, proxy_headers=False)  # fmt: skip
-    address = f"http://{host}:{port}"
     try:
+        await turns.open()
+        prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
+        gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
+                          prefix=prefix, serving=serving_file(cache))  # fmt: skip
+        config = uvicorn.Config(gateway.app, log_level="error", lifespan="off", ws="none", http=SilenceLimited,
+                                backlog=128, limit_concurrency=most_connections(), server_header=False,
+                                proxy_headers=False)  # fmt: skip
+        address = f"http://{'127.0.0.1' if host in EVERYWHERE else host}:{port}"
         _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
-        reached = f"{(public or address).rstrip('/')}{prefix.rstrip('/')}"
+        reached = f"{(public or f'http://{_reached(host)}:{port}').rstrip('/')}{prefix.rstrip('/')}"
         say(welcome(turns.device, len(turns.workers), reached, cache, hub=bool(hub)))
         telling = asyncio.create_task(tell(turns, say))
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends at them, and raises them again when it has
@@ -89,6 +95,15 @@ async def serve(
         await turns.close()
         await engine.close()
         store.close()
+
+
+def _reached(host: str) -> str:
+    """The host that students reach: where all are listened to, the address that this machine's packets leave from."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards, suppress(OSError):
+        if host in EVERYWHERE:
+            towards.connect(("192.0.2.1", 9))  # nothing is sent
+            return str(towards.getsockname()[0])
+    return socket.gethostname() if host in EVERYWHERE else host
 
 
 def serving_file(cache: Path) -> Path:

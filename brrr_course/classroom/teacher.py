@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.files import python
 from brrr_course.classroom.histogram import Form, read, rows
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
@@ -102,11 +102,10 @@ class Truths:
     async def _run(self, lesson: str, own: bool) -> list[dict[str, Any]]:
         (notebook,) = share("notebooks").glob(f"{lesson}_*.ipynb")
         device = json.loads(notebook.read_text("utf-8"))["metadata"].get("brrr", {}).get("recorded", RECORDED)
-        command = [sys.executable, "-P", "-m", "brrr_course.classroom.truth", str(notebook), f"recorded:{device}"]
-        child = await asyncio.create_subprocess_exec(
-            *command, *([str(self._serving)] if own else []), stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        own_too = [str(self._serving)] if own else []
+        command = python("brrr_course.classroom.truth", str(notebook), f"recorded:{device}", *own_too)
+        pipe = asyncio.subprocess.PIPE
+        child = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
         try:
             printed, complained = await asyncio.wait_for(child.communicate(), SECONDS)
         except TimeoutError:

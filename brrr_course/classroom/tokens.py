@@ -9,12 +9,19 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom.store import Store
 
 MOST_NAME = 64
+FRESH_S = 1.0
+"""What the file says of tokens is not asked again so long."""
+HEARD_S, MOST_HEARD = 60.0, 10_000
+"""What a hub said of a token is not asked again so long, of so many tokens."""
+HUB_CALLS = 4
+"""So many at a time."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +59,22 @@ def revoke(store: Store, name: str) -> int:
     return store.write("DELETE FROM token WHERE name = ?", name)
 
 
+def holds(store: Store, name: str) -> int:
+    """How many tokens a name has."""
+    return int(store.read("SELECT COUNT(*) FROM token WHERE name = ?", name)[0][0])
+
+
 def of_class(store: Store) -> Known:
-    """The class's own tokens."""
+    """The class's own tokens; one that is revoked opens nothing after `FRESH_S`."""
+    every, read_s = dict[str, tuple[str, str, int, float]](), float("-inf")
 
     async def known(token: str) -> User | None:
+        nonlocal every, read_s
         identity, _, secret = token.partition(".")
-        rows = store.read("SELECT name, digest, teacher, expires FROM token WHERE id = ?", identity)
-        name, kept, teacher, expires = rows[0] if rows else ("", "", 0, 0.0)
+        if identity not in every or time.monotonic() - read_s > FRESH_S:
+            rows = await store.reading(store.read, "SELECT id, name, digest, teacher, expires FROM token")
+            every, read_s = {row[0]: row[1:] for row in rows}, time.monotonic()
+        name, kept, teacher, expires = every.get(identity, ("", "", 0, 0.0))
         same = hmac.compare_digest(_digest(secret), kept)  # compared for an unknown id too, in the same time
         return User(name, bool(teacher)) if same and time.time() < expires else None
 
@@ -81,15 +97,33 @@ def of_hub(store: Store, service: str) -> Known:
         raise UnavailableError(f"--hub: {error}; install jupyterhub beside brrr") from None
     if not os.environ.get("JUPYTERHUB_API_TOKEN"):
         raise UnavailableError("--hub: JUPYTERHUB_API_TOKEN is not set: let the hub run this as its service (deploy/)")
-    auth = HubAuth(cache_max_age=60)
+    auth = HubAuth(cache_max_age=1)
     wanted, own = {f"access:services!service={service}", "access:services"}, of_class(store)
+    threads, heard = ThreadPoolExecutor(HUB_CALLS), dict[str, tuple[float, User | None]]()
+    asking: dict[str, asyncio.Future[User | None]] = {}
 
-    async def known(token: str) -> User | None:
-        if user := await own(token):
-            return user
-        model = await asyncio.to_thread(auth.user_for_token, token) if token else None
+    def ask(token: str) -> User | None:
+        try:
+            model = auth.user_for_token(token)
+        except Exception as error:
+            raise UnavailableError(f"the hub does not answer ({type(error).__name__}): try again") from error
         if not model or model.get("kind") != "user" or not auth.check_scopes(wanted, model):
             return None
         return User(model["name"], bool(model.get("admin")))
+
+    async def known(token: str) -> User | None:
+        at_s, user = heard.get(token, (float("-inf"), None))
+        if at_s > time.monotonic() - HEARD_S:
+            return user
+        if not token or (user := await own(token)):
+            return user
+        if token not in asking:  # once, however many of its requests wait for it
+            asking[token] = asyncio.get_running_loop().run_in_executor(threads, ask, token)
+            asking[token].add_done_callback(lambda _: asking.pop(token, None))
+        user = await asyncio.shield(asking[token])
+        if len(heard) > MOST_HEARD:
+            heard.clear()
+        heard[token] = (time.monotonic(), user)
+        return user
 
     return known

@@ -1,6 +1,6 @@
 """A lesson's guesses and what each is held against: its own cells, run on a source in a process of their own.
 
-python -m brrr_course.classroom.truth NOTEBOOK SOURCE [SERVING], which prints JSON. SERVING is the file in which a
+`brrr_course.classroom.truth NOTEBOOK SOURCE [SERVING]` prints JSON. SERVING is the file in which a
 gateway says how to reach it: SOURCE is then that gateway, which measures what the class has not measured yet.
 """
 

@@ -1,8 +1,9 @@
 """Whose turn it is: requests of students become jobs for the workers, each point once, and fairly.
 
-Start-time fair queueing (Goyal, Vin and Cheng, 1997): a job's rank is one more than that of the same user's job before
-it, and never less than that of the job begun last. So who comes late, or rarely, stands among the first, behind at
-most one point of each other student; who floods stands behind themselves.
+Start-time fair queueing (Goyal, Vin and Cheng, 1997): a job's rank is the seconds of work that the same user had before
+it, and never less than the rank of the job begun last. So who comes late, or rarely, stands among the first, behind at
+most one point of each other student; who floods, or asks for slow points, stands behind themselves. Who is far ahead
+of others also waits a moment at an idle worker, for one who has just been answered may well ask again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from brrr.core.files import typed
 from brrr_course.classroom.asked import Asked, loads, parse
 from brrr_course.classroom.engine import Engine
 from brrr_course.classroom.store import Answer, Store, device_of
+from brrr_course.classroom.worker import HARMLESS
+from brrr_course.sources.plan import DurationEstimator
 from brrr_course.sources.recording import Machine, RunInfo
 
 LOOK_AGAIN_S = 0.25
@@ -30,7 +33,17 @@ KEPT_S = 900.0
 MOST_OPEN = 64
 MOST_WAITING = 4000
 """Requests that a user may have open, and all together."""
+FEW_OPEN = 4
+"""So many each may have open even then."""
 WATCH_S = 10.0
+AHEAD_S = 1.0
+"""A job goes to the workers, who then need not wait for it, so many seconds of work before its turn."""
+PATIENCE = 0.1
+"""A worker stays idle for so much of a job's time and its user's lead, where others who are owed a turn may ask."""
+FINE_S, FINE_TIMES, BESIDE_S = 5.0, 3.0, 60.0
+"""Whose point ends the process that measures waits so long for the next one, and so many times as long as the process
+takes to start again, if others had an answer within the last minute."""
+TROUBLE = "the gateway has trouble: your teacher sees which, by `brrr class status`"
 
 
 class TooManyError(BrrrError):
@@ -46,6 +59,9 @@ class Job:
     rank: float
     number: int
     wanted_by: set[str]
+    seconds: float
+    alone: bool = True
+    go: asyncio.Event = field(default_factory=asyncio.Event)
     key: str = ""
     began_s: float | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,21 +103,28 @@ class Turns:
         self.trouble = ""
         self.measured = 0
         self._jobs: dict[tuple[str, str], Job] = {}
-        self._last: dict[str, float] = {}
+        self._had: dict[str, float] = {}
+        self._answered_s: dict[str, float] = {}
         self._now = 0.0
+        self._held: dict[int, Job] = {}
+        self._sent = 0
+        self._owes, self._fined_until_s = "", dict[str, float]()
+        self._again: asyncio.TimerHandle | None = None
+        self._estimator = DurationEstimator()
         self._numbers = count()
+        self._claiming = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         engine.on_start = self._began
 
     async def open(self) -> None:
         """Learn the devices, and go on with what a gateway before this one left undone."""
         await self._look()
-        self.store.hold()
-        for identity, user, text in self.store.adopted():
+        await self.store.writing(self.store.hold)
+        for identity, user, text in await self.store.writing(self.store.adopted):
             try:
                 self._begin(Request(identity, user, parse(loads(text.encode()), self.engine.kind)))
             except BrrrError:  # this brrr does not know it any more
-                self.store.forget(identity)
+                self._write(self.store.forget, identity)
         self._keep(asyncio.create_task(self._watch()))
 
     async def close(self) -> None:
@@ -110,18 +133,22 @@ class Turns:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def ask(self, user: str, asked: Asked) -> Request:
+    async def ask(self, user: str, asked: Asked) -> Request:
         """A new request; without an id, and ended, where everything is known. TooManyError above the limits."""
-        known = self.store.answers(asked, self.devices)
+        known = await self.store.reading(self.store.answers, asked, tuple(self.devices))
         if len(known) == len(asked.variants):
             return Request("", user, asked, known, time.monotonic())
         waiting = [each for each in self.requests.values() if each.ended_s is None]
-        if sum(each.user == user for each in waiting) >= MOST_OPEN or len(waiting) >= MOST_WAITING:
-            raise TooManyError(
-                f"{MOST_OPEN} requests of {user} are open, or {MOST_WAITING} of all: wait for one to end"
-            )
+        most = MOST_OPEN if len(waiting) < MOST_WAITING else FEW_OPEN
+        if sum(each.user == user for each in waiting) >= most:
+            raise TooManyError(f"{most} requests of {user} are open, and no more at a time: wait for one to end")
         request = Request(secrets.token_urlsafe(16), user, asked)
-        self.store.note(request.id, user, asked)
+        self.requests[request.id] = request
+        try:
+            await self.store.writing(self.store.note, request.id, user, asked)
+        except BaseException:
+            del self.requests[request.id]
+            raise
         self._begin(request)
         return request
 
@@ -136,18 +163,23 @@ class Turns:
             if request.id in job.wanted_by:
                 job.wanted_by.discard(request.id)
                 if not job.wanted_by:
+                    if job.began_s is not None:
+                        self._fine(request.user)
+                    self._go(job)
                     await self.engine.stop(job.key)
 
     def state(self, request: Request) -> dict[str, Any]:
         """What a student is told: done with the answers, running, or waiting with the place in the queue."""
-        told: dict[str, Any] = {"id": request.id, "state": "done", "answers": {}, "trouble": self.trouble}
+        told: dict[str, Any] = {"id": request.id, "state": "done", "answers": {},
+                                "trouble": TROUBLE if self.trouble else ""}  # fmt: skip
         if request.ended_s is not None:
             return {**told, "answers": request.answers}
         mine = [job for job in self._open() if request.id in job.wanted_by]
         if any(job.began_s is not None for job in mine):
             return {**told, "state": "running"}
         line = self._line()
-        place = min((line.index(job) for job in mine if job in line), default=len(line))
+        before = sum(job.rank <= self._rank(request.user) for job in line)  # while it has no job yet
+        place = min((line.index(job) for job in mine if job in line), default=before)
         return {**told, "state": "waiting", "place": place + 1, "of": max(len(line), place + 1)}
 
     @property
@@ -183,10 +215,13 @@ class Turns:
         """Until every variant has an answer: take what is known, wait for jobs, and begin one for what nobody does."""
         asked, found = request.asked, request.answers
         try:
-            while missing := self._missing(asked, found):
-                new = [name for name in missing if (asked.key, name) not in self._jobs]
-                if mine := self.store.claim(asked, new, self.devices) if new else []:
-                    self._submit(Asked(asked.experiment, asked.point, tuple(mine)), request)
+            while missing := await self._missing(asked, found):
+                async with self._claiming:  # of two that miss the same, one claims it
+                    new, mine = [name for name in missing if (asked.key, name) not in self._jobs], list[str]()
+                    if new:
+                        mine = await self.store.writing(self.store.claim, asked, new, tuple(self.devices))
+                    if mine:
+                        self._submit(Asked(asked.experiment, asked.point, tuple(mine)), request)
                 jobs = {id(job): job for name in missing if (job := self._jobs.get((asked.key, name)))}.values()
                 for job in jobs:
                     job.wanted_by.add(request.id)
@@ -201,15 +236,16 @@ class Turns:
         else:
             self._end(request)
 
-    def _missing(self, asked: Asked, found: dict[str, Answer]) -> list[str]:
-        found |= {name: answer for name, answer in self.store.answers(asked, self.devices).items() if name not in found}
+    async def _missing(self, asked: Asked, found: dict[str, Answer]) -> list[str]:
+        known = await self.store.reading(self.store.answers, asked, tuple(self.devices))
+        found |= {name: answer for name, answer in known.items() if name not in found}
         return [name for name in asked.variants if name not in found]
 
     def _end(self, request: Request, error: str = "", reason: str = "") -> None:
         """Answer it, with an error where something is still missing."""
         for name in request.asked.variants:
             request.answers.setdefault(name, {"error": error, "reason": reason})
-        request.ended_s = time.monotonic()
+        request.ended_s = self._answered_s[request.user] = time.monotonic()
         request.tell()
         self._write(self.store.forget, request.id)
 
@@ -221,14 +257,47 @@ class Turns:
     def _line(self) -> list[Job]:
         """The jobs that wait, in their order."""
         waiting = (job for job in self._open() if job.began_s is None)
-        return sorted(waiting, key=lambda job: (job.rank, job.number))
+        return sorted(waiting, key=_order)
 
     def _rank(self, user: str) -> float:
-        return max(self._now, self._last.get(user, self._now - 1) + 1)
+        return max(self._now, self._had.get(user, 0.0))
+
+    def _charge(self, user: str, seconds: float) -> None:
+        """So much more, or less, of the workers' time was a user's than was expected."""
+        self._had[user] = self._rank(user) + seconds
+        for job in self._open():
+            if job.user == user and job.began_s is None:
+                job.rank = max(self._now, job.rank + seconds)
+
+    def _account(self, job: Job, told: Mapping[str, Any]) -> None:
+        """What a job really took is its user's, and what it took to start is theirs who ended the process before."""
+        seconds = told["seconds"]
+        if self._owes:
+            seconds = min(seconds, job.seconds)  # the first in a fresh process also loads what it needs
+        else:
+            self._estimator.learn(job.asked.step(), seconds)
+        self._charge(job.user, seconds - job.seconds)
+        if self._owes and job.began_s is not None:
+            self._fined_until_s[self._owes] += FINE_TIMES * max(0.0, time.monotonic() - job.began_s - seconds)
+        self._owes = ""
+        if any(answer.get("error", HARMLESS[0]) not in HARMLESS for answer in told["answers"].values()):
+            self._fine(job.user)
+
+    def _fine(self, user: str) -> None:
+        self._fined_until_s[user] = max(self._fined_until_s.get(user, 0.0), time.monotonic()) + FINE_S
+        self._owes = user
+
+    def _fined(self, job: Job) -> bool:
+        """Whether it waits because of what its user did, while others are there; not if another wants it too."""
+        now_s = time.monotonic()
+        users = {self.requests[each].user for each in job.wanted_by}
+        beside = any(then_s > now_s - BESIDE_S for user, then_s in self._answered_s.items() if user != job.user)
+        return beside and users <= {job.user} and self._fined_until_s.get(job.user, 0.0) > now_s
 
     def _submit(self, asked: Asked, request: Request) -> None:
-        rank = self._last[request.user] = self._rank(request.user)
-        job = Job(asked, request.user, rank, next(self._numbers), {request.id})
+        rank, seconds = self._rank(request.user), self._estimator.seconds(asked.step())
+        self._had[request.user] = rank + seconds
+        job = Job(asked, request.user, rank, next(self._numbers), {request.id}, seconds)
         self._jobs |= {(asked.key, name): job for name in asked.variants}
         self._keep(asyncio.create_task(self._measure(job)))
 
@@ -236,42 +305,87 @@ class Turns:
         """A waiting job that is wanted by somebody whose turn comes earlier moves up; dask takes it as a new one."""
         rank = self._rank(user)
         if job.began_s is None and job.user != user and rank < job.rank:
-            job.rank = self._last[user] = rank
+            job.rank, self._had[user] = rank, rank + job.seconds
+            self._let()
             await self.engine.stop(job.key)
+
+    def _let(self) -> None:
+        """Let the jobs go to the workers that are near their turn, and for an idle worker the first of the others."""
+        if self._again is not None:
+            self._again.cancel()
+        for job in sorted(self._held.values(), key=_order):
+            idle = self._sent < max(1, len(self.workers))
+            if job.user in self._fined_until_s and self._fined(job):
+                continue
+            if job.rank > self._now + AHEAD_S and (not idle or self._others_may_ask(job)):
+                break
+            self._go(job)
+        if self._held and self._sent < max(1, len(self.workers)):
+            self._again = asyncio.get_running_loop().call_later(0.05, self._let)
+
+    def _go(self, job: Job) -> None:
+        if self._held.pop(job.number, None):
+            self._sent += 1
+            job.go.set()
+
+    def _others_may_ask(self, job: Job) -> bool:
+        """Whether somebody was answered just now who is owed a turn before this job."""
+        since_s = time.monotonic() - PATIENCE * (job.seconds + job.rank - self._now)
+        lately = (user for user, then_s in self._answered_s.items() if then_s > since_s and user != job.user)
+        return any(self._rank(user) < job.rank for user in lately)
 
     async def _measure(self, job: Job) -> None:
         asked = job.asked
         request = {"experiment": asked.experiment, "point": dict(asked.point), "variants": list(asked.variants)}
         try:
             while job.wanted_by:  # stopped while somebody wants it: again, with its new rank
-                job.key, job.began_s = f"measure-{secrets.token_hex(8)}", None
-                place = self.devices.get(self.store.device_at(asked))
-                if told := await self.engine.submit(job.key, request, job.rank, place):
-                    job.answers = self._kept(job, told)
+                job.key, job.began_s, job.alone = f"measure-{secrets.token_hex(8)}", None, True
+                place = self.devices.get(await self.store.reading(self.store.device_at, asked))
+                self._held[job.number] = job
+                job.go.clear()
+                self._let()
+                await job.go.wait()
+                told: Mapping[str, Any] = {}
+                try:
+                    told = await self.engine.submit(job.key, request, job.rank, place) if job.wanted_by else {}
+                finally:
+                    self._sent -= 1
+                    users = (self.requests[each].user for each in job.wanted_by)
+                    self._answered_s |= dict.fromkeys(users, time.monotonic())
+                    if told:
+                        self._account(job, told)
+                    self._let()
+                if told:
+                    job.answers = await self._kept(job, told)
                     break
-        except BrrrError as error:
+        except BrrrError as error:  # such as a point that ends the process each time
+            self._fine(job.user)
             job.answers = {name: {"error": type(error).__name__, "reason": str(error)} for name in asked.variants}
         except Exception as error:  # nobody waits for this task: students must hear of it
             self.trouble = f"{type(error).__name__}: {error}"
-            job.answers = {name: {"error": "UnavailableError", "reason": self.trouble} for name in asked.variants}
+            job.answers = {name: {"error": "UnavailableError", "reason": TROUBLE} for name in asked.variants}
         finally:
+            await asyncio.wait([self._write(self.store.release, asked)])
             for name in asked.variants:
                 del self._jobs[asked.key, name]
-            self._write(self.store.release, asked)
             job.done.set()
 
-    def _kept(self, job: Job, told: Mapping[str, Any]) -> Mapping[str, Answer]:
-        device = self._learn(told)
-        self.measured += sum("cells" in answer for answer in told["answers"].values())
-        answers: Mapping[str, Answer] = told["answers"]
-        self._write(self.store.keep, job.asked, answers, told["run"], device, told["seconds"], told["machine"])
+    async def _kept(self, job: Job, told: Mapping[str, Any]) -> Mapping[str, Answer]:
+        device, answers, seconds = self._learn(told), told["answers"], told["seconds"]
+        self.measured += sum("cells" in answer for answer in answers.values())
+        keep = (job.asked, answers, told["run"], device, seconds, told["machine"], job.alone)
+        await asyncio.wait([self._write(self.store.keep, *keep)])  # what is told is on the disk
         return {name: {**answer, "device": device} for name, answer in answers.items()}
 
     def _began(self, key: str) -> None:
         for job in self._open():
             if job.key == key and job.began_s is None:
+                for other in self._open():
+                    if other.began_s is not None:
+                        other.alone = job.alone = False
                 job.began_s = time.monotonic()
                 self._now = max(self._now, job.rank)
+                self._let()
                 for request in job.wanted_by:
                     self.requests[request].tell()
 
@@ -284,6 +398,8 @@ class Turns:
             with suppress(BrrrError):
                 await self._look()
             self._write(self.store.save)
+            if not self._jobs:  # nobody waits: what was had is forgiven
+                self._now = max(self._now, *self._had.values(), 0.0)
             old_s = time.monotonic() - KEPT_S
             self.requests = {each.id: each for each in self.requests.values() if (each.ended_s or old_s) >= old_s}
 
@@ -305,14 +421,21 @@ class Turns:
         self.devices[device] = hello["worker"]
         return device
 
-    def _write(self, change: Callable[..., object], *values: object) -> None:
-        """Change the file; where the disk refuses, go on, and say so to everybody."""
-        try:
-            change(*values)
-            if not self.store.unsaved:
-                self.trouble = ""
-        except BrrrError as error:
+    def _write(self, change: Callable[..., object], *values: object) -> asyncio.Future[object]:
+        """Change the file; where the disk refuses, go on, and tell the teacher."""
+        change_done = self.store.writing(change, *values)
+        change_done.add_done_callback(self._written)
+        return change_done
+
+    def _written(self, change: asyncio.Future[object]) -> None:
+        if error := None if change.cancelled() else change.exception():
             self.trouble = str(error)
+        elif not self.store.unsaved:
+            self.trouble = ""
+
+
+def _order(job: Job) -> tuple[float, int]:
+    return job.rank, job.number
 
 
 def _told(job: Job) -> dict[str, Any]:

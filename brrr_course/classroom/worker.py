@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import python
 
 TOPIC = "brrr"
 """Where a worker says that it began to measure."""
@@ -95,8 +95,9 @@ class Child:
 
     def _ask(self, request: Mapping[str, Any], kind: str, limit_s: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-m", "brrr_course.classroom.child", kind]
+            command = python("brrr_course.classroom.child", kind)
             kept = {name: value for name, value in os.environ.items() if name not in OF_DASK}
+            kept["PYTHONSAFEPATH"] = "1"  # for what it starts, too
             pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             self._process = subprocess.Popen(command, **pipes, env=kept, start_new_session=True)
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -117,7 +118,10 @@ class Child:
             if not piece:
                 raise self._died()
             text += piece
-        return dict(json.loads(text))
+        told = dict(json.loads(text))
+        if "unavailable" in told:
+            raise UnavailableError(told["unavailable"])
+        return told
 
     def _died(self) -> ChildDiedError:
         assert self._process is not None

@@ -3,6 +3,7 @@
 brrr class serve                  # on this machine's GPUs, or on its CPU's queue
 brrr class token ada grace        # a token for each student, shown once
 brrr class status                 # who waits, and what runs
+brrr class forget matmul size=64  # what was measured wrongly, so that it is measured again
 brrr class export DIR             # the evening as a recording, for `brrr claims`
 brrr class answers FILE.csv       # guesses and marks of those who agreed to send them, counted
 brrr class report FILE.csv        # what each of them did, by the name of their token
@@ -16,16 +17,18 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
-from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr_course.classroom import serving
 from brrr_course.classroom.report import plain, report
 from brrr_course.classroom.store import Store
-from brrr_course.classroom.tokens import issue, revoke
+from brrr_course.classroom.tokens import holds, issue, revoke
 from brrr_course.lessons.sharing import AGREED
-from brrr_course.sources.remote import Connection
+from brrr_course.sources.remote import ANY_HTTP, Connection
 
 CACHE = Path("class.db")
 
@@ -57,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--address", default="", metavar="URL", help="where students reach it, through a proxy of yours")
     serve.add_argument("--scheduler", default="", metavar="ADDRESS", help="use the workers of dask's scheduler there")
     serve.add_argument("--dashboard", type=_count, metavar="PORT", help="dask's dashboard, for this machine alone")
-    serve.add_argument("--longest", type=float, default=60.0, metavar="S", help="refuse longer points (default: 60)")
+    serve.add_argument("--longest", type=_seconds, default=60.0, metavar="S", help="refuse longer points (default: 60)")
     serve.add_argument("--hub", default="", metavar="SERVICE", help="run as this service of a JupyterHub")
     serve.add_argument("--retry", action="store_true", help="try again what could not be measured before")
     token = commands.add_parser("token", help="a token for each name, shown once")
@@ -67,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     token.add_argument("--revoke", action="store_true", help="end all tokens of the names instead")
     token.add_argument("--out", type=Path, metavar="DIR", help="write DIR/NAME.token instead of showing it")
     status = commands.add_parser("status", help="who waits, and what runs")
+    forget = commands.add_parser("forget", help="a measurement, so that it is measured again when it is asked for")
+    forget.add_argument("experiment", metavar="EXPERIMENT")
+    forget.add_argument("at", nargs="*", metavar="AXIS=VALUE", help="at these points alone")
     export = commands.add_parser("export", help="what was measured, as a recording")
     export.add_argument("folder", type=Path, metavar="DIR")
     answers = commands.add_parser("answers", help="guesses and marks as CSV, without names")
@@ -74,8 +80,15 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="exercises done and guesses as CSV, by the names of tokens")
     report.add_argument("file", type=Path, metavar="FILE")
     report.add_argument("names", nargs="*", metavar="NAME", help="users of a hub, whose names the class's file lacks")
-    for command, run in ((serve, _serve), (token, _token), (status, _status), (export, _export), (answers, _answers),
-                         (report, _report)):  # fmt: skip
+    for command, run in (
+        (serve, _serve),
+        (token, _token),
+        (status, _status),
+        (forget, _forget),
+        (export, _export),
+        (answers, _answers),
+        (report, _report),
+    ):
         command.add_argument("--cache", type=Path, default=CACHE, metavar="FILE", help="(default: %(default)s)")
         command.set_defaults(run=run)
     return parser
@@ -88,6 +101,13 @@ def _count(text: str) -> int:
     return value
 
 
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return value
+
+
 def _serve(options: argparse.Namespace) -> None:
     named = tuple(options.gpus.split(",")) if options.gpus else () if options.cpu else None
     if named is None:
@@ -97,7 +117,8 @@ def _serve(options: argparse.Namespace) -> None:
         store.retry()
         store.close()
     if options.host not in ("127.0.0.1", "localhost", "::1"):
-        print("The gateway itself does not encrypt: tokens cross the network in the clear unless a proxy adds TLS.")
+        print("The gateway itself does not encrypt: tokens cross the network in the clear unless a proxy adds TLS. "
+              "On a network that you trust, students set BRRR_ALLOW_HTTP=1 (docs/classroom.md).")  # fmt: skip
     asyncio.run(serving.serve(
         options.cache, named, workers=options.workers, host=options.host, port=options.port, hub=options.hub,
         scheduler=options.scheduler, dashboard=options.dashboard, longest_s=options.longest,
@@ -107,20 +128,36 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _token(options: argparse.Namespace) -> None:
     store = Store(options.cache)
+    if twice := {name for name in options.names if options.names.count(name) > 1}:
+        raise ArgumentError("brrr class token", "NAME", sorted(twice), "each name once, for a name is one student")
     for name in options.names:
         if options.revoke:
             print(f"{name}: {revoke(store, name)} tokens ended")
             continue
-        token = issue(store, name, days=options.days, teacher=options.teacher)
-        if options.out is None:
-            print(f"{name}\t{token}")
-        else:
-            options.out.mkdir(parents=True, exist_ok=True)
-            path = options.out / f"{name.replace('/', '_')}.token"
-            path.touch(0o600)
-            path.chmod(0o600)
-            path.write_text(token + "\n", "utf-8")
-            print(path)
+        had = holds(store, name)
+        try:
+            with _written(options.out, name) as write:
+                write(issue(store, name, days=options.days, teacher=options.teacher))
+        except OSError as error:
+            raise UnavailableError(
+                f"{error.filename}: {error.strerror}; no token was made for {name}. "
+                "Another --out DIR, or another name; to replace a token, end it (--revoke) and delete its file"
+            ) from error
+        if had:
+            print(f"{name}: has {had + 1} tokens now, and who holds any is the same student", file=sys.stderr)
+
+
+@contextmanager
+def _written(folder: Path | None, name: str) -> Iterator[Callable[[str], object]]:
+    """What takes the token of a name: a new file of its owner's, or the screen."""
+    if folder is None:
+        yield lambda token: print(f"{name}\t{token}")
+        return
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    path = folder / f"{quote(name, safe=' @+,')}.token"  # two names, two files
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        yield lambda token: file.write(token + "\n")
+    print(path)
 
 
 def _status(options: argparse.Namespace) -> None:
@@ -128,6 +165,7 @@ def _status(options: argparse.Namespace) -> None:
     if not path.exists():
         raise UnavailableError(f"no `brrr class serve` runs here with {options.cache}")
     own = json.loads(path.read_text("utf-8"))
+    os.environ[ANY_HTTP] = "1"  # the address is this machine's own, whatever --host named
     found = Connection(own["url"], own["token"]).ask("GET", "/status")
     print(f"{found['device']}, workers: {len(found['workers'])} {found['trouble']}".rstrip())
     for job in found["running"] + found["waiting"]:
@@ -136,6 +174,11 @@ def _status(options: argparse.Namespace) -> None:
         others = f" and {job['others']} more" if job["others"] > 0 else ""
         print(f"{state}: {job['experiment']} {point}, {len(job['variants'])} variants, for {job['user']}{others}")
     print(f"{len(found['running'])} running, {len(found['waiting'])} waiting")
+
+
+def _forget(options: argparse.Namespace) -> None:
+    at = dict(text.partition("=")[::2] for text in options.at)
+    print(f"{_there(options).forget_measured(options.experiment, at)} rows forgotten; notebooks that run keep theirs")
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -1,7 +1,5 @@
 """The course's experiments, a folder each: one that lies here is one of them, loaded when it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path

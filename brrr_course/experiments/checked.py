@@ -1,7 +1,5 @@
 """What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
-from __future__ import annotations
-
 import gc
 import math
 import warnings

@@ -1,7 +1,5 @@
 """What claims, drawings and exercises of several experiments share: a line or its stand-in, datasheet, timeline."""
 
-from __future__ import annotations
-
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr.gpu.datasheet import Hardware, find_hardware

@@ -4,8 +4,6 @@
 against the other. A fused kernel is one operator that reads what comes from outside and writes the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

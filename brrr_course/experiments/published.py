@@ -1,7 +1,5 @@
 """The sources' own figures, read from data/published: facts to compare with, never measurements of this project."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import math

@@ -1,7 +1,5 @@
 """What a lesson calls: guesses, comparisons, exercises, drawings, and the student's copies."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TypeVar

@@ -1,7 +1,5 @@
 """The forms that an answer may take: a number with its unit, one of several options, or an order of several items."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Exercises whose answers are numbers or words: `data/exercises.toml` holds them, and what marks them all is here."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -1,7 +1,5 @@
 """`check`: an exercise marks itself. Right, wrong with a hint, or not answered; it never raises for a wrong answer."""
 
-from __future__ import annotations
-
 from types import EllipsisType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`brrr claims`, and the claims of a lesson: what is claimed, and whether it holds on a device."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 python -m brrr_course.lessons.codegen  # on a GPU: writes what its compiler makes
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`compare`: the student's guess beside what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from brrr.core.errors import ArgumentError

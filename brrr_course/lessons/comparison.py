@@ -1,7 +1,5 @@
 """What a comparison is made of: the guess, lines of an experiment, and the source that they are asked of."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

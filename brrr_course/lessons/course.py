@@ -1,7 +1,5 @@
 """The course's lessons: which there are, which of them run live on this machine, and the student's copies."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Exercise 07-slow-line: which of four products of a language model is slow, and what would mend it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

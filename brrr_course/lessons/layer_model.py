@@ -4,8 +4,6 @@ A model to think with, simpler than `brrr.roofline.products`: one size of tiles,
 Where there are fewer tiles than multiprocessors, the sum over k is cut into parts, as libraries do.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

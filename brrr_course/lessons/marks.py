@@ -1,7 +1,5 @@
 """What an exercise is, what is said of an answer, and what those that run the student's code share."""
 
-from __future__ import annotations
-
 import linecache
 import traceback
 from collections.abc import Callable

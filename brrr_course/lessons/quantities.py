@@ -1,7 +1,5 @@
 """What a guess is compared with, of any experiment: times, growth, speed-ups, memory, and an axis's values in order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """A recurrent layer's steps from a source, ours and the best cuDNN's, by batch."""
 
-from __future__ import annotations
-
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment as experiment_named

@@ -1,7 +1,5 @@
 """Guesses and marks for the class, sent by those who agree: the room sees how many, the teacher who."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import suppress
 

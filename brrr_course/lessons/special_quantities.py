@@ -1,7 +1,5 @@
 """What a guess is compared with of one experiment alone: a block's classes, steps, regimes, errors, and the like."""
 
-from __future__ import annotations
-
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement

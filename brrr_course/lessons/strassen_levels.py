@@ -1,7 +1,5 @@
 """What a source has of Strassen levels, size by size: for a guess of errors, and for the drawing of the frontier."""
 
-from __future__ import annotations
-
 from brrr.gpu import is_gpu
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen.frontier import places, sizes

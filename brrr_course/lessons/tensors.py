@@ -1,7 +1,5 @@
 """What exercises on tensors share: what torch did meanwhile, and whether a result is the one expected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

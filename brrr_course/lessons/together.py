@@ -1,7 +1,5 @@
 """What a class sees together: how often each answer was given, and whose schedule of a pipeline is fastest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

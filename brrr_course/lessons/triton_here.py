@@ -4,8 +4,6 @@ Without a GPU, kernels run in Triton's interpreter, which must be asked for befo
 build at all, a stand-in takes its place that lets the lesson run and says what is missing when a kernel is called.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

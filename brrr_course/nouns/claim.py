@@ -4,8 +4,6 @@ A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval stra
 (its experiment or way is gone). *After the data* is a mark beside it: the recording was there when the claim was fixed.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping

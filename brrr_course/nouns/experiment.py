@@ -28,6 +28,10 @@ GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
 """Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
 
 
+LARGEST = 2.0**50
+"""No size is larger."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """One slider: its name, its values in order, and how it reads; a point at one of `alone` is joined to no other.
@@ -58,12 +62,10 @@ class Axis:
             if value not in self.values:
                 raise ArgumentError(call, self.name, value, f"one of {', '.join(map(str, self.values))}")
             return value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ArgumentError(call, self.name, value, "a positive whole number" if self.integer else "a number > 0")
-        if not 0 < value < float("inf"):  # before int(), which knows neither NaN nor infinity
-            raise ArgumentError(call, self.name, value, "a positive whole number" if self.integer else "a number > 0")
-        if self.integer and value != int(value):
-            raise ArgumentError(call, self.name, value, "a positive whole number")
+        number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LARGEST
+        if not number or (self.integer and value != int(value)):
+            what = "a positive whole number" if self.integer else "a number > 0"
+            raise ArgumentError(call, self.name, value, f"{what}, up to {LARGEST:g}")
         return int(value) if self.integer else value
 
     def nearest(self, value: Value, among: Sequence[Value] = ()) -> Value:

@@ -3,8 +3,6 @@
 Read by Python's `ast` from a list of what is allowed; nothing is run by `eval`.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

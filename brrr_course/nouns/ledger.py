@@ -1,7 +1,5 @@
 """`data/claims.toml`: the only place of a claim's text, and which claims each lesson shows."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """Where the course's data and its lessons lie."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from brrr.core import files

@@ -1,7 +1,5 @@
 """A claim's expressions and their values in words."""
 
-from __future__ import annotations
-
 import ast
 import math
 import re

@@ -1,7 +1,5 @@
 """Where measurements come from and where they go: live sources, recordings, the recorder; a source by its name."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ torch.compile's max-autotune was seen to do so after a few shapes, by a launch f
 What dies with it is measured once more without it, and the failure stands in the recording in place of its times.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle
@@ -14,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.files import python
 from brrr_course.sources.first_call import last_line
 from brrr_course.sources.plan import Step
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
-COMMAND = (sys.executable, "-m", "brrr_course.sources.apart")
+COMMAND = python("brrr_course.sources.apart")
 TIMEOUT_S = 600.0
 
 

@@ -4,8 +4,6 @@ What must be there before (a context, say, where the first kernel is asked about
 its `others`, and stays outside the clock. The same call once more in the same process tells what was paid only once.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -13,6 +11,7 @@ import time
 from dataclasses import dataclass
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import python
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
@@ -42,7 +41,7 @@ def fresh_calls(experiment: Experiment, variant: Variant, point: Point, budget_s
     UnavailableError with the process's last line if one fails or takes too long.
     """
     at = [f"{name}={value}" for name, value in point.items()]
-    command = [sys.executable, "-m", "brrr_course.sources.first_call", experiment.name, variant.name, *at]
+    command = python("brrr_course.sources.first_call", experiment.name, variant.name, *at)
     count = PROCESSES if budget_s >= FULL_BUDGET_S else FEW_PROCESSES
     what = f"{experiment.name} {variant.name}"
     answers = [json.loads(last_line(command, what, TIMEOUT_S)) for _ in range(count)]

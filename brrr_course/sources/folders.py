@@ -6,24 +6,27 @@ brrr join second/h200 --into first/h200
 
 All variants of a point come from one run on one GPU, so that no ratio crosses two; each row keeps its run, and each run
 its GPU and its software. The device's model must be the same. Peaks are not joined: the folder keeps its own.
+One process at a time writes into a folder; a second one waits for a few seconds, and is then refused.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
-from brrr.core.files import require_writable
+from brrr.core.files import cannot_write, require_writable, write_atomically
 from brrr.core.recordings import FILE, first_that_reads
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources import samples
+from brrr_course.sources import samples, timeline_file
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
@@ -53,46 +56,132 @@ def _parser() -> argparse.ArgumentParser:
 def join(into: Path, other: Path) -> list[str]:
     """Add the runs, rows and timelines of another folder that are not in this one yet; a line for each that grew.
 
-    RecordingError, and nothing is written, where the machines differ, a run of one id is another one, or a file is
-    damaged.
+    RecordingError, and nothing is written, where the machines differ, a run of one id is another one, a file is
+    damaged, or another process writes into the folder. No link in the other folder is followed.
     """
     from brrr_course.experiments import NAMES, experiment
 
-    mine, theirs = Machine.read(into), Machine.read(other)
-    mine.require_joinable(theirs)
-    machine = _with_runs(mine, theirs, other)
-    found = [experiment(name) for name in NAMES if (other / f"{name}.csv").exists()]
-    grown = [(_read_or_empty(into, e, machine), Recording.read(other, e)) for e in found]
-    machine.write(into)  # before the rows, each of which names its run
-    lines = []
-    for recording, new in grown:
-        keys = {row.key for row in recording.rows}
-        rows = [row for row in new.rows if row.key not in keys]
-        replace(recording, machine=machine).added(rows).write(into)
-        lines.append(f"{recording.experiment.name}: {len(rows)} rows from {other}")
-        if (kept := other / f"{recording.experiment.name}{samples.ENDING}").exists():
-            samples.join(into / kept.name, kept)
-    return lines + _timelines(into, other)
+    Machine.read(into)  # one that is not there is a slip of the name, not a new folder
+    _own(other / FILE, other)
+    found = [Recording.read(other, experiment(name)) for name in NAMES if _own(other / f"{name}.csv", other).exists()]
+    theirs = Machine.read(other)  # afterwards: it may grow meanwhile, and runs are there before their rows
+    named = [_own(other / f"{each.experiment.name}{samples.ENDING}", other) for each in found]
+    kept = [path for path in named if samples.read(path)]
+    files = [_own(path, other) for name in NAMES for path in sorted((other / TRACES / name).glob("*.json"))]
+    timelines = {path.relative_to(other): timeline_file.text_of(timeline_file.read(path)) for path in files}
+    with locked(into):
+        lines = add(into, theirs, found, other)
+        for path in kept:
+            samples.join(into / path.name, path)
+        new = {path: text for path, text in timelines.items() if not (into / path).exists()}
+        for path, text in new.items():
+            require_writable((into / path).parent)
+            write_atomically(into / path, text)
+    return lines + ([f"{len(new)} timelines from {other}"] if new else [])
 
 
-def _with_runs(mine: Machine, theirs: Machine, other: Path) -> Machine:
+def add(into: Path, theirs: Machine, found: Sequence[Recording], source: Path) -> list[str]:
+    """Add runs and rows that are not there yet to a folder, which need not exist; a line for each experiment.
+
+    `source` is where they come from, for the messages. RecordingError, and nothing is written, as for `join`.
+    """
+    with locked(into):
+        mine = Machine.read(into) if is_recording(into) else replace(theirs, runs=())
+        mine.require_joinable(theirs)
+        machine = _with_runs(mine, theirs, source)
+        grown = [(_read_or_empty(into, new.experiment, machine), new) for new in found]
+        require_writable(into)
+        machine.write(into)  # before the rows, each of which names its run
+        lines = []
+        for recording, new in grown:
+            keys = {row.key for row in recording.rows}
+            rows = [row for row in new.rows if row.key not in keys]
+            replace(recording, machine=machine).added(rows).write(into)
+            lines.append(f"{recording.experiment.name}: {len(rows)} rows from {source}")
+    return lines
+
+
+def is_recording(folder: Path) -> bool:
+    """Whether anything was recorded there: a CSV without its machine is a damaged recording, not a free place."""
+    return (folder / FILE).exists() or any(folder.glob("*.csv"))
+
+
+def _own(path: Path, folder: Path) -> Path:
+    """The path, if it is a file of the folder, or nothing; RecordingError for a link, whatever it leads to."""
+    if os.path.lexists(path) and path.resolve() != folder.resolve() / path.relative_to(folder):
+        raise RecordingError(f"{path}: is a link, or lies behind one; expected a file that `brrr record` wrote")
+    return path
+
+
+def _with_runs(mine: Machine, theirs: Machine, source: Path) -> Machine:
     for run in theirs.runs:
         there = mine.run(run.id)
-        if there is not None and there != run:
-            raise RecordingError(f"{other / FILE}: its run {run.id} is not the run of that id in the other folder")
-        mine = mine.with_run(run)
+        if there is not None and there.begun != run.begun:
+            raise RecordingError(f"{source}: its run {run.id} is not the run of that id in the other folder")
+        mine = mine.with_run(run if there is None else there.grown(run))
     return mine
 
 
-def _timelines(into: Path, other: Path) -> list[str]:
-    """Timelines are files of their own; one that is here already stays."""
-    files = [path for path in sorted((other / TRACES).glob("*/*")) if path.is_file()]
-    new = [path for path in files if not (into / path.relative_to(other)).exists()]
-    for path in new:
-        target = into / path.relative_to(other)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-    return [f"{len(new)} timelines from {other}"] if new else []
+# ---------------------------------------------------------------------------------------------------------------------
+# One writer at a time: a lock beside the folder, which ends with its process, however that ends.
+
+WAIT_S = 5.0
+"""How long a writer waits for another one: a join takes less, a recording more."""
+_held: set[Path] = set()
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else writes into that folder of recordings meanwhile; RecordingError where somebody does already.
+
+    The lock is a file beside the folder, so that `--fresh` may rename the folder. Inside itself it does nothing.
+    """
+    folder = folder.resolve()
+    path = folder.with_name(f".{folder.name}.lock")
+    if path in _held:
+        yield
+        return
+    require_writable(folder.parent)
+    until_s = time.monotonic() + WAIT_S
+    while (file := _taken(path)) is None:
+        if time.monotonic() > until_s:
+            after = "Record or join when that has ended, or into another folder"
+            raise RecordingError(f"{folder}: another process writes into it (it holds {path}). {after}")
+        time.sleep(0.02)
+    _held.add(path)
+    try:
+        yield
+    finally:
+        _held.discard(path)
+        with suppress(OSError):  # Windows takes no open file away: there it stays
+            path.unlink()
+        file.close()
+
+
+def _taken(path: Path) -> IO[bytes] | None:
+    """The file of the lock if this process has it now, else None."""
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            return file
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # not one that its holder took away meanwhile
+            return file
+    except (BlockingIOError, PermissionError, FileNotFoundError):
+        pass
+    except OSError as error:  # a file system that knows no locks, as some networks' do
+        print(f"{path}: cannot be locked ({error.strerror}): let one process write at a time", file=sys.stderr)
+        return file
+    file.close()
+    return None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -120,13 +209,15 @@ class Store:
         An experiment that this folder lacks goes on from the first of the folders `below` that has it.
         """
         require_writable(folder)
-        if any(folder.glob("*.csv")) or (folder / FILE).exists():
+        self.folder = folder
+        self._files = [folder / FILE, *(folder / f"{e.name}.csv" for e in experiments)]
+        self._last_written = self._on_disk()  # before anything is read: what others write meanwhile is seen
+        if is_recording(folder):
             old = Machine.read(folder)
             old.require_joinable(machine)
             machine = old
-        self.folder, self.machine = folder, machine
+        self.machine = machine
         self.recordings = {e.name: self._begun(e, below) for e in experiments}
-        self._last_written = self._on_disk()
         self._unwritten: dict[str, list[Row]] = {}
         self._write_after_s = 0.0
 
@@ -158,21 +249,21 @@ class Store:
 
     def note(self, run: RunInfo) -> None:
         """Write what is known of a run: when it begins, what failed, how it ends; and all rows so far."""
-        self._require_alone()
-        self._write()
-        self.machine = self.machine.with_run(run)
-        self.machine.write(self.folder)
-        self._last_written = self._on_disk()
+        with self._alone():
+            self._write()
+            self.machine = self.machine.with_run(run)
+            self.machine.write(self.folder)
+            self._last_written = self._on_disk()
 
     def add(self, experiment: Experiment, rows: Sequence[Row]) -> None:
         """Keep finished rows, and write them unless the last writing was too short a while ago."""
-        self._require_alone()
         self.recordings[experiment.name] = replace(self.recordings[experiment.name], machine=self.machine).added(
             replace(row, measurement=replace(row.measurement, samples={})) for row in rows
         )
         self._unwritten.setdefault(experiment.name, []).extend(rows)
         if time.monotonic() >= self._write_after_s:
-            self._write()
+            with self._alone():
+                self._write()
 
     def _write(self) -> None:
         """Write the recordings that have new rows."""
@@ -207,15 +298,18 @@ class Store:
         return next((f for f in every if (f.experiment, f.variant, dict(f.point)) == of_this), None)
 
     def _on_disk(self) -> dict[Path, tuple[int, int]]:
-        found = [self.folder / FILE, *(self.folder / f"{name}.csv" for name in self.recordings)]
-        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found if path.exists()}
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in self._files if path.exists()}
 
-    def _require_alone(self) -> None:
-        if self._on_disk() != self._last_written:
-            raise RecordingError(
-                f"{self.folder}: was changed by somebody else while this recording runs; "
-                "record into one folder from one process at a time"
-            )
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Around writing: RecordingError where somebody else writes, or has written since this store looked."""
+        with locked(self.folder):
+            if self._on_disk() != self._last_written:
+                raise RecordingError(
+                    f"{self.folder}: was changed by somebody else while this recording runs; "
+                    "record into one folder from one process at a time"
+                )
+            yield
 
 
 def _read_or_empty(folder: Path, experiment: Experiment, machine: Machine) -> Recording:

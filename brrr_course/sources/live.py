@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.files import keep_compiled_code_private
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
@@ -27,6 +28,7 @@ class Live(OnDevice):
     def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:
         from brrr.gpu.device import this_device
 
+        keep_compiled_code_private()
         self.kind = kind
         self.device = this_device(tensors_on(kind))
         self.device_name, self.torch_version = self.device.name, self.device.torch_version or ""

@@ -1,7 +1,5 @@
 """What the sources have in common that measure now, on this machine or on the class's."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from brrr.core.measurement import Badge, DeviceKind, Value

@@ -25,7 +25,7 @@ from brrr.gpu.probe import cpu_count
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
 from brrr_course.sources.claimed import claimed_points
-from brrr_course.sources.folders import Store
+from brrr_course.sources.folders import Store, locked
 from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claim_steps, steps
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import Outcome, Recorder, record_traces
@@ -208,18 +208,19 @@ def _record(options: argparse.Namespace) -> int:
     machine, run = collect_environment(options.device)
     machine = _in_its_folder(machine, options)
     folder = _root(options) / machine.slug
-    if options.fresh and (aside := set_aside(folder, run.id)):
-        print(f"The old recording is set aside as {aside}")
-    store = Store(folder, machine, experiments, _below(options, machine.slug))
-    limit_s, estimator = options.minutes * 60, DurationEstimator()
-    _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
-    recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
-    started_s = time.monotonic()
-    outcome = record_steps(recorder, found, retry=options.retry)
-    if outcome.interrupted:
-        return INTERRUPTED
-    left_s = limit_s - (time.monotonic() - started_s)
-    return INTERRUPTED if _trace(options, experiments, folder, left_s) else 0
+    with locked(folder):
+        if options.fresh and (aside := set_aside(folder, run.id)):
+            print(f"The old recording is set aside as {aside}")
+        store = Store(folder, machine, experiments, _below(options, machine.slug))
+        limit_s, estimator = options.minutes * 60, DurationEstimator()
+        _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
+        recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
+        started_s = time.monotonic()
+        outcome = record_steps(recorder, found, retry=options.retry)
+        if outcome.interrupted:
+            return INTERRUPTED
+        left_s = limit_s - (time.monotonic() - started_s)
+        return INTERRUPTED if _trace(options, experiments, folder, left_s) else 0
 
 
 def _trace(options: argparse.Namespace, experiments: Sequence[Experiment], folder: Path, left_s: float) -> bool:

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core import __version__, units
-from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.files import digest, json_text, read_json, write_atomically
-from brrr.core.measurement import DeviceKind, Value
-from brrr.core.recordings import FILE
-from brrr.gpu import is_gpu
+from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
+from brrr.core.files import digest, file_bytes, json_text, read_json, write_atomically
+from brrr.core.measurement import DeviceKind, Processor, Value
+from brrr.core.recordings import FILE, SLUG
+from brrr.gpu import is_gpu, tensors_on
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.rows import Row, check_row, columns, from_cells, to_cells
+from brrr_course.sources.rows import Row, check_row, columns, from_cells, to_cells, within
 
 # The format's history, newest last. A change of any key makes a new version; a new column of the CSVs does not, for
 # columns are found by their names (brrr_course/sources/rows.py).
@@ -56,6 +56,8 @@ class Drift:
 
     def __post_init__(self) -> None:
         """The relative change, 0.05 where it is 5 % slower than at first; flagged if it is more than DRIFT_LIMIT."""
+        for name in ("first_s", "now_s"):
+            within("Drift", name, getattr(self, name), "anchor_s")
         change = self.now_s / self.first_s - 1 if self.first_s else 0.0
         object.__setattr__(self, "drift", round(change, 6))
         object.__setattr__(self, "flagged", abs(change) > DRIFT_LIMIT)
@@ -114,10 +116,33 @@ class RunInfo:
     anchors: tuple[Drift, ...] = ()
     failed: tuple[Failure, ...] = ()
 
+    def __post_init__(self) -> None:
+        within("RunInfo", "cpu_cores", self.cpu_cores)
+        for name in ("sm_clock_before_hz", "sm_clock_after_hz"):
+            within("RunInfo", name, getattr(self, name), "sm_clock_hz")
+        try:
+            datetime.fromisoformat(self.date)
+        except ValueError:
+            raise ArgumentError("RunInfo", "date", self.date, "a date as ISO 8601 writes it") from None
+
     @property
     def software(self) -> tuple[str, str, str]:
         """Driver, CUDA and torch: times measured with others are no times of the same thing."""
         return (self.driver, self.cuda, self.torch)
+
+    @property
+    def begun(self) -> RunInfo:
+        """What is known of it when it begins, by which it is told from another run."""
+        return replace(self, sm_clock_after_hz=None, anchors=(), failed=())
+
+    def grown(self, other: RunInfo) -> RunInfo:
+        """The run with what another account of it knows besides: its end, anchors and failures."""
+        anchors, failed = (
+            (*mine, *(each for each in theirs if each not in mine))
+            for mine, theirs in ((self.anchors, other.anchors), (self.failed, other.failed))
+        )
+        clock = self.sm_clock_after_hz or other.sm_clock_after_hz
+        return replace(self, sm_clock_after_hz=clock, anchors=anchors, failed=failed)
 
     def describe(self) -> str:
         """The software in a phrase, for messages."""
@@ -131,8 +156,17 @@ class Machine:
 
     slug: str
     device: str
-    kind: str
+    kind: Processor
     runs: tuple[RunInfo, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not SLUG.fullmatch(self.slug):
+            raise ArgumentError("Machine", "slug", self.slug, "lower-case letters, digits and hyphens")
+        if is_gpu(self.kind) and self.device in {run.cpu for run in self.runs}:
+            raise ArgumentError("Machine", "kind", self.kind, f"cpu, as {self.device} is one")
+        for number, run in enumerate(self.runs):
+            if run.id in {each.id for each in self.runs[:number]}:
+                raise ArgumentError("Machine", f"runs[{number}].id", run.id, "an id that no other run has")
 
     def run(self, run_id: str) -> RunInfo | None:
         """The run of that id, None if there is none."""
@@ -205,7 +239,7 @@ def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
         cpu=device.cpu,
         cpu_cores=device.cpu_count,
     )
-    return Machine(device.slug, device.name, kind), run
+    return Machine(device.slug, device.name, tensors_on(kind)), run
 
 
 def _version(package: str) -> str:
@@ -241,8 +275,8 @@ class Recording:
         path = folder / f"{experiment.name}.csv"
         if not path.exists():
             raise NotRecordedError(f"{path}: is not there; `brrr record {experiment.name}` makes it")
-        machine = Machine.read(folder)
         table, seal = parted(path)
+        machine = Machine.read(folder)  # afterwards: whoever writes adds a run there before its rows
         lines = list(_lines(path, table))
         recording = cls(experiment, machine, tuple(_rows_of(path, lines, experiment, machine.device)))
         _check_together(path, recording, [line for line, _ in lines[1:]])
@@ -288,13 +322,19 @@ def seal_of(table: str) -> str:
 
 
 def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> None:
-    """No point twice, no row of a run that the machine does not know."""
+    """No point twice, no row of a run that the machine does not know, or of what such a machine cannot run."""
+    elsewhere = {each.name for each in recording.experiment.variants} - {
+        *recording.experiment.variants_on(recording.machine.kind)}  # fmt: skip
     runs = [run.id for run in recording.machine.runs]
     seen: dict[tuple[object, ...], int] = {}
     for number, (row, line) in enumerate(zip(recording.rows, lines, strict=True), start=1):
         if row.run not in runs:
             known = ", ".join(runs) or "none"
             raise _in_row(path, number, line, f"run is {row.run!r}; machine.json knows {known}")
+        if row.variant in elsewhere:
+            raise _in_row(
+                path, number, line, f"variant is {row.variant!r}, which no {recording.machine.kind} machine runs"
+            )
         if row.key in seen:
             raise _in_row(path, number, line, f"the same point, variant, cache and run as row {seen[row.key]}")
         seen[row.key] = number
@@ -302,7 +342,7 @@ def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> N
 
 def _text_of(path: Path) -> str:
     try:
-        text = path.read_bytes().decode()
+        text = file_bytes(path).decode()
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:

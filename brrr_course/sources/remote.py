@@ -281,8 +281,9 @@ class Remote(OnDevice):
                 if "cells" in answer:
                     self.keep(experiment, typed(str, variant, "variant"), (), answer)
 
-        after = self._last.setdefault(experiment.name, 0)
-        self.connection.ask("GET", f"/points/{experiment.name}?after={after}", read=read)
+        after = -1
+        while after < (after := self._last.setdefault(experiment.name, 0)):  # page by page, until none is new
+            self.connection.ask("GET", f"/points/{experiment.name}?after={after}", read=read)
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """None: a point is measured once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -15,10 +16,15 @@ from brrr_course.nouns.experiment import Axis, Experiment
 
 SHORTEST_S, LONGEST_S = 1e-9, 1e4
 """Times outside are a slip of the unit: microseconds or nanoseconds written where seconds belong."""
-LOWEST_HZ, HIGHEST_HZ = 1e7, 1e10
-"""Clocks outside are a slip of the unit: MHz written where Hz belongs."""
-LOWEST_W, HIGHEST_W = 1.0, 1e4
-"""Powers outside are a slip of the unit: mW written where W belongs."""
+LIMITS: Mapping[str, tuple[float, float, str]] = {
+    "sm_clock_hz": (1e7, 1e10, "Hz"), "power_w": (1.0, 1e4, "W"), "estimated_s": (SHORTEST_S, LONGEST_S, "seconds"),
+    "n": (1, 1e9, ""), "kernels": (0, 1e9, ""), "peak_bytes": (0, 1e15, "bytes"), "flop": (0, 1e30, "FLOP"),
+    "bytes": (0, 1e18, "bytes"), "error": (0, 1e4, ""), "cpu_cores": (1, 1e5, ""),
+    "anchor_s": (0, LONGEST_S, "seconds"),
+}  # fmt: skip
+"""What a number of a recording can be on any machine; most outside are slips of the unit, as MHz for Hz."""
+SLOWEST_ALONE = 200
+"""A call alone takes at most so many times as long as all that is measured of it in a loop (16 times was seen)."""
 SPAN_SLACK, SPAN_SLACK_S = 0.03, 0.5e-6
 """How far the busy time may exceed the span: the accuracy that the two timers promise, for they are measured apart."""
 
@@ -155,12 +161,16 @@ def _value(column: Column, cell: str) -> Any:
     return value
 
 
+NUMBER = re.compile(r"[-+.0-9a-z]*")
+"""Python also takes spaces, underscores and the digits of every script."""
 KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a text"}
 
 
 def _read(name: str, cell: str, kind: type) -> Any:
     """The cell as a value of its kind, None where it is empty."""
     try:
+        if kind is not str and not NUMBER.fullmatch(cell):
+            raise ValueError
         return kind(cell) if cell else None
     except ValueError:
         raise ValueError(f"{name} is {cell!r}; expected {KINDS[kind]}") from None
@@ -187,17 +197,25 @@ def _estimate(cells: Mapping[str, str], name: Field) -> Estimate | None:
     return None
 
 
+def within(call: str, name: str, value: float | None, limits: str = "") -> None:
+    """ArgumentError unless it is None, or a number that such a one can be; `limits` are those of another name."""
+    low, high, unit = LIMITS[limits or name]
+    if value is not None and not low <= value <= high:
+        hint = ": is it in another unit?" if unit else ""
+        raise ArgumentError(call, name, value, f"{low:g} to {high:g} {unit}".rstrip() + hint)
+
+
 def check_row(row: Row, experiment: Experiment) -> None:
     """ValueError that says what is wrong, unless the row is one that a machine can have measured."""
-    for axis, value in zip(experiment.axes, row.point, strict=True):
-        try:
+    try:
+        for axis, value in zip(experiment.axes, row.point, strict=True):
             axis.checked("row", value)
-        except ArgumentError as error:
-            raise ValueError(str(error).removeprefix("row: ")) from None
-        if axis.name == "cache" and value != row.measurement.cache:
-            raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {value!r}")
-    _check_times(row.measurement)
-    _check_rest(row)
+            if axis.name == "cache" and value != row.measurement.cache:
+                raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {value!r}")
+        _check_times(row.measurement)
+        _check_rest(row)
+    except ArgumentError as error:
+        raise ValueError(str(error).removeprefix("row: ")) from None
     _check_texts(row)
 
 
@@ -210,6 +228,11 @@ def _check_times(m: Measurement) -> None:
     busy, span = m.busy_s, m.span_s
     if busy and span and busy.low > span.high * (1 + SPAN_SLACK) + SPAN_SLACK_S:
         raise ValueError(f"busy_s is {busy.median!r}, more than span_s, {span.median!r}; expected at most the span")
+    others_s = sum(each.median for name, each in found.items() if name != "latency_s")
+    if m.latency_s and others_s and m.latency_s.median > SLOWEST_ALONE * others_s + SPAN_SLACK_S:
+        raise ValueError(
+            f"latency_s is {m.latency_s.median!r}, and the other times {others_s!r}: is one in another unit?"
+        )
 
 
 def _check_estimate(name: Field, e: Estimate) -> None:
@@ -225,28 +248,17 @@ def _check_estimate(name: Field, e: Estimate) -> None:
             f"{name} is {e.median!r} (up to {e.high!r}); expected {SHORTEST_S:g} to {LONGEST_S:g} seconds: "
             "is it in another unit?"
         )
-    if e.n < 1:
-        raise ValueError(f"{name}_n is {e.n}; expected at least 1")
+    within("row", f"{name}_n", e.n, "n")
 
 
 def _check_rest(row: Row) -> None:
     m = row.measurement
     if m.cache not in get_args(Cache):
         raise ValueError(f"cache is {m.cache!r}; expected hot or cold")
-    for name, count in (("kernels", m.kernels), ("peak_bytes", m.peak_bytes)):
-        if count is not None and count < 0:
-            raise ValueError(f"{name} is {count}; expected at least 0")
-    if m.sm_clock_hz is not None and not LOWEST_HZ <= m.sm_clock_hz <= HIGHEST_HZ:
-        raise ValueError(
-            f"sm_clock_hz is {m.sm_clock_hz!r}; expected {LOWEST_HZ:g} to {HIGHEST_HZ:g} Hz: is it in another unit?"
-        )
-    if m.power_w is not None and not LOWEST_W <= m.power_w <= HIGHEST_W:
-        raise ValueError(f"power_w is {m.power_w!r}; expected {LOWEST_W:g} to {HIGHEST_W:g} W: is it in another unit?")
-    if m.estimated_s is not None and not SHORTEST_S <= m.estimated_s <= LONGEST_S:
-        raise ValueError(f"estimated_s is {m.estimated_s!r}; expected {SHORTEST_S:g} to {LONGEST_S:g} seconds")
+    for name in ("kernels", "peak_bytes", "sm_clock_hz", "power_w", "estimated_s"):
+        within("row", name, getattr(m, name))
     for name, value in (("flop", row.cost.flop), ("bytes", row.cost.bytes), ("error", row.error)):
-        if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} is {value!r}; expected a finite number of at least 0")
+        within("row", name, value)
 
 
 def _check_texts(row: Row) -> None:

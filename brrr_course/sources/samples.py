@@ -5,10 +5,10 @@ their times has; and all samples one after the other as float32, which tells a n
 is loaded only here: who reads a recording needs none of it.
 """
 
-from __future__ import annotations
-
 import io
 import json
+import re
+import zlib
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from brrr.core.errors import RecordingError
-from brrr.core.files import write_atomically
+from brrr.core.files import MOST_BYTES, open_regular, write_atomically
 from brrr.core.measurement import FIELDS, Estimate, Field
 from brrr_course.sources.rows import Row
 
 ENDING = ".samples.npz"
+MEMBER = re.compile(r"[\w-][\w.-]*\.\d{5,}\.(json|npy)")
 HOST_TICK_S, DEVICE_TICK_S = 1e-9, 32e-9
 """The steps of the two clocks: no interval is narrower."""
 ON_DEVICE: tuple[Field, ...] = ("kernel_s", "busy_s", "span_s")
@@ -47,7 +48,7 @@ def append(path: Path, rows: Sequence[Row]) -> None:
 
 
 def join(into: Path, other: Path) -> None:
-    """Add the members of another such file that this one lacks."""
+    """Add the members of another such file, one that `read` takes, that this one lacks."""
     file = _there(into)
     with ZipFile(other) as theirs, ZipFile(file, "a", ZIP_DEFLATED) as mine:
         for name in sorted(set(theirs.namelist()) - set(mine.namelist())):
@@ -74,12 +75,16 @@ def read(path: Path) -> dict[tuple[Any, ...], Series]:
     if not path.exists():
         return found
     try:
-        with ZipFile(path) as archive:
+        with open_regular(path) as file, ZipFile(file) as archive:
+            if sum(each.file_size for each in archive.infolist()) > MOST_BYTES:
+                raise ValueError(f"unpacked it has more than {MOST_BYTES >> 20} MB")
+            if odd := [name for name in archive.namelist() if not MEMBER.fullmatch(name)]:
+                raise ValueError(f"it holds {odd[0]!r}; expected RUN.NUMBER.json and RUN.NUMBER.npy")
             for name in (each.removesuffix(".json") for each in archive.namelist() if each.endswith(".json")):
                 values = iter(np.load(io.BytesIO(archive.read(f"{name}.npy"))).tolist())
                 for (point, *rest), counts in json.loads(archive.read(f"{name}.json")):
                     found[tuple(point), *rest] = {each: list(islice(values, n)) for each, n in counts.items()}
-    except (BadZipFile, OSError, ValueError, KeyError, TypeError) as error:
+    except (BadZipFile, OSError, ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
         raise RecordingError(f"{path}: cannot be read ({error}): it is damaged. Restore it, or remove it") from None
     return found
 

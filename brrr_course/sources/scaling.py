@@ -4,8 +4,6 @@
 Batch 64 to 128: the time grows 1.04x (1.03x to 1.05x; 2x would be in proportion), the bytes 1.03x; ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal

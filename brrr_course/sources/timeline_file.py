@@ -1,7 +1,5 @@
 """The compact file of a timeline: JSON with a table of names and columns of whole numbers."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -20,7 +18,7 @@ from brrr.tracing.timeline import Timeline
 FORMAT = 1
 
 LIMIT_BYTES = 200_000
-LONGEST_S = 1e4
+LONGEST_S, LONGEST_NS, MOST_CALLS = 1e4, 10**13, 10**5
 
 
 @dataclass(frozen=True)
@@ -48,24 +46,24 @@ class Content:
     cause: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if self.calls < 1:
-            raise ArgumentError("Content", "calls", self.calls, "at least 1")
+        if not 1 <= self.calls <= MOST_CALLS:
+            raise ArgumentError("Content", "calls", self.calls, f"1 to {MOST_CALLS}")
         for key in ("period_s", "loop_period_s", "profiled_period_s"):
             if not 0 < getattr(self, key) <= LONGEST_S:
                 expected = f"a time above 0 and up to {LONGEST_S:g} seconds"
                 raise ArgumentError("Content", key, getattr(self, key), expected)
         count = len(self.lane)
+        if not count:
+            raise ArgumentError("Content", "lane", self.lane, "at least one span")
         tables = {"lane": (0, len(self.lanes)), "sort": (0, len(self.kinds)), "name": (0, len(self.names))}
-        others = {"start_ns": (0, None), "length_ns": (0, None), "call": (-1, self.calls), "cause": (-1, count)}
-        ranges: dict[str, tuple[int, int | None]] = {**tables, **others}
-        for key, (least, end) in ranges.items():
+        times = dict.fromkeys(("start_ns", "length_ns"), (0, LONGEST_NS))
+        for key, (least, end) in {**tables, **times, "call": (-1, self.calls), "cause": (-1, count)}.items():
             column: tuple[int, ...] = getattr(self, key)
             if len(column) != count:
                 raise ArgumentError("Content", key, f"{len(column)} long", f"{count} values, as lane has")
             for place, value in enumerate(column):
-                if value < least or (end is not None and value >= end):
-                    expected = f"{least} to {end - 1}" if end is not None else "0 or more nanoseconds"
-                    raise ArgumentError("Content", f"{key}[{place}]", value, expected)
+                if not least <= value < end:
+                    raise ArgumentError("Content", f"{key}[{place}]", value, f"{least} to {end - 1}")
 
 
 def write(found: Timeline, path: Path) -> Path:
@@ -109,7 +107,8 @@ def text_of(found: Timeline) -> str:
 
 def read(path: Path) -> Timeline:
     """Read and validate; RecordingError names the file and the field of what is wrong."""
-    found = read_json(path, Content, FORMAT, missing="; `brrr record` writes the timelines of an experiment")
+    missing = "; `brrr record` writes the timelines of an experiment"
+    found = read_json(path, Content, FORMAT, missing=missing, most=5 * LIMIT_BYTES)
     columns = (found.lane, found.sort, found.name, accumulate(found.start_ns), found.length_ns, found.call, found.cause)
     spans = tuple(
         Span(found.lanes[lane], found.kinds[sort], found.names[name], start, start + long, call, cause)

@@ -5,8 +5,6 @@ clock, for a function that works on several streams of its own, which no event p
 `first-call` and `call-again` time the first call in a fresh process and the one after it; the others are naive timers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote

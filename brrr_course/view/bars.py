@@ -1,7 +1,5 @@
 """A kept figure of horizontal bars: names and axis stand still, and only the bars are drawn at a slider's step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

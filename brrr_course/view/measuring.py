@@ -1,7 +1,5 @@
 """Measuring many points without holding up the notebook: one slice at a time, with room between for Cancel."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import signal

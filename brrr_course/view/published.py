@@ -1,7 +1,5 @@
 """Published tables as small panels of their own: another machine's figures never share axes with the live ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

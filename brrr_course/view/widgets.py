@@ -1,7 +1,5 @@
 """What every panel of widgets is built of: its style, its sliders, its text line, its picture, and its cover."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape

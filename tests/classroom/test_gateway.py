@@ -15,6 +15,7 @@ from played_class import Classroom, Played, asks, settle
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
+from brrr_course.classroom import tokens as tokens_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.tokens import issue, revoke
 from brrr_course.experiments import experiment
@@ -74,6 +75,8 @@ def test_without_a_good_token_nothing_is_said(path: Path, given: str) -> None:
 
 
 def test_a_token_expires_by_the_clock_and_can_be_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens_module, "FRESH_S", 0.0)
+
     async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
         now = time.time()
         assert (await ada.get("/about")).status_code == 200
@@ -90,7 +93,7 @@ def test_a_token_expires_by_the_clock_and_can_be_ended(path: Path, monkeypatch: 
 def test_the_file_holds_no_token_and_a_changed_one_is_refused(path: Path) -> None:
     async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
         token = issue(room.store, "bob")
-        room.store.read("PRAGMA wal_checkpoint(TRUNCATE)")
+        room.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         held = path.read_bytes()
         assert token.partition(".")[2].encode() not in held and b"bob" in held
         wrong = token[:-1] + ("A" if token[-1] != "A" else "B")

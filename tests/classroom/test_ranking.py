@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course import class_answers, enter, leaderboard, share
 from brrr_course import sources as source_module
 from brrr_course.classroom.asked import parse
-from brrr_course.classroom.gateway import OWN_CHOICE
+from brrr_course.classroom.ranking import OWN_CHOICE
 from brrr_course.classroom.tokens import issue
 from brrr_course.experiments import experiment
 from brrr_course.lessons import sharing
@@ -58,6 +59,7 @@ def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: 
             table = (await entered(bob, 16, "bob")).json()
             assert [row["shown"] for row in table] == ["bob", "brrr's own choice", "night shift"]
             assert table == (await ada.get("/scores/schedule")).json()
+            assert len(room.store.read("SELECT * FROM score")) == 2  # the best of each
             for chunks, shown in (
                 (2, "bob"),
                 (2, "brrr's own choice"),
@@ -69,6 +71,35 @@ def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: 
                 assert (await entered(ada, chunks, shown)).status_code == 400
             assert (await entered(ada, 64, "night shift")).status_code == 404  # nobody measured it
             assert (await ada.get("/scores/matmul")).status_code == 400
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("shown", [
+    "Ada ", "\u0430da", "\uff21da", "BRRR's own choice", "brrr\u2019s  own ch\u043eice ", "\u00e1d\u00e4", "\u202eada",
+])  # fmt: skip
+def test_a_name_that_looks_like_another_s_is_refused(tmp_path: Path, shown: str) -> None:
+    async def run() -> None:
+        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("a") as ada, room.client("b") as bob:
+            measured(room, 1, 4e-3)
+            assert (await entered(ada, 1, "ada")).status_code == (await entered(ada, 1, "Ada ")).status_code == 200
+            assert (await entered(bob, 1, shown)).status_code == 400
+            for other in ("bob", "\U0001f680", "\U0001f389"):
+                assert (await entered(bob, 1, other)).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_the_package_s_own_stands_first_of_equals_and_nobody_enters_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("ada") as ada:
+            measured(room, 4, 1e-3, buffers=3)
+            measured(room, 8, 1e-3, buffers=4)
+            table = (await entered(ada, 4, "ada")).json()
+            assert [row["shown"] for row in table] == [OWN_CHOICE, "ada"]
+            content = {"experiment": "schedule", "point": {"chunks": 8, "buffers": 4}, "shown": "ada"}
+            refusal = await ada.post("/scores", json=content)
+            assert refusal.status_code == 400 and OWN_CHOICE in refusal.json()["reason"]
 
     asyncio.run(run())
 
@@ -90,7 +121,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Classroom]
         (tmp_path / "token").write_text(token, "utf-8")
         monkeypatch.setenv("BRRR_SOURCE", f"remote:{url}")
         monkeypatch.setenv("BRRR_TOKEN_FILE", str(tmp_path / "token"))
-        monkeypatch.setattr(sharing.threading, "Thread", AtOnce)
+        monkeypatch.setattr(sharing, "threading", SimpleNamespace(Thread=AtOnce))
         yield found
     source_module._live.clear()
     sharing._agreed.clear()

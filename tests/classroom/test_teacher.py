@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from played_class import Classroom, Played, asks, served
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import python
 from brrr_course.classroom import teacher, telling
 from brrr_course.classroom.histogram import MOST, read, rows
 from brrr_course.classroom.store import Store
@@ -144,7 +144,7 @@ def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(
 
     async def run() -> None:
         async with Classroom(class_file, Played()) as room, room.client("prof", teacher=True) as prof:
-            monkeypatch.setattr(teacher.sys, "executable", str(complains))  # type: ignore[attr-defined]
+            monkeypatch.setattr(teacher, "python", lambda *_: [str(complains)])
             while (told := await prof.get("/guesses/01")).status_code == 200:
                 assert told.json() == {"questions": None}
             assert "no memory" in told.json()["reason"] and not room.gateway.truths._tasks
@@ -216,8 +216,8 @@ def test_guess_reveal_discuss_in_a_browser(chromium: Any, tmp_path: Path) -> Non
 def test_a_lesson_s_questions_come_from_its_own_cells(own: bool, tmp_path: Path) -> None:
     with served(tmp_path / "class.db", Played(at_once=True)) as (url, token, room):
         (serving := tmp_path / "serving").write_text(json.dumps({"url": url, "token": token}))
-        command = [sys.executable, "-P", "-m", "brrr_course.classroom.truth", "notebooks/01_async_timing.ipynb"]
-        command += ["recorded:h200", *([str(serving)] if own else [])]
+        command = python("brrr_course.classroom.truth", "notebooks/01_async_timing.ipynb", "recorded:h200")
+        command += [str(serving)] if own else []
         told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert bool(room.engine.measured) == own
     clock, timers = json.loads(told)

@@ -12,11 +12,15 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 from distributed import Client
 from distributed.security import Security
 from played_class import Classroom, asks
 
+from brrr.core.errors import UnavailableError
+from brrr.core.files import private_folder
 from brrr_course.classroom import worker as worker_module
+from brrr_course.classroom.clock import steady
 from brrr_course.classroom.engine import Dask
 from brrr_course.classroom.worker import Child, ChildDiedError
 from brrr_course.experiments import experiment
@@ -147,7 +151,29 @@ def measuring() -> psutil.Process | None:
     found = [
         each for each in psutil.Process().children(recursive=True) if "brrr_course.classroom.child" in each.cmdline()
     ]
-    return next((each for each in found if each.cpu_percent(0.2) > 50), None)
+    return next((each for each in found if each.cpu_percent(0.2) > 15), None)
+
+
+async def no_code_comes_from_a_folder_that_others_know(engine: Any) -> None:
+    """dask's own scratch folder is below /tmp, whoever made it, and stands first in where Python imports from."""
+    (where,) = (
+        await engine._client.run(eval, "next(iter(__import__('distributed').Worker._instances)).local_directory")
+    ).values()
+    assert where.startswith(str(private_folder("dask"))) and "dask-scratch-space" not in " ".join(sys.path)
+
+
+async def the_clock_may_go_back(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (name,) = (await engine._client.run(eval, "__import__('distributed').batched.time.__name__")).values()
+    assert name == steady.__name__
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_device_that_is_not_here_is_said_in_a_sentence(child: Child, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnavailableError, match="CUDA does not work here"):
+        child.hello("cuda")
+    assert "Traceback" not in capfd.readouterr().err
 
 
 async def nobody_else_gets_in(engine: Any) -> None:
@@ -162,9 +188,13 @@ async def nobody_else_gets_in(engine: Any) -> None:
             await Client(other, asynchronous=True, timeout=1, security=security)
 
 
-def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(tmp_path: Path) -> None:
+def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def act(room: Classroom) -> None:
         await nobody_else_gets_in(room.engine)
+        await no_code_comes_from_a_folder_that_others_know(room.engine)
+        await the_clock_may_go_back(room.engine, monkeypatch)
         assert "cells" in (await answer(room, 64, "cpu", "queue"))["queue"]
         # the worker is killed while it measures: another begins the point again
         slow = asyncio.create_task(answer(room, 3000))

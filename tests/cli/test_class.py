@@ -4,6 +4,7 @@ import csv
 import stat
 from pathlib import Path
 
+import made_up
 import pytest
 from played_class import RUN, answer, asks, hello
 
@@ -12,8 +13,9 @@ from brrr.core.files import typed
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.report import HEADER
 from brrr_course.classroom.store import Store, device_of
+from brrr_course.experiments import experiment
 from brrr_course.lessons.sharing import AGREED
-from brrr_course.sources.recording import Machine
+from brrr_course.sources.recording import Machine, Recording
 
 
 @pytest.fixture
@@ -41,6 +43,30 @@ def test_the_evening_becomes_a_recording_that_claims_judges(
     assert main(["claims", "matmul", "--source", "recorded:cpu"]) == 0
     assert "RECORDED · Synthetic CPU · 2026-01-01" in capsys.readouterr().out
     assert '"error":"DeviceMemoryError"' in (out / "cpu" / "machine.json").read_text("utf-8").replace(": ", ":")
+
+
+def test_an_export_joins_what_is_there_or_is_refused(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the same device it adds rows, twice none; into another device's folder it writes nothing."""
+    matmul, mine = experiment("matmul"), tmp_path / "mine" / "cpu"
+    machine = typed(Machine, hello()["machine"])
+    made_up.record(tmp_path / "mine", machine, {"size": ["512"]}, run=made_up.run_info("own", machine=made_up.CPU))
+    made_up.record(tmp_path / "mine", machine, run=made_up.run_info("own", machine=made_up.CPU), names=["adds"])
+    before, adds = Recording.read(mine, matmul).rows, (mine / "adds.csv").read_bytes()
+    for _ in range(2):
+        assert main(["class", "export", str(tmp_path / "mine"), "--cache", str(cache)]) == 0
+        found = Recording.read(mine, matmul)
+        assert found.rows[: len(before)] == before and len(found.rows) == len(before) + 4
+    assert [run.id for run in found.machine.runs] == ["own", RUN.id] and (mine / "adds.csv").read_bytes() == adds
+    made_up.record(tmp_path / "other", made_up.CPU.__class__("cpu", "Another CPU", "cpu"), {"size": ["512"]})
+    (tmp_path / "damaged" / "cpu").mkdir(parents=True)
+    (tmp_path / "damaged" / "cpu" / "adds.csv").write_bytes(adds)
+    for name, said in (("other", "cannot be joined"), ("damaged", "machine.json: is missing")):
+        files = {path: path.read_bytes() for path in (tmp_path / name / "cpu").iterdir()}
+        assert main(["class", "export", str(tmp_path / name), "--cache", str(cache)]) == 2
+        assert said in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in (tmp_path / name / "cpu").iterdir()} == files
 
 
 def test_answers_are_counted_without_names_and_hold_no_formula(
@@ -109,10 +135,61 @@ def test_a_file_of_a_newer_brrr_or_of_something_else_is_refused(
     cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Store(cache)
-    store.read("PRAGMA user_version = 99")
+    store._db.execute("PRAGMA user_version = 99")
     store.close()
     other = tmp_path / "other.db"
     other.write_text("no database at all, but a text that is long enough to be read as one" * 20, "utf-8")
     for path, said in ((cache, "has format 99"), (other, "cannot be used")):
         assert main(["class", "export", str(tmp_path), "--cache", str(path)]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_two_names_are_two_files_and_no_token_is_replaced(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, end = tmp_path / "t", ["--out", str(tmp_path / "t"), "--cache", str(cache)]
+    assert main(["class", "token", "a/b", "a_b", "../up", *end]) == 0
+    assert len({each.read_text() for each in out.iterdir()}) == 3 and stat.S_IMODE(out.stat().st_mode) == 0o700
+    before = {each: each.read_text() for each in out.iterdir()}
+    capsys.readouterr()
+    assert main(["class", "token", "a_b", *end]) == 2
+    assert "File exists" in capsys.readouterr().err and before == {each: each.read_text() for each in out.iterdir()}
+    assert main(["class", "token", "a_b", "--cache", str(cache)]) == 0
+    assert "a_b: has 2 tokens now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["ada", "bob", "ada"], "each name once"), (["\U0001f680" * 64, "--out", "t"], "File name too long"),
+    (["ada", "--out", "file"], "File exists"), (["ada", "--out", "file/below"], "Not a directory"),
+])  # fmt: skip
+def test_what_cannot_be_written_makes_no_token(
+    cache: Path, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(cache.parent)
+    Path("file").touch()
+    assert main(["class", "token", *words, "--cache", str(cache)]) == 2
+    store = Store(cache)
+    assert said in capsys.readouterr().err and store.read("SELECT * FROM token") == []
+    store.close()
+
+
+@pytest.mark.parametrize("longest", ["nan", "inf", "0", "-1", "x"])
+def test_the_longest_point_is_a_number_of_seconds(longest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["class", "serve", "--longest", longest])
+    assert "--longest" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "left"), [(["size=64"], {"128", "256"}), ([], set()), (["size=7"], {"64", "128", "256"})]
+)
+def test_a_measurement_is_forgotten(cache: Path, words: list[str], left: set[str]) -> None:
+    assert main(["class", "forget", "matmul", *words, "--cache", str(cache)]) == 0
+    store = Store(cache)
+    assert {key.split(", ")[1].rstrip("]") for (key,) in store.read("SELECT point FROM point")} == left
+    store.close()
+
+
+def test_a_measurement_of_no_such_axis_is_not_forgotten(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["class", "forget", "matmul", "width=64", "--cache", str(cache)]) == 2
+    assert "AXIS is ['width']" in capsys.readouterr().err

@@ -148,3 +148,24 @@ def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     said = capsys.readouterr().err
     assert "KeyError: 'none'" in said and "mine_to_time.py, line 2, in f" in said and "diagnosis" not in said
     assert main(["1", "--budget", "-1"]) == 2 and "budget_s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("exit()", "SystemExit: None"),
+        ("raise SystemExit('why')", "SystemExit: why"),
+        ("n += 1; assert n < 50", "AssertionError"),
+        ("n += 1; 1 / (50 - n)", "ZeroDivisionError: division by zero"),
+        ("n += 1\nif n > 50: exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_an_error_at_any_call_is_the_users_own(statement: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([statement, "--setup", "n = 0", "--budget", "0.01"]) == 1
+    assert capsys.readouterr().err.strip() == f"brrr time: {said}"
+
+
+def test_an_error_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.cli.time.timed", lambda *_, **__: {}["ours"])
+    with pytest.raises(KeyError, match="ours"):
+        main(["1 + 1"])

@@ -2,6 +2,10 @@
 
 import gzip
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from brrr.core.errors import ArgumentError
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.work import cost_of
+from brrr.tracing import trace_file
 from brrr.tracing.events import Inputs
 from brrr.tracing.trace_file import TraceFileError, read_trace
 
@@ -330,6 +335,9 @@ def test_a_file_may_be_gzipped_or_a_bare_list(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text(json.dumps(json.loads(text)["traceEvents"]), encoding="utf-8")
     events = read_trace(whole).events
     assert read_trace(tmp_path / "zipped.json.gz").events == events == read_trace(tmp_path / "list.json").events
+    header = json.dumps({"about": "x" * 3 * trace_file.CHUNK})[:-1]  # more than one piece
+    (tmp_path / "header.json.gz").write_bytes(gzip.compress(f"{header}, {text.strip()[1:]}".encode()))
+    assert read_trace(tmp_path / "header.json.gz").events == events
 
 
 @pytest.mark.parametrize("zipped", [False, True])
@@ -390,9 +398,51 @@ def test_events_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
     whole = len(read_trace(path).events)
     operator = {"ph": "X", "cat": "cpu_op", "name": "a"}
     content["traceEvents"] += [{"ph": "X", "cat": "kernel"}, {**operator, "ts": "NaN"}, 7, None]
-    content["traceEvents"] += [{**operator, "ts": 1.0, "dur": -5}]
+    wrong = [{"ts": 1.0, "dur": -5}, {"ts": [1]}, {"ts": float("nan")}, {"ts": 1e300}, {"ts": 1, "dur": 7.4e15}]
+    content["traceEvents"] += [{**operator, **times} for times in (*wrong, {"ts": 1, "dur": 1e300})]
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert len(read_trace(path).events) == whole + 1
+    found = read_trace(path)
+    assert len(found.events) == whole and f"8 of its {whole + 8} events have a time" in found.problems[0]
+
+
+NESTED = [{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "ts": at, "dur": 10**6 - 2 * at, "tid": 1, "args": {}}
+          for at in range(50_000)]  # fmt: skip
+
+
+READS = """
+import resource, sys
+from brrr.tracing.trace_file import TraceFileError, read_trace
+resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
+try:
+    read_trace(sys.argv[1])
+except TraceFileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda: b'{"traceEvents": [' + b"[" * (200 << 20), "nested too deeply"),
+        (lambda: b'{"x": ' + b"[" * 1000 + b'{"traceEvents": [' + b"[" * 10**6, "nested too deeply"),
+        (lambda: json.dumps({"traceEvents": NESTED}).encode(), "50000 of its events lie around one"),
+        (lambda: gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20), 1), "unzipped it has 100 times its size"),
+        (lambda: gzip.compress(b'{"traceEvents": [' + b'{"a": []},' * (8 << 20), 1), "unzipped it has 100 times"),
+        (lambda: b'{"traceEvents": [{"ph": "' + b"x" * (60 << 20), "holds no events"),
+    ],
+)
+def test_a_trace_made_to_harm_is_one_clear_error(tmp_path: Path, content: Callable[[], bytes], message: str) -> None:
+    """In a process that may have no more memory than torch's import and 500 MB."""
+    path = tmp_path / "x.json"
+    path.write_bytes(content())
+    done = subprocess.run([sys.executable, "-c", READS, path], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(f"{path}: ") and message in done.stdout, done.stderr[-500:]
+
+
+def test_more_events_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_file, "MOST_EVENTS", 3)
+    found = read_trace(saved(tmp_path))
+    assert len(found.events) == 3 and "more than 3 events" in found.problems[0]
 
 
 def test_another_device_and_none(tmp_path: Path) -> None:
@@ -428,7 +478,9 @@ def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     found = json.loads(capsys.readouterr().out)
     assert found["regime"] == "overhead" and sum(found["parts_s"].values()) == pytest.approx(found["step_s"])
     html = page.read_text(encoding="utf-8")
-    assert "<svg" in html and "overhead-bound" in html and "http" not in html and "href=" not in html
+    assert "<svg" in html and "overhead-bound" in html and "http:" not in html and "href=" not in html
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)
+    assert policy and {"default-src 'none'", "base-uri 'none'", "form-action 'none'"} <= {*policy[1].split("; ")}
     assert main([str(path), "--json", "--html", str(page)]) == 0, "options may stand behind the path"
     assert json.loads(capsys.readouterr().out)["regime"] == "overhead"
     assert main([str(path), "--html", str(tmp_path / "none" / "page.html")]) == 2
@@ -461,3 +513,72 @@ def test_a_script_that_fails_is_diagnosed_as_far_as_it_came(
         found = capfd.readouterr()
         assert "mm float32" in found.out and said in found.err and Path("page.html").exists()
     assert Path.cwd() == tmp_path
+
+
+LOOP = "import torch\nx = torch.ones(64, 64)\nwhile True:\n    x = torch.relu(x @ x)\n"
+SLEEPS = "    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass\n"
+CAUGHT = f"import time\nfor _ in range(2):\n{SLEEPS}raise SystemExit(7)"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code", "said"),
+    [
+        (None, [], 2, "script.py'; expected a script that exists"),
+        ("print(1", [], 1, "SyntaxError: '(' was never closed\nNo operator of torch ran"),
+        ("import nonexistent", [], 1, "No module named 'nonexistent'\n  SCRIPT, line 1, in <module>\nNo operator"),
+        ("raise SystemExit('why')", [], 1, "the script ended by SystemExit: why\nNo operator"),
+        ("print('hi')", [], 2, "the script ran to its end\nNo operator of torch ran until then: nothing is diagnosed"),
+        ("import time\ntime.sleep(600)", ["--seconds", "0.3"], 2, "was ended after 0.3 s; --seconds S gives it longer"),
+        (CAUGHT, ["--seconds", "0.3"], 1, "ended by SystemExit: 7"),
+        (LOOP, ["--seconds", "0.5"], 0, "was ended after 0.5 s; --seconds S gives it longer\nWhat it did until then"),
+        (LOOP, ["--memory", "0"], 0, "GB in memory; --memory GB lets it grow by more\nWhat it did until then"),
+        (f"import os, signal\n{LOOP}    os.kill(os.getpid(), signal.SIGINT)\n", [], 130, "was ended by Ctrl-C\nWhat"),
+    ],
+)  # fmt: skip
+def test_how_a_script_ended_is_told(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], text: str | None, options: list[str], code: int, said: str
+) -> None:
+    script, before = tmp_path / "script.py", signal.getsignal(signal.SIGINT)
+    if text is not None:
+        script.write_text(text, encoding="utf-8")
+    assert main([*options, str(script)]) == code
+    found = capfd.readouterr()
+    assert said.replace("SCRIPT", str(script)) in found.err
+    assert ("is told above" in found.err) == ("Torch works" in found.out)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_options_behind_a_script_are_said_to_be_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script.py").write_text(
+        "import sys, torch\ntorch.ones(64) + 1\nprint(sys.argv[1:])\n", encoding="utf-8"
+    )
+    assert main([str(tmp_path / "script.py"), "--html=d.html"]) == 0
+    found = capfd.readouterr()
+    assert "['--html=d.html']" in found.out and "--html=d.html goes to the script; ours stand before" in found.err
+
+
+INNER = """
+import sys, torch
+import brrr
+from brrr.cli.diagnose import main
+def step():
+    with torch.profiler.profile():
+        torch.ones(64, 64) @ torch.ones(64, 64)
+try:
+    brrr.diagnose(step, device="cpu", budget_s=0.02)
+except brrr.BrrrError as error:
+    print("refused:", error)
+with torch.profiler.profile() as after:
+    torch.ones(3) + 1
+print(len(after.events()) > 0, main([sys.argv[1]]))
+"""
+
+
+def test_a_profiler_inside_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+    """In a process of its own, for torch would end it (SIGSEGV)."""
+    script = tmp_path / "script.py"
+    lines = INNER.split("try:")[0].replace("import brrr\n", "").replace("from brrr.cli.diagnose import main\n", "")
+    script.write_text(f"{lines}\nstep()\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", INNER, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "refused: this code starts torch's profiler" in done.stdout
+    assert "True 1" in done.stdout and "UnavailableError: this code starts torch's profiler" in done.stderr

@@ -104,6 +104,7 @@ def gpu(host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("brrr.gpu.nvrtc.kernel", kernel)
     monkeypatch.setattr(padding, "_device", lambda matrix: "h200")
     monkeypatch.setattr(padding, "_CHOSEN", {})
+    monkeypatch.setattr(padding, "_TORCHS", set())
     monkeypatch.setattr(padding, "SHORT", 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(padding, "_fastest", lambda a, b, ways: ways[min(1, len(ways) - 1)])

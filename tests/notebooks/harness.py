@@ -1,7 +1,5 @@
 """Runs a lesson under nbval: on a copy, to which cells are added that answer every guess and move every slider."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """The rules of a lesson's parts, beside those of rules.py: what it exercises, how it closes, and its words."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

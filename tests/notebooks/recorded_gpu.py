@@ -1,7 +1,5 @@
 """Stands in for `Live("cuda")` where there is no GPU: it answers from the recording, on the axes that a GPU has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from brrr.core.errors import NotRecordedError

@@ -1,7 +1,5 @@
 """The rules of a lesson's form, each as a function from a notebook to what breaks it; of its parts: parts_rules.py."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable

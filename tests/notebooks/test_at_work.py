@@ -1,7 +1,5 @@
 """What a lesson says under *At work* runs as it stands, without brrr; and the cheat sheet holds all of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

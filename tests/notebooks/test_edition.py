@@ -1,7 +1,5 @@
 """The executed edition: made from the sources as they are now, with pictures and text only."""
 
-from __future__ import annotations
-
 import os
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The lessons keep the form, and each rule of the form can be broken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lessons import what README documents and `brrr_course`; what older copies import says where it is now."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Recorded, live on the CPU, live on a GPU.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from functools import reduce

@@ -1,7 +1,5 @@
 """The parts of a lesson: a made-up one keeps all rules, and each of them can be broken."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

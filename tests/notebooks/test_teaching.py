@@ -1,7 +1,5 @@
 """docs/teaching.md has all that a teacher needs for every lesson, and its links lead somewhere."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -15,7 +15,7 @@ from brrr.cli.calibrate import keep
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.roofline import peaks as file
 from brrr.roofline.peak import Sweep
-from brrr.roofline.peaks import FORMAT, find_peaks, read_peaks, recorded_peaks, slug_of, write
+from brrr.roofline.peaks import FORMAT, MissingPeakError, find_peaks, read_peaks, recorded_peaks, slug_of, write
 from brrr.roofline.sweep_file import Packed, packed
 from brrr_course.experiments import experiment
 from brrr_course.sources.folders import Store
@@ -69,7 +69,10 @@ def test_peaks_are_read_once_and_anew_when_the_file_has_changed(
     assert find_peaks(tmp_path) is None
 
 
-SWEEP = Sweep.of(("operator", "form", "m"), [("aten.sum", "", 4096), ("aten.sum", "rows", 7)], [2.048e-6, 1.5e-3])
+NAMES = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
+CALLS: Any = [("aten.sum", "reduction", "", "float32", 1, 4096, 16384, 4),
+              ("aten.sum", "reduction", "rows", "float32", 7, 7, 196, 28)]  # fmt: skip
+SWEEP = Sweep.of(NAMES, CALLS, [2.048e-6, 1.5e-3])
 SWEPT = replace(PEAKS, sweeps={"operators": replace(SWEEP, fits={"reduction/rows": (1.0,)})})
 
 
@@ -116,6 +119,72 @@ def test_a_sweep_that_does_not_fit_its_outline_is_named(content: bytes) -> None:
         Packed(content, {"operators": outline}, "there/sweeps.npz")["operators"]
 
 
+PRODUCTS = Sweep.of(("m", "n", "k", "batch", "layout", "dtype"), [(64, 64, 64, 1, "nn", "tf32")], [2e-6])
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "message"),
+    [
+        ("products", "m", "many", "m is 'many'; expected a whole number, 1 to"),
+        ("products", "k", 0, "k is 0; expected a whole number, 1 to"),
+        ("products", "batch", -1, "batch is -1; expected a whole number, 1 to"),
+        ("products", "n", 2**60, f"n is {2**60}; expected"),
+        ("products", "dtype", "float99", "dtype is 'float99'; expected "),
+        ("products", "dtype", 3, "dtype is 3; expected "),
+        ("products", "layout", "n", "layout is 'n'; expected nn or nt"),
+        ("products", "m", None, "'m'"),
+        ("operators", "length", 0, "length is 0; expected a whole number, 1 to"),
+        ("operators", "operator", 7, "operator is 7; expected a text"),
+        ("operators", "written", None, "'written'"),
+    ],
+)
+def test_a_column_that_cannot_be_is_named_with_its_file(
+    tmp_path: Path, name: str, column: str, value: int | str | None, message: str
+) -> None:
+    """Sealed by hand, so that each fingerprint fits."""
+    good = {"products": PRODUCTS, "operators": SWEEP}[name]
+    columns = {**good.columns, column: (value,) * len(good)} if value is not None else dict(good.columns)
+    columns.pop(column if value is None else "", None)
+    write(tmp_path, replace(PEAKS, sweeps={name: replace(good, columns=columns)}))
+    with pytest.raises(RecordingError) as caught:
+        read_peaks(tmp_path).sweeps[name]
+    assert str(caught.value).startswith(f"{tmp_path / 'sweeps.npz'}: holds no sweep of {name}: {message}")
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0, 0.0, 1.0), (1.0, 1e308, 0.0, 1.0), (1.0, 0.0, 1.0, 1.0)])
+def test_hyperparameters_without_a_solution_are_refused(tmp_path: Path, values: tuple[float, ...]) -> None:
+    right = (1.0, 1.0, 0.0, 1.0)
+    path = write(tmp_path, replace(PEAKS, sweeps={"operators": replace(SWEEP, fits={"x": right})}))
+    assert read_peaks(tmp_path).sweeps["operators"].fits["x"] == right
+    text = path.read_text()
+    path.write_text(text.replace(json.dumps(right, separators=(",", ":")).strip(), json.dumps(values)))
+    with pytest.raises(
+        RecordingError, match=r"peaks\.json: peaks\.sweeps\.operators\.fits\.x is .*; expected 1e-06 to"
+    ):
+        read_peaks(tmp_path)
+
+
+@pytest.mark.parametrize("machine", [True, False])
+def test_another_devices_peaks_are_refused(writable_root: Path, machine: bool) -> None:
+    """By the machine beside them; where there is none, by the name of a device that is known."""
+    folder, mine = writable_root / "h200", replace(PEAKS, kind="cpu", device="this CPU")
+    if not machine:
+        (folder / "machine.json").unlink()
+    write(folder, mine)
+    for read in (lambda: read_peaks(folder), lambda: recorded_peaks("h200", writable_root)):
+        with pytest.raises(RecordingError, match=r"peaks\.json: these are the peaks of this CPU .cpu., and .* H200"):
+            read()
+    if machine:
+        with pytest.raises(RecordingError, match="the peaks of another"):
+            keep(writable_root, replace(mine, device="another"))
+
+
+def test_a_figure_that_is_missing_is_told_with_the_file(tmp_path: Path) -> None:
+    write(tmp_path, replace(PEAKS, curves={}))
+    with pytest.raises(MissingPeakError, match=rf"'copy' was not measured on .*{tmp_path / 'peaks.json'}"):
+        read_peaks(tmp_path).curve("copy")
+
+
 @pytest.mark.parametrize(
     "sweep",
     [
@@ -152,6 +221,10 @@ WRONG: list[tuple[Spoil, str]] = [
     (lambda p: p["measured"]["gap.stream"].update(kind="datasheet"), "gap.stream is 'datasheet'; expected a measured"),
     (lambda p: p["measured"]["gap.stream"].update(spread=1), "measured.gap.stream.spread is not a known key"),
     (lambda p: p["measured"]["gap.stream"]["conditions"].update(on=None), "conditions.on is None"),
+    (
+        lambda p: p["measured"]["gap.stream"].update(unit="B/s", value=1e9, low=1e9, high=1e9),
+        "gap.stream.unit is 'B/s'; expected s",
+    ),
     (lambda p: p["measured"].update(more=3), "measured.more is 3; expected an object"),
     (lambda p: p["assumed"]["kernel.floor"].update(kind="measured"), "assumed kernel.floor is 'measured'; expected"),
     (lambda p: p["curves"]["copy"].update(points=[]), "curves.copy.points is []; expected at least one"),

@@ -168,7 +168,7 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
     def taken(n: int, accuracy: str) -> str:
         return _planned(asked(n, accuracy), "cuda", "h200").way.name
 
-    assert taken(1024, "tf32") == "tf32" and taken(1024, "fp32") == "fp16x3" and taken(512, "fp32") == "sgemm"
+    assert taken(1024, "tf32") == "tf32" and taken(2048, "fp32") == "fp16x3" and taken(1024, "fp32") == "sgemm"
     wide = Request(128, 4096, 1024, eager=True)
     assert _planned(wide, "cuda", "h200").way.name == "sgemm", "the GPU is done before the host"
     names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1")

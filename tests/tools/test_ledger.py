@@ -1,7 +1,5 @@
 """The outside check's reader of the claims' notation, on an invented recording."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -61,47 +61,28 @@ def trained(
     return step
 
 
-def fed(
-    device: str, load: Callable[[int], Iterator[torch.Tensor]], copy: Callable[[torch.Tensor], torch.Tensor]
-) -> Call:
+def fed(device: str, load: Callable[[int], Batches], copy: Callable[[torch.Tensor], torch.Tensor]) -> Call:
     """A step of a network on batches that a loader makes and `copy` brings to the device."""
     model = nn.Sequential(nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 4096)).to(device).requires_grad_(False)
     batches = load(2048)
     return lambda: model(copy(next(batches)))
 
 
-def made_slowly(rows: int) -> Batches:
-    """A loader that takes 5 ms for each batch."""
-    ready = torch.randn(rows, 4096)
-    while True:
-        time.sleep(0.005)
-        yield ready
-
-
-def made_before(rows: int) -> Batches:
-    """One that has them ready."""
-    ready = torch.randn(rows, 4096)
-    while True:
-        yield ready
-
-
-def pinned(rows: int) -> Batches:
-    """The same in pinned memory, where there is a GPU."""
-    ready = torch.randn(rows, 4096)
-    ready = ready.pin_memory() if torch.cuda.is_available() else ready
-    while True:
-        yield ready
-
-
-def resident(device: str) -> Callable[[int], Batches]:
-    """The same on the device."""
+def batches(*, device: str = "cpu", pin: bool = False, wait_s: float = 0.0) -> Callable[[int], Batches]:
+    """A loader of one batch again and again: on the device, in pinned memory where there is a GPU, or after a wait."""
 
     def load(rows: int) -> Batches:
         ready = torch.randn(rows, 4096, device=device)
+        ready = ready.pin_memory() if pin and torch.cuda.is_available() else ready
         while True:
+            if wait_s:
+                time.sleep(wait_s)
             yield ready
 
     return load
+
+
+made_slowly, made_before, pinned = batches(wait_s=0.005), batches(), batches(pin=True)
 
 
 def compiled(device: str, grows: bool) -> Call:
@@ -117,15 +98,11 @@ def compiled(device: str, grows: bool) -> Call:
     return call
 
 
-def heads_by_hand(device: str) -> Call:
-    """Attention as products and a softmax."""
+def heads(device: str, by_hand: bool) -> Call:
+    """Attention as products and a softmax, or by the library."""
     q, k, v = (torch.randn(8, 16, 2048, 64, device=device, dtype=torch.bfloat16) for _ in range(3))
-    return lambda: ((q @ k.transpose(-1, -2)) * 0.125).softmax(-1) @ v
-
-
-def heads(device: str) -> Call:
-    """Attention by the library."""
-    q, k, v = (torch.randn(8, 16, 2048, 64, device=device, dtype=torch.bfloat16) for _ in range(3))
+    if by_hand:
+        return lambda: ((q @ k.transpose(-1, -2)) * 0.125).softmax(-1) @ v
     return lambda: F.scaled_dot_product_attention(q, k, v)
 
 
@@ -228,7 +205,7 @@ FAULTS: tuple[Fault, ...] = (
           lambda d: product(8192, 50304, 768, "bfloat16", device=d)),
     Fault("every eighth column", ("contiguous",), lambda d: strided(d, False), lambda d: strided(d, True)),
     Fault("the input copied in each step", ("keep on device", "pinned memory"),
-          lambda d: fed(d, pinned, lambda x: x.to(d)), lambda d: fed(d, resident(d), lambda x: x)),
+          lambda d: fed(d, pinned, lambda x: x.to(d)), lambda d: fed(d, batches(device=d), lambda x: x)),
     Fault("pageable copies", ("pinned memory", "keep on device"),
           lambda d: fed(d, made_before, lambda x: x.to(d)),
           lambda d: fed(d, pinned, lambda x: x.to(d, non_blocking=True))),
@@ -242,7 +219,7 @@ FAULTS: tuple[Fault, ...] = (
           lambda d: trained(d, around=lambda: torch.autograd.set_detect_anomaly(True)), trained),
     Fault("a loop over the batch", ("batched", "larger batch"),
           lambda d: by_rows(d, True), lambda d: by_rows(d, False)),
-    Fault("attention by hand", ("fusion",), heads_by_hand, heads),
+    Fault("attention by hand", ("fusion",), lambda d: heads(d, True), lambda d: heads(d, False)),
     Fault("a chain of elementwise operators", ("fusion",), lambda d: chain(d, False), lambda d: chain(d, True)),
     Fault("images channel by channel", ("channels last",), lambda d: images(d, False), lambda d: images(d, True)),
     Fault("the cache emptied in each step", ("keep memory",), lambda d: emptied(d, True), lambda d: emptied(d, False)),

@@ -182,11 +182,11 @@ def decode(batch: int, heads: int, length: int, width: int, dtype: str, *, devic
 
 
 class Block(nn.Module):
-    """A transformer block before whose parts the norms stand."""
+    """A transformer block before whose parts the norms stand; `causal`: as a decoder has it."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
@@ -195,8 +195,7 @@ class Block(nn.Module):
         batch, length, width = x.shape
         parts = self.qkv(self.norms[0](x)).view(batch, length, 3, self.heads, width // self.heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4)
-        found = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, width)
-        x = x + self.out(found)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).flatten(2))
         widened: torch.Tensor = self.down(F.gelu(self.up(self.norms[1](x))))
         return x + widened
 

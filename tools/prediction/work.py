@@ -62,14 +62,11 @@ def measured(run: Callable[[], Any], made: Case, *, kernels: bool) -> Measuremen
     if kernels:
         _beside[made.name] = beside
     return Measurement(
-        host_s=times.estimate(times.host),
-        period_s=times.estimate(times.period),
-        latency_s=times.estimate(times.latency),
+        **_host_times(times),
         kernel_s=_estimate(calls, activity.kernel_sum_s),
         busy_s=_estimate(calls, activity.busy_union_s),
         kernels=round(median([len(call) for call in calls])) if calls else None,
         sm_clock_hz=clock,
-        device=torch.cuda.get_device_name(),
         kernel_times_from="cupti" if calls else "",
     )
 
@@ -86,13 +83,13 @@ def reference(made: Case) -> Measurement:
         raise UnavailableError(
             f"prediction: {made.name} was measured earlier, and the host's speed of then is not known"
         )
-    times = _beside.pop(made.name)
-    return Measurement(
-        host_s=times.estimate(times.host),
-        period_s=times.estimate(times.period),
-        latency_s=times.estimate(times.latency),
-        device=torch.cuda.get_device_name(),
-    )
+    return Measurement(**_host_times(_beside.pop(made.name)))
+
+
+def _host_times(times: HostTimes) -> dict[str, Any]:
+    """What the host's clock found, and on which device."""
+    found = {f"{name}_s": times.estimate(getattr(times, name)) for name in ("host", "period", "latency")}
+    return {**found, "device": torch.cuda.get_device_name()}
 
 
 def _estimate(calls: Activities, of: Callable[[list[activity.Activity]], float]) -> Estimate | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from brrr.core.files import keep_compiled_code_private
 from brrr.core.measurement import Estimate, median
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
@@ -252,6 +253,7 @@ def _compiled_cost(
     """The host's cost of a compiled function, checked first, and how many kernels were generated for it."""
     from torch._inductor import metrics
 
+    keep_compiled_code_private()
     metrics.reset()
     x, compiled = torch.rand(side, side, device=device), torch.compile(function)
     with torch.no_grad():

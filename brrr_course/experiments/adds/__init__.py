@@ -6,8 +6,6 @@ which counted the additions a second of Python and of torch and held an A100's p
 there.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_queue

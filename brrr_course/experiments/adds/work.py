@@ -1,7 +1,5 @@
 """What the `adds` experiment runs: a loop of additions, each of the same two fresh random operands."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -8,8 +8,6 @@ their biases 9 T w, attention 4 T L w, two layer norms 7 T w each, GELU 5 for ea
 back: the products twice as many, attention 2.5 times, the norms 9 T w each, GELU 11 for each, one addition T w.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant

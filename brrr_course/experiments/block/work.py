@@ -1,7 +1,5 @@
 """What the `block` experiment measures: a step of a transformer block in bfloat16, taken apart by `brrr.diagnose`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache

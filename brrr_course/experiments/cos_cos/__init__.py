@@ -4,8 +4,6 @@ The question and two claims follow "Making Deep Learning Go Brrrr From First Pri
 the time, which is that of one.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from brrr.core.measurement import Point

@@ -4,8 +4,6 @@ The parts, and the claims about them, follow the warm-up section of "GPU Perform
 (2024), which saw a long first copy and a long first sine in a profile.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu

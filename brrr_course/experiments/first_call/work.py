@@ -3,8 +3,6 @@
 Nothing heavy is imported here: importing torch is itself one of the parts.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -4,16 +4,9 @@ The question and two claims follow "Making Deep Learning Go Brrrr From First Pri
 operators, fusion onto a reduction. Arrays have rows of 1024; each way of a piece of work runs on the same numbers.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
-from brrr_course.experiments.fusion.theory import (
-    ITEMSIZE,
-    KINDS,
-    cost,
-    predicted,
-)
+from brrr_course.experiments.fusion.theory import ITEMSIZE, KINDS, cost, predicted
 from brrr_course.experiments.predicted import BANDWIDTH
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 

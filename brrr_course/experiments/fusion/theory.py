@@ -13,8 +13,6 @@ With N elements in n rows of width W, in units of an element moved; the tests ho
 | linear: relu(x V + b) | 4N + W² + W | 2N + W² + W |
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr_course.experiments.predicted import (

@@ -1,9 +1,8 @@
 """What the `fusion` experiment runs: each piece of work in torch's operators, compiled, in Triton and in CUDA C++."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -112,43 +111,38 @@ def workload(variant: Variant, point: Point) -> Workload:
     needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     inputs, work = FusionInputs.of(elements, dtype, device), WORKS[variant.kind]
-    along = [inputs[name] for name in f"x{work.takes}" if name in "xr"]
-    whole = [inputs[name] for name in work.takes if name != "r"]
-    run = WAYS[variant.way](work, inputs, along, whole)
-    check = error_against(work.operators, along, whole, work.results)
+    along = {name: inputs[name] for name in f"x{work.takes}" if name in "xr"}
+    whole = {name: inputs[name] for name in work.takes if name != "r"}
+    run = WAYS[variant.way](work, along, whole)
+    check = error_against(work.operators, [*along.values()], [*whole.values()], work.results)
     return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
 
 
-def _eager(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
-    return lambda: work.operators(*along, *whole)
+Inputs = Mapping[str, Any]
+"""Tensors or numbers by the names of `Work.takes`."""
 
 
-def _compiled(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
-    fused = compiled(work.operators)
-    return lambda: fused(*along, *whole)
-
-
-def _triton(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _triton(work: Work, along: Inputs, whole: Inputs) -> Run:
     from brrr.kernels import fused, pseudo_linear
 
     if work.triton == "pseudo_linear":
-        return lambda: pseudo_linear.pseudo_linear(*along, *whole)
+        return partial(pseudo_linear.pseudo_linear, *along.values(), *whole.values())
     if work.triton == "scale_add_relu":
-        return lambda: fused.scale_add_relu(along[0], SCALE, along[1])
-    kernel = getattr(fused, work.triton)
-    return lambda: kernel(*along, *whole)
+        return partial(fused.scale_add_relu, along["x"], SCALE, along["r"])
+    return partial(getattr(fused, work.triton), *along.values(), *whole.values())
 
 
-def _cuda(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
+def _cuda(work: Work, along: Inputs, whole: Inputs) -> Run:
     from brrr.kernels.elementwise.kernel import elementwise
 
-    return elementwise(work.line, **{name: inputs[name] for name in f"x{work.takes}"})
+    return elementwise(work.line, **along, **whole)
 
 
-def _blocks(work: Work, inputs: FusionInputs, along: list[Tensor], whole: list[Any]) -> Run:
-    return blockwise(work.operators, along, whole)
-
-
-WAYS: dict[str, Callable[[Work, FusionInputs, list[Tensor], list[Any]], Run]] = {
-    "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda, "blocks": _blocks,
-}  # fmt: skip
+WAYS: Mapping[str, Callable[[Work, Inputs, Inputs], Run]] = {
+    "eager": lambda work, along, whole: partial(work.operators, *along.values(), *whole.values()),
+    "compile": lambda work, along, whole: partial(compiled(work.operators), *along.values(), *whole.values()),
+    "triton": _triton,
+    "cuda": _cuda,
+    "blocks": lambda work, along, whole: blockwise(work.operators, [*along.values()], [*whole.values()]),
+}
+"""What runs a piece of work on the inputs along which it goes and on those that are needed whole."""

@@ -4,8 +4,6 @@ W (M, K) times x (K, N) with M = K, as a layer's weights times a mini-batch of N
 follow "Investigating performance of GPU BLAS Libraries" (2016), which used cuBLAS's single precision of that time.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr_course.experiments.predicted import alone, product

@@ -1,7 +1,5 @@
 """What the claims on products of matrices ask of kernels' names, and of the predictor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

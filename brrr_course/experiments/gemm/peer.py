@@ -1,7 +1,5 @@
 """What another estimator says of a product: NVIDIA's nvMatmulHeuristics, where the package is installed."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib import import_module
 from typing import Any

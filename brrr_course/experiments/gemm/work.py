@@ -1,7 +1,5 @@
 """What the `gemm` experiment runs: torch's product in each layout and type, on random numbers and on zeros."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

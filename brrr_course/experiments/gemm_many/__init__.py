@@ -1,7 +1,5 @@
 """Several small products or one large: the weights of some gates times the same mini-batch of 64 columns."""
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
 from brrr_course.experiments.predicted import alone

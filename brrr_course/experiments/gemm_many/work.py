@@ -1,7 +1,5 @@
 """What the `gemm_many` experiment runs: the same products in a loop, on streams, batched, grouped, and as one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ The question and the claims follow the remarks on overhead in "GPU Overheads and
 a row: what a whole chain is told at once (TorchScript, torch.compile, a CUDA Graph) can only pay there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from brrr.core.measurement import Point

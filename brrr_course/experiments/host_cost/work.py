@@ -1,7 +1,5 @@
 """What the `host_cost` experiment runs: the same ReLU (or a chain of them), called in every way of the ladder."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

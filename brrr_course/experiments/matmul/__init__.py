@@ -4,8 +4,6 @@ The question, the sizes and the claims follow the `matmul` part of "GPU Performa
 (2024), which timed 2^0 to 2^15 on an A100.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_queue

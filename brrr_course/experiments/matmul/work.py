@@ -1,7 +1,5 @@
 """What the `matmul` experiment runs: torch's float32 product, without TF32, on each device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

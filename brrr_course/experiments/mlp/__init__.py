@@ -4,8 +4,6 @@ The grid and the first claims follow the first two experiments of "GPU Overheads
 PyTorch 1.7.1); the other ways of running the network, down to one kernel for all of it, are this course's own.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Field, Point
 from brrr_course.experiments.mlp.theory import cost, floor_s, predicted, sizes
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Variant

@@ -3,8 +3,6 @@
 The network: `layers` times (Linear(hidden, hidden), ReLU) on a batch of rows, inference.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from brrr.core.measurement import Point

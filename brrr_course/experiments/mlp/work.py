@@ -3,8 +3,6 @@
 The CPU has two ways of its own: NumPy, and the CPU queue, whose orders are submitted one by one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, cast

@@ -4,8 +4,6 @@ The four answer three questions in this order: is it faster without the host (as
 as many FLOP (16 bits a number in place of 32), and does twice the batch cost nothing?
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Variant

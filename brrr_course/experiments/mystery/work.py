@@ -1,7 +1,5 @@
 """What the `mystery` experiment runs: three programs, as they are and with one thing changed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial

@@ -4,8 +4,6 @@ The function, the sizes and the claims follow the nested-sine part of "GPU Perfo
 (2024), which timed it on an A100.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue

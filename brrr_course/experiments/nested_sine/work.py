@@ -1,7 +1,5 @@
 """What the `nested_sine` experiment runs: four sines of a float32 array, checked against float64 on a sample."""
 
-from __future__ import annotations
-
 import time
 import types
 import warnings

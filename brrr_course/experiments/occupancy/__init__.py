@@ -4,8 +4,6 @@ Little's law: the bytes in flight are the bandwidth times the latency. A GPU wit
 each load before the next, asks for too few bytes at once: it is latency-bound, far below its bandwidth.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from brrr.core.measurement import Point

@@ -1,7 +1,5 @@
 """What the `occupancy` experiment runs: blocks that read memory with so many loads in flight, checked exactly."""
 
-from __future__ import annotations
-
 import math
 
 import torch

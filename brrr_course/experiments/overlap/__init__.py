@@ -5,8 +5,6 @@ steps and found little benefit. Beside it stand the same steps in one stream, wi
 chunked pipeline of brrr.running.pipeline, and computing and sending alone.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue

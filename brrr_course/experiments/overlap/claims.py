@@ -1,7 +1,5 @@
 """What the claims on overlap ask beside the notation: where computing takes as long as sending, and timelines."""
 
-from __future__ import annotations
-
 from brrr.core.errors import NotRecordedError
 from brrr_course.experiments.judging import traced
 from brrr_course.nouns.expression import Table, middle

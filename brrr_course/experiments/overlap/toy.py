@@ -3,8 +3,6 @@
 Each result array is spoilt before its variant's check, so that nobody passes by what another one left there.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 All variants of a point share their host arrays and one float64 reference.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial

@@ -4,8 +4,6 @@ The question, the widths and the claims follow a forum thread, "Surprisingly low
 whose readers measured it on two unnamed GPUs.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.gpu import is_queue
 from brrr_course.experiments.predicted import BANDWIDTH

@@ -1,7 +1,5 @@
 """Are the results of the pseudo-linear experiment right? References in float64, a block of rows at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What the forum thread said about the pseudo-linear layer, and what holds; and this package's own explanation."""
 
-from __future__ import annotations
-
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr_course.experiments.judging import curve, datasheet

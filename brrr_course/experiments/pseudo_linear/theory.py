@@ -4,8 +4,6 @@ A layer of width n maps a batch of B rows. Linear: `y = x Wᵀ + b`, with n² we
 Forward with backward adds the gradients of the input and of all parameters.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.gpu.datasheet import Hardware

@@ -1,7 +1,5 @@
 """What the `pseudo_linear` experiment runs: the linear layer and its element-wise stand-in, each in every way."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

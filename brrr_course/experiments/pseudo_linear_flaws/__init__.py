@@ -5,8 +5,6 @@ so little. A reader found three things in the benchmark itself: its random data 
 timed; the stand-in adds its input once more; and a ReLU is timed with both layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from brrr.core.measurement import DeviceKind, Point

@@ -1,7 +1,5 @@
 """What the `pseudo_linear_flaws` experiment runs: the posted benchmark's function, with and without each flaw."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -11,8 +11,6 @@ cosine (2N; its gradient -sin(x) g in three operators, 7N). Fused with all d inp
 what was saved: d - 1 arrays or none.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from math import isqrt
 

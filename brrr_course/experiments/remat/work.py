@@ -1,7 +1,5 @@
 """What the `remat` experiment runs: a chain of activations forward and backward, and how much memory that takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

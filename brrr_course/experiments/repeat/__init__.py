@@ -5,8 +5,6 @@ multiplied by two with a fusing compiler on an A100. Here the factor is near one
 times, a float32 is infinite, and every infinity is as right as any other.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from brrr.core.measurement import Point

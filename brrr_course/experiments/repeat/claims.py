@@ -1,7 +1,5 @@
 """What the claims on repeated operations ask beside the notation: where the arithmetic becomes the limit."""
 
-from __future__ import annotations
-
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Value
 from brrr_course.nouns.expression import Table

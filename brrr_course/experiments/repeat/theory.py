@@ -5,8 +5,6 @@ datasheet's peak counts FMAs; with multiplications alone each instruction does h
 GPU. All arithmetic is in float32, whatever the type that is loaded and stored.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form
 from brrr.gpu.datasheet import Hardware

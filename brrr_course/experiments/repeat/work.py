@@ -5,8 +5,6 @@ Its right end is known in float64, with powers in place of steps: y -> a y + b, 
 more, in any of the three types: more than their rounding does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ kept the recurrent weights in registers for all time steps; the ways beside it a
 step's time is a slope: a longer sequence's time less a shorter one's, so that what happens once a call drops out.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr_course.experiments.predicted import unpredicted

@@ -1,7 +1,5 @@
 """What the claims on a recurrent layer whose weights stay on the chip call beside the notation's own functions."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

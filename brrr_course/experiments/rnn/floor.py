@@ -1,7 +1,5 @@
 """The floor of a step at a place: the plan's bytes and FLOP, the exchange as it was measured, the device's rates."""
 
-from __future__ import annotations
-
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr.counting.cost import ITEMSIZE

@@ -1,7 +1,5 @@
 """A time step's time from a recording: the slope over the sequence's length, and the best of cuDNN's ways."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

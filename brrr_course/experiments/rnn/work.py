@@ -1,7 +1,5 @@
 """What the `rnn` experiment runs: one layer of torch's, its weights shared by all ways of a point."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -149,7 +147,8 @@ def _loop_graph(given: LayerInputs) -> Run:
         return capture(loop).replay
 
 
-def _persistent(given: LayerInputs) -> Run:
+def persistent(given: Any) -> Run:
+    """The weights of the module kept on the chip."""
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module)
@@ -181,7 +180,7 @@ def _train_cudnn(given: LayerInputs) -> Run:
 
 
 MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
-    "persistent": _persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
+    "persistent": persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,

@@ -5,8 +5,6 @@ it have; those that came later stand behind. The network in the middle is the pa
 512, a mini-batch of 64. Single products of a layer are measured beside it, to tell what part of the time is theirs.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr_course.experiments.predicted import unpredicted

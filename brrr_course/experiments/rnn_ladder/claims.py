@@ -1,7 +1,5 @@
 """What the claims on the ways to run a recurrent network call beside the notation's own functions."""
 
-from __future__ import annotations
-
 from brrr.core.errors import NotRecordedError
 from brrr_course.experiments.gemm.claims import blocks
 from brrr_course.nouns.expression import Table

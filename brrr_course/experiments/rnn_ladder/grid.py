@@ -1,7 +1,5 @@
 """Which rung of the ladder is measured where: one network in full, and lines through it along each axis."""
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point, Value
 from brrr_course.nouns.experiment import Variant
 

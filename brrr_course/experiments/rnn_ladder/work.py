@@ -1,7 +1,5 @@
 """What the `rnn_ladder` experiment runs: one network of torch's, its weights shared by all ways of a point."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -10,6 +8,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_products
 from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
+from brrr_course.experiments.rnn.work import persistent
 from brrr_course.experiments.rnn_ladder import cost
 from brrr_course.experiments.rnn_ladder.grid import GRAPHS, PRODUCTS
 from brrr_course.nouns.experiment import Run, Variant, Workload
@@ -56,22 +55,13 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def way(name: str, given: LadderInputs) -> Run:
     """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
-    if name != "persistent":
-        from brrr.networks.recurrent import captured, rung
+    from brrr.networks.recurrent import captured, rung
 
-        if name in GRAPHS:
-            return captured(rung(GRAPHS[name], given.module, given.x))
-        return rung(name, given.module, given.x)
-    from brrr.kernels.recurrent import PersistentRNN
-
-    net = PersistentRNN(given.module)
-
-    def run() -> torch.Tensor:
-        with torch.no_grad():
-            found: torch.Tensor = net(given.x)[0]
-        return found
-
-    return run
+    if name == "persistent":
+        return persistent(given)
+    if name in GRAPHS:
+        return captured(rung(GRAPHS[name], given.module, given.x))
+    return rung(name, given.module, given.x)
 
 
 def product(name: str, given: LadderInputs) -> tuple[Run, Any]:

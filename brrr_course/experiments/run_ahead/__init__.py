@@ -4,8 +4,6 @@ The question and the claims follow the section "Overhead" of "Making Deep Learni
 host may issue ahead while the device computes, so its cost is hidden if the operators are large enough.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form
 from brrr_course.experiments.predicted import How, pointwise, run

@@ -1,7 +1,5 @@
 """What the `run_ahead` experiment runs: a chain of multiplications, issued one by one, as a graph, or to the queue."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -6,8 +6,6 @@ small B reads the same weights for any B, so there it proves nothing. Both batch
 ratio never crosses two runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the `scaling` experiment runs: a chain of pointwise operators, and a product with a square of weights."""
 
-from __future__ import annotations
-
 import torch
 
 from brrr.core.measurement import Point

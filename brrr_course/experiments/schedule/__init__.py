@@ -3,8 +3,6 @@
 It is played, not claimed about: `brrr record` leaves it out, and its kernels and sizes are fixed.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments.overlap import cost as cost_of_overlap

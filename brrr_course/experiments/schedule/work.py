@@ -1,7 +1,5 @@
 """What the `schedule` experiment runs: the pipeline of `overlap`, in the chunks and buffers asked for."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -3,8 +3,6 @@
 The chain of "GPU Performance: Parallel Processing vs Overhead" (2024), there of four sines, in other lengths.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run

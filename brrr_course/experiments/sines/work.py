@@ -1,10 +1,8 @@
 """What the `sines` experiment runs: a chain of sines in every way, checked against float64."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import torch
 
@@ -66,7 +64,7 @@ def _scripted(sines: int, x: torch.Tensor) -> Run:
         nested = torch.jit.CompilationUnit(f"def nested(x):\n{body}    return x\n").nested
         for _ in range(SEEN):
             nested(x)
-    return lambda: nested(x)
+    return partial(nested, x)
 
 
 def _line(sines: int, x: torch.Tensor) -> Run:
@@ -75,20 +73,10 @@ def _line(sines: int, x: torch.Tensor) -> Run:
     return elementwise(f"y = {'sinf(' * sines}x{')' * sines}", x=x)
 
 
-def _compiled(sines: int, x: torch.Tensor) -> Run:
-    fused = _compiled_once(sines)
-    return lambda: fused(x)
-
-
-def _eager(sines: int, x: torch.Tensor) -> Run:
-    nested = chain(sines)
-    return lambda: nested(x)
-
-
 WAYS: dict[str, Callable[[int, torch.Tensor], Run]] = {
-    "eager": _eager,
+    "eager": lambda sines, x: partial(chain(sines), x),
     "script": _scripted,
-    "compile": _compiled,
+    "compile": lambda sines, x: partial(_compiled_once(sines), x),
     "cuda": _line,
     "blocks": lambda sines, x: blockwise(chain(sines), (x,), ()),
 }

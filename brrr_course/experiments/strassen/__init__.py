@@ -4,8 +4,6 @@ A square product, time and error of each way beside each other: without tensor c
 them in float32's accuracy; each with up to three levels of Strassen's or Winograd's form outside.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.strassen.ways import Way
 from brrr_course.experiments.strassen import ways

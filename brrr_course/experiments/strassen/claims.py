@@ -1,7 +1,5 @@
 """What the claims on Strassen's algorithm call beside the notation's own functions: the fastest way, and clocks."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -7,8 +7,6 @@ The FLOP of a `Cost` are those of the textbook's product, 2n^3, for every way: a
 then lie above the peak, because a way with levels multiplies less. What is really multiplied is a `flop_share` of them.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware

@@ -1,7 +1,5 @@
 """What `strassen` runs: a product of two random matrices, by each way of `brrr.strassen` and by torch's own calls."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

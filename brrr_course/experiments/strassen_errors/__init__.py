@@ -4,8 +4,6 @@ The error is the Frobenius norm's, relative, against float64; on badly scaled in
 for the norm of the whole hides what happens to the small ones.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr_course.nouns.experiment import Axis, Experiment, Variant

@@ -1,7 +1,5 @@
 """Kind and nasty inputs of a product, and the errors that are measured on them, against float64."""
 
-from __future__ import annotations
-
 import torch
 
 from brrr.core.errors import ArgumentError

@@ -1,7 +1,5 @@
 """What the experiment `strassen_errors` runs: a product of a few levels on inputs of a kind."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

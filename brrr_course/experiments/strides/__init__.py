@@ -4,8 +4,6 @@ A multiprocessor asks the L2 cache for sectors of 32 bytes, eight floats; the ca
 at once. A sector of which only a part is written must be read first. What is shown are useful bytes a second.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware

@@ -1,7 +1,5 @@
 """What the `strides` experiment runs: one number in every `stride` read, written or copied, and checked exactly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 It is played, not claimed about: `brrr record` leaves it out, and the layer's size is fixed.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost, matmul_cost
 from brrr_course.nouns.experiment import Axis, Experiment, Variant

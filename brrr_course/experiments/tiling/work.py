@@ -1,7 +1,5 @@
 """What the `tiling` experiment runs: the package's kernel for a whole layer, in the tile asked for."""
 
-from __future__ import annotations
-
 import torch
 import triton
 

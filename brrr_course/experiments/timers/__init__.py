@@ -4,8 +4,6 @@ The truths use no profiler: kernels that spin for a set time and write down the 
 and functions whose host and device work is put there on purpose.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Field, Point
 from brrr.gpu import is_queue
 from brrr_course.nouns.experiment import Axis, Experiment, Variant

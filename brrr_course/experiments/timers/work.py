@@ -1,7 +1,5 @@
 """What the `timers` experiment runs: operators of all sizes, chains, and functions whose truth is built in."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

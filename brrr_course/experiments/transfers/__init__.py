@@ -4,8 +4,6 @@
 single copy, whose floor is what any copy costs, however small.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue

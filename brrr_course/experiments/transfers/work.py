@@ -1,7 +1,5 @@
 """What the `transfers` experiment runs: copies into memory that was there before, spoilt, and compared byte by byte."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The question and the claim follow "Making Deep Learning Go Brrrr From First Prin
 functions cost nearly alike.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.predicted import BANDWIDTH, alone, moving, pointwise

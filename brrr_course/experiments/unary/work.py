@@ -1,7 +1,5 @@
 """What the `unary` experiment runs: one operator on each element, checked against float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -5,8 +5,6 @@ Issued one by one, small products leave gaps; in a CUDA Graph there are hardly a
 second.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Variant

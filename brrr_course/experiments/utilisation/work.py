@@ -1,7 +1,5 @@
 """What the `utilisation` experiment measures: the driver is asked while products run in a loop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import lru_cache

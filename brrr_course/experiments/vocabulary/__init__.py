@@ -4,8 +4,6 @@ Each of some tokens' 768 numbers times the vocabulary's weights, as in the small
 words up to 50304.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul
 from brrr.roofline.products import operator_of

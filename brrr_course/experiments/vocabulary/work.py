@@ -1,7 +1,5 @@
 """What the `vocabulary` experiment runs: the last layer's product, and its gradients'."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ level of memory that holds the set. A single pass, one torch operator on a hot c
 small sets the kernel's start and end weigh more than the memory.
 """
 
-from __future__ import annotations
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware

@@ -1,7 +1,5 @@
 """What the `working_set` experiment runs: passes over a set of memory, by our kernels or by one torch operator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

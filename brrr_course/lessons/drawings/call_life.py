@@ -4,8 +4,6 @@ The lengths are those of the `timers` experiment; where a kernel stands between 
 measured, so it is drawn in the middle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple

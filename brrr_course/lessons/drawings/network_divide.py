@@ -3,8 +3,6 @@
 Two panels, each of one machine with its own badge: every ratio is of two times of the same machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

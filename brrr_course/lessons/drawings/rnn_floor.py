@@ -1,7 +1,5 @@
 """The drawing of a recurrent step's floor by mini-batch: exchange, state traffic, arithmetic, and what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The drawing of a recurrent network's order: which product runs when, one after the other or beside each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 from typing import Literal, NamedTuple

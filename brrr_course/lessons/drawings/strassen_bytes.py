@@ -1,7 +1,5 @@
 """The drawing of a layer's bytes and arithmetic, as it stands and with Strassen: why small batches lose."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 

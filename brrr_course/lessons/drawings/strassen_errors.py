@@ -4,8 +4,6 @@ Computed here and now on the CPU in float32; the numbers are drawn from a fixed 
 the same again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import lru_cache

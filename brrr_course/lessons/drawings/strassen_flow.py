@@ -1,7 +1,5 @@
 """The drawing of Strassen's buffers on a small matrix, one step at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The drawing of time against error with the size as a slider: the frontier a line, what is beaten small and hollow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The drawing of tiles in waves: one product, then seven half-size ones, on a small and on a large GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Exercise 00-queue: when is the last kernel done, with a host that launches while the GPU runs?"""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

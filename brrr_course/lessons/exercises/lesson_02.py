@@ -5,8 +5,6 @@ same everywhere; what its transfers would cost is told by measurements of the `t
 `nested_sine` say what is right in exercise 02-sines.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The student's function is called as `pipeline(chunks, buffers, upload, compute, 
 ran when: first whether each result is right, then how long it all took beside the best schedule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise

@@ -3,8 +3,6 @@
 The result is compared first, on fresh inputs; then both are measured interleaved, on the GPU where there is one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ keeps account: every operation is an order to an imaginary device with a clock o
 that made it. So the mark depends on no machine.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

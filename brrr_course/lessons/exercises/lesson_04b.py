@@ -4,8 +4,6 @@ The student's function is called as `place(thread, step)` and says which number 
 that only keeps account counts the sectors, so the mark depends on no machine.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

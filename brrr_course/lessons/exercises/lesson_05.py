@@ -1,7 +1,5 @@
 """Exercises 05-fuse and 05-passes: three operators as one Triton kernel; and three passes over memory as one."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

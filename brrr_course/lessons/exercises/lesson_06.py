@@ -1,7 +1,5 @@
 """Exercise 06-capture: mend a network so that it can be captured in a CUDA Graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Exercise 06b-waits: for which blocks must a block wait, where the rows of a batch never meet?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

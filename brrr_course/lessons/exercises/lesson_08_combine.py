@@ -3,8 +3,6 @@
 The student's functions are run under a mode of torch that counts products and sees whether weights are moved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

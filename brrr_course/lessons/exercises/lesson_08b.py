@@ -1,7 +1,5 @@
 """Exercise 08b-until: a function that tells up to which batch the weights should stay on the chip."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The model has two terms, T(n) = a n^3 + b n^2: arithmetic, and what touches each
 marked on made-up lines, whose crossing is known, then put to the source's own measurements.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence

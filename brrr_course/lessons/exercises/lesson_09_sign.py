@@ -3,8 +3,6 @@
 Both are marked in whole numbers: a wrong one is written out in products of blocks, so that what fails to cancel shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The student's function is called as `scaled(a, b, multiply)`: it scales, calls `multiply` once, and scales back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

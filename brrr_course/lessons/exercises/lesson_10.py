@@ -1,7 +1,5 @@
 """Exercise 10-regime: a function that tells a regime by four measurements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from brrr.core.errors import BrrrError

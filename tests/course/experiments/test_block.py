@@ -1,7 +1,5 @@
 """The experiments of lesson 10: a block taken apart, three programs, what the driver reports."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The parts of a first call: each in a process of its own, with what must come before it outside the clock."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

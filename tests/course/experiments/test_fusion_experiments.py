@@ -1,7 +1,5 @@
 """Cosines, fusion and rematerialisation: bytes held against `brrr.cost`, workloads, and both exercises."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -55,30 +53,21 @@ def test_the_table_is_what_the_counter_says(kind: str, rows: int, dtype: str) ->
     assert theory.bytes_ratio(kind, rows * W) == pytest.approx(found.eager_bytes / found.bytes)
 
 
-def test_two_cosines_are_what_the_counter_says() -> None:
-    found = counted(cos_cos, array(1000))
-    point: Point = {"elements": 1000, "dtype": "float32"}
-    mine = COS.cost_at("eager", point)
-    assert mine is not None
-    assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
-    one, alone = COS.cost_at("one", point), counted(torch.cos, array(1000))
-    assert one is not None
-    assert (one.flop, one.bytes, one.eager_bytes) == (alone.flop, alone.bytes, alone.eager_bytes)
+CHAINS: list[tuple[Experiment, str, dict[str, Value], Any]] = [
+    (COS, "eager", {"dtype": "float32"}, cos_cos), (COS, "one", {"dtype": "float32"}, torch.cos),
+    *((SINES, "eager", {"sines": sines}, sines_work.chain(sines)) for sines in (1, 4, 32)),
+    *((REMAT, "eager", {"activation": activation, "depth": depth}, remat_work.chain(activation, depth))
+      for activation in remat.ACTIVATIONS for depth in (2, 3, 8)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("activation", remat.ACTIVATIONS)
-@pytest.mark.parametrize("depth", [2, 3, 8])
-def test_forward_and_backward_are_what_the_counter_says(depth: int, activation: str) -> None:
-    found = counted(remat_work.chain(activation, depth), array(1000, requires_grad=True), backward=True)
-    mine = REMAT.cost_at("eager", {"activation": activation, "depth": depth, "elements": 1000})
-    assert mine is not None
-    assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
-
-
-@pytest.mark.parametrize("sines", [1, 4, 32])
-def test_a_chain_of_sines_is_what_the_counter_says(sines: int) -> None:
-    found = counted(sines_work.chain(sines), array(1000))
-    mine = SINES.cost_at("eager", {"sines": sines, "elements": 1000})
+@pytest.mark.parametrize(("described", "variant", "at", "chain"), CHAINS)
+def test_a_chain_is_what_the_counter_says(
+    described: Experiment, variant: str, at: dict[str, Value], chain: Any
+) -> None:
+    trained = described is REMAT
+    found = counted(chain, array(1000, requires_grad=trained), backward=trained)
+    mine = described.cost_at(variant, {**at, "elements": 1000})
     assert mine is not None
     assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
 
@@ -109,22 +98,6 @@ def test_every_way_on_a_cpu_is_right_and_measured(described: Experiment, point: 
     names = [v.name for v in described.variants if v.device == "cpu"]
     found = measure_point(described, names, point, budget_s=0.01)
     assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
-
-
-def test_a_points_variants_share_its_numbers_as_long_as_one_is_there() -> None:
-    point: dict[str, Value] = {"elements": 2**12, "dtype": "float32"}
-    one = FUSION.workload("cpu-chain-eager", point)
-    other = FUSION.workload("cpu-chain-blocks", point)
-    assert torch.equal(one.run(), other.run())
-    assert not torch.equal(one.run(), _fresh(one, other, point))
-
-
-def _fresh(one: Any, other: Any, point: dict[str, Value]) -> torch.Tensor:
-    alive = fusion_work.FusionInputs._alive
-    for key in list(alive):
-        del alive[key]
-    again: torch.Tensor = FUSION.workload("cpu-chain-eager", point).run()
-    return again
 
 
 @pytest.mark.parametrize("spoilt", ["a bit off", "NaN", "half", "another type", "another shape", "one more"])

@@ -1,7 +1,5 @@
 """Products of matrices, column by column: grid and plan, workloads, kernels' names, the predictor's claims."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +9,7 @@ import pytest
 import torch
 from formulas import Made
 
-from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
+from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm import DTYPES, MOST, matmul_of, settle_s
@@ -19,13 +17,9 @@ from brrr_course.experiments.gemm.claims import blocks, grids, steps, tile, tile
 from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
-from brrr_course.sources.timers import measure_point
 
 GEMM = experiment("gemm")
-ODD: Point = {"columns": 33, "size": 48, "dtype": "float32"}
-"""Off the grid: a workload may be made anywhere."""
 
 
 # ---- the grid, the plan, the costs ----
@@ -42,12 +36,6 @@ def test_every_number_of_columns_is_swept_at_one_size_in_two_types() -> None:
         assert all(GEMM.has("nn", {"columns": n, "size": 2048, "dtype": dtype}) for n in range(1, MOST + 1))
     assert not GEMM.has("nn", {"columns": 37, "size": 2048, "dtype": "tf32"})
     assert not GEMM.has("nn", {"columns": 37, "size": 4096, "dtype": "float32"})
-
-
-def test_every_point_that_a_claim_asks_for_is_measured() -> None:
-    asked = [GEMM.point(**dict(zip(("columns", "size", "dtype"), key, strict=True))) for key in claimed_points(GEMM)]
-    assert len(asked) > 50
-    assert [point for point in asked if not any(GEMM.has(each.name, point) for each in GEMM.variants)] == []
 
 
 def test_zeros_are_multiplied_where_random_numbers_are_and_long_enough_for_the_power() -> None:
@@ -123,19 +111,6 @@ def test_a_layout_is_prepared_before_the_call_and_the_ways_share_their_numbers()
     assert before().any(), "x was laid out beforehand"
 
 
-def test_the_cpu_is_measured_and_the_gpu_says_why_not() -> None:
-    found = measure_point(GEMM, ["cpu"], ODD, budget_s=0.01)["cpu"]
-    assert not isinstance(found, BrrrError) and 0 < found.error <= TOLERANCES["float32"]
-    if not torch.cuda.is_available():
-        missing = measure_point(GEMM, ["nn", "padded"], ODD, budget_s=0.01)
-        assert all(isinstance(each, BrrrError) for each in missing.values())
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(DeviceMemoryError, match="a product of 4194304 x 4194304 by 2 columns"):
-        GEMM.workload("cpu", {"columns": 2, "size": 2**22, "dtype": "float32"})
-
-
 # ---- kernels' names ----
 
 
@@ -155,7 +130,6 @@ def test_tile_and_blocks_of_a_kernel(kernel: str, sides: tuple[int, int] | None,
 
 # ---- a made-up machine ----
 
-Formula = Callable[[int, int, str], float]
 POINTS = [tuple(point.values()) for point in GEMM.points()]
 KEYS = {
     each.name: [key for key in POINTS if GEMM.has(each.name, dict(zip(("columns", "size", "dtype"), key, strict=True)))]

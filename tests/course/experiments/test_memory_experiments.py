@@ -1,7 +1,5 @@
 """The experiments `unary`, `working_set`, `strides` and `occupancy`: costs, runs on a CPU, claims that fail."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brrr.core.errors import DeviceMemoryError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
 from brrr.gpu.datasheet import hardware
@@ -24,16 +21,14 @@ from brrr_course.experiments.checked import error_against
 from brrr_course.experiments.strides import work as strides_work
 from brrr_course.experiments.unary import work as unary_work
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
-UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("unary", "working_set", "strides", "occupancy"))
+UNARY, SETS, STRIDES = map(experiment, ("unary", "working_set", "strides"))
 H200 = Machine("h200", "NVIDIA H200", "cuda")
-L2, MEMORY = 10e12, 4.2e12
 Seconds = Callable[[str, Mapping[str, Value]], float]
 
 
@@ -58,20 +53,6 @@ def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str
     return Recorded("h200", str(root))
 
 
-def verdicts(described: Experiment, source: Recorded) -> dict[str, str]:
-    found = {claim.name: str(claim.verdict(Evidence(described, source))) for claim in described.claims}
-    print("\n".join(f"{name}: {verdict}" for name, verdict in found.items()))
-    return found
-
-
-def holding(found: dict[str, str]) -> set[str]:
-    return {name for name, verdict in found.items() if verdict.startswith("holds")}
-
-
-def failing(found: dict[str, str]) -> set[str]:
-    return {name for name, verdict in found.items() if verdict.startswith("fails")}
-
-
 @pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
 def test_every_way_on_the_cpu_is_right_and_measured(described: Experiment) -> None:
     for point in list(described.points(quick=True)):
@@ -87,15 +68,6 @@ def test_every_way_on_the_cpu_is_right_and_measured(described: Experiment) -> No
 def test_the_cpu_stops_somewhere_and_the_gpu_does_not(described: Experiment) -> None:
     last = {axis.name: axis.values[-1] if axis.name != "stride" else 1 for axis in described.axes}
     assert all(described.has(v.name, last) == (v.device == "cuda") for v in described.variants)
-
-
-@pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
-def test_what_does_not_fit_is_refused_before_it_is_made(described: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    import psutil
-
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000})())
-    with pytest.raises(DeviceMemoryError, match=r"1 kB is free on the CPU"):
-        described.workload(on_cpu(described)[0], next(iter(described.points())))
 
 
 # ---- unary ----

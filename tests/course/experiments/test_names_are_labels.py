@@ -1,7 +1,5 @@
 """A variant's name is a label: under another name it has the same points, cost, prediction, and work."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,17 +1,14 @@
 """The nested sine: workloads against float64, where each exists, and its exercise."""
 
-from __future__ import annotations
-
-import gc
 from typing import Any
 
 import pytest
 import torch
 from formulas import Formula, Made
 
-from brrr.core.errors import DeviceMemoryError, WrongResultError
+from brrr.core.errors import WrongResultError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.nested_sine import COMPILED, LARGEST, QUEUE_MAX, SLOWEST_MAX, work
+from brrr_course.experiments.nested_sine import COMPILED, LARGEST, QUEUE_MAX, SLOWEST_MAX
 from brrr_course.experiments.nested_sine.work import (
     SAMPLE,
     UNIFORM_TOLERANCE,
@@ -91,20 +88,6 @@ def test_the_sample_reaches_every_part() -> None:
     assert places[-1] == 10 * SAMPLE + 6
     assert torch.equal(places[1:-1] // 10, torch.arange(SAMPLE))
     assert not torch.equal(sampled(10**6), sampled(10**6))
-
-
-def test_the_variants_of_a_point_share_one_fresh_input() -> None:
-    first, second = (work.Normal.of(1000, "cpu") for _ in range(2))
-    assert first is second
-    kept = first.x.clone()
-    del first, second
-    gc.collect()
-    assert not torch.equal(work.Normal.of(1000, "cpu").x, kept)
-
-
-def test_what_does_not_fit_is_refused_before_it_is_drawn() -> None:
-    with pytest.raises(DeviceMemoryError, match="nested sine of"):
-        SINE.workload("cpu", {"elements": 2**45})
 
 
 def test_where_each_variant_exists() -> None:

@@ -1,9 +1,5 @@
 """The experiments of lesson 03: what they run, and that a wrong result is refused."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -14,7 +10,6 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.adds import additions
 from brrr_course.experiments.host_cost import RUNGS, SMALL
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.plan import DurationEstimator, steps
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
@@ -109,17 +104,6 @@ def test_the_additions_are_made_one_by_one() -> None:
 
 
 # ---------------------------------------------------------------- the plan of a recording
-
-
-@pytest.mark.parametrize("kind", ["cuda", "cpu"])
-def test_the_four_fit_into_a_few_minutes(kind: Any) -> None:
-    found = steps([ADDS, HOST, AHEAD, SCALING], kind)
-    predicted = sum(DurationEstimator(16).seconds(step) for step in found)
-    print(
-        f"{kind}: {len(found)} points, {sum(len(s.variants) for s in found)} measurements, {predicted:.0f} s predicted"
-    )
-    assert {step.experiment.name for step in found} == {"adds", "host_cost", "run_ahead", "scaling"}
-    assert predicted < 480
 
 
 def test_traces_are_listed_at_points_that_exist() -> None:

@@ -1,7 +1,5 @@
 """The `overlap` experiment: what exists where, what is checked, and where its parts balance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,11 +21,6 @@ OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
 LINK, SINE = 55e9, 0.52e-9 / 270
 """A made-up machine: bytes a second each way, and seconds that one sine of one element takes."""
-
-
-def test_the_description_loads_no_torch_work() -> None:
-    assert "torch" not in experiment("overlap").__module__
-    assert {line.variant for line in OVERLAP.lines} == {variant.name for variant in OVERLAP.variants}
 
 
 def test_what_exists_where() -> None:
@@ -73,14 +66,6 @@ def test_a_wrong_result_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(WrongResultError):
         workload.check()
     workload.close()
-
-
-def test_the_data_are_shared_while_somebody_holds_them_and_fresh_afterwards() -> None:
-    first = Travelling.of(1000, 2, "cpu")
-    assert Travelling.of(1000, 2, "cpu") is first
-    x = first.x.clone()
-    del first
-    assert not torch.equal(Travelling.of(1000, 2, "cpu").x, x)
 
 
 def test_a_chunk_in_the_wrong_place_is_an_error() -> None:

@@ -1,7 +1,5 @@
 """Another estimator's times, with a made-up package in its place."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The pseudo-linear experiments: costs, theory, what is run and checked, claims, exercises, compared speed-ups."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -34,7 +32,6 @@ from brrr_course.sources.plan import Step
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
 
 PSEUDO = experiment("pseudo_linear")
 FLAWS = experiment("pseudo_linear_flaws")
@@ -98,19 +95,6 @@ def test_every_way_on_the_toy_accelerator_is_right(width: int, batch: int, direc
         made = PSEUDO.workload(variant, {"width": width, "batch": batch, "direction": direction})
         assert made.check() < 1e-5
         made.close()
-
-
-def test_they_are_measured_together_and_share_their_input() -> None:
-    found = measure_point(PSEUDO, QUEUE, {"width": 32, "batch": 16, "direction": "forward"}, budget_s=0.02)
-    assert all(isinstance(run, Timed) and run.measurement.period_s for run in found.values())
-    one, same, other = (work.PseudoInputs.of(8, batch, False, "cpu") for batch in (4, 4, 5))
-    assert one is same
-    assert one is not other
-
-
-def test_the_next_point_draws_new_data() -> None:
-    before = work.PseudoInputs.of(8, 4, False, "cpu").x.clone()
-    assert not torch.equal(before, work.PseudoInputs.of(8, 4, False, "cpu").x)
 
 
 def test_a_layer_that_has_not_run_is_refused() -> None:

@@ -1,7 +1,5 @@
 """The sources' figures: whole, in range, and saying what their text says of them."""
 
-from __future__ import annotations
-
 import doctest
 from collections.abc import Callable
 from pathlib import Path

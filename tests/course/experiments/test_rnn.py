@@ -1,11 +1,8 @@
 """A recurrent layer that stays on the chip: grid and plan, workloads, what its claims call."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +10,8 @@ import pytest
 import torch
 from formulas import Made
 
-from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
-from brrr.core.measurement import Measurement, Point, Value
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Measurement, Value
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.rnn import CELLS, DTYPES, HIDDEN, claims, recurrent_flop
@@ -22,14 +19,10 @@ from brrr_course.experiments.rnn.steps import best_cudnn, place, step
 from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, LayerInputs, gradients, make_module
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
-from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
 AXES = [axis.name for axis in RNN.axes]
-SMALL: Point = {"batch": 3, "hidden": 24, "steps": 5, "cell": "rnn_tanh", "dtype": "float32"}
-"""Off the grid: a workload may be made anywhere."""
 
 
 def at(batch: int, hidden: int, steps: int, cell: str = "rnn_tanh", dtype: str = "float32") -> dict[str, Value]:
@@ -47,14 +40,6 @@ def test_the_recording_stays_small() -> None:
              for step in found if "persistent" in step.variants}  # fmt: skip
     assert len(plans) <= 115, "each compiles and tries several kernels"
     assert sum(len(step.variants) for step in planned([RNN], "cpu")) <= 40
-
-
-def test_every_point_that_a_claim_asks_for_is_measured() -> None:
-    asked = [dict(zip(AXES, key, strict=True)) for key in claimed_points(RNN)]
-    for cell, dtype in product(("rnn_tanh", "lstm"), ("float32", "float16")):
-        assert all(at(batch, 1024, steps, cell, dtype) in asked for batch in (1, 4, 16, 64) for steps in (64, 256))
-    assert at(1, 32, 64) in asked and at(4, 1152, 256) in asked
-    assert [point for point in asked if not any(RNN.has(each.name, point) for each in RNN.variants)] == []
 
 
 def test_a_step_can_be_had_wherever_ours_is_measured() -> None:
@@ -127,25 +112,6 @@ def test_tf32_would_be_found_out_among_float32() -> None:
     right = MAKERS["cudnn"](given)()
     assert given.error(right * (1 + 3e-4)) > TOLERANCES[torch.float32]
     assert relative(right, right.double(), torch.float32) == 0
-
-
-def test_the_ways_of_a_point_share_their_numbers() -> None:
-    given = LayerInputs.of("lstm", 8, 2, 4, "float32", "cpu")
-    assert LayerInputs.of("lstm", 8, 2, 4, "float32", "cpu") is given
-    assert torch.equal(MAKERS["cudnn"](given)(), MAKERS["cpu"](given)())
-
-
-def test_the_cpu_is_measured_and_the_gpu_says_why_not() -> None:
-    found = measure_point(RNN, ["cpu"], SMALL, budget_s=0.01)["cpu"]
-    assert not isinstance(found, BrrrError) and 0 < found.error <= TOLERANCES[torch.float32]
-    if not torch.cuda.is_available():
-        missing = measure_point(RNN, ["cudnn", "cudnn-pad8"], SMALL, budget_s=0.01)
-        assert all(isinstance(each, BrrrError) for each in missing.values())
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(DeviceMemoryError, match="a layer of 4194304, 64 steps of 2 samples"):
-        RNN.workload("cpu", at(2, 2**22, 64))
 
 
 # ---- claims on made-up machines ----

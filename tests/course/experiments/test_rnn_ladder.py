@@ -1,7 +1,5 @@
 """A recurrent network, rung by rung: grid and plan, workloads, what its claims call."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
+from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point
 from brrr.networks.recurrent import RUNGS
 from brrr_course.experiments import experiment
@@ -19,9 +17,7 @@ from brrr_course.experiments.rnn_ladder.claims import grids
 from brrr_course.experiments.rnn_ladder.grid import place
 from brrr_course.experiments.rnn_ladder.work import TOLERANCES, LadderInputs, product, way
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import steps as planned
-from brrr_course.sources.timers import measure_point
 
 LADDER = experiment("rnn_ladder")
 AXES = [axis.name for axis in LADDER.axes]
@@ -45,12 +41,6 @@ def test_the_recording_stays_small() -> None:
     assert sum("compiled" in step.variants for step in found) <= 4
     assert not any("naive" in step.variants and step.point["steps"] == 1024 for step in found)
     assert sum(len(step.variants) for step in planned([LADDER], "cpu")) <= 50
-
-
-def test_every_point_that_a_claim_asks_for_is_measured() -> None:
-    asked = [dict(zip(AXES, key, strict=True)) for key in claimed_points(LADDER)]
-    assert place() in asked and half("rnn_tanh", 4) in asked and place(batch=1) in asked
-    assert [point for point in asked if not any(LADDER.has(each.name, point) for each in LADDER.variants)] == []
 
 
 def test_every_rung_is_measured_on_the_papers_network_with_each_cell() -> None:
@@ -119,25 +109,6 @@ def test_tf32_would_be_found_out_among_float32() -> None:
     right = way("cudnn", given)()
     assert given.error(right * (1 + 3e-4)) > TOLERANCES[torch.float32]
     assert relative(right, right.double(), torch.float32) == 0
-
-
-def test_the_ways_of_a_point_share_their_numbers() -> None:
-    given = LadderInputs.of("lstm", 8, 2, 2, 4, "float32", "cpu")
-    assert LadderInputs.of("lstm", 8, 2, 2, 4, "float32", "cpu") is given
-
-
-def test_the_cpu_is_measured_and_the_gpu_says_why_not() -> None:
-    ways = [f"cpu-{name}" for name in grid.ON_CPU]
-    for found in measure_point(LADDER, ways, SMALL, budget_s=0.01).values():
-        assert not isinstance(found, BrrrError) and 0 < found.error <= TOLERANCES[torch.float32]
-    if not torch.cuda.is_available():
-        missing = measure_point(LADDER, ["streamed", "graph", "cudnn"], SMALL, budget_s=0.01)
-        assert all(isinstance(each, BrrrError) for each in missing.values())
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(DeviceMemoryError, match="a network of 2 x 4194304, 5 steps of 3 samples"):
-        LADDER.workload("cpu-naive", {**SMALL, "hidden": 2**22})
 
 
 # ---- what claims call ----

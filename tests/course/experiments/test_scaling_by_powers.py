@@ -1,7 +1,5 @@
 """Scaling by powers of two: exact, undone exactly, and a help to inputs whose blocks differ much in size."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

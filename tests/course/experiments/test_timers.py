@@ -1,7 +1,5 @@
 """Running a variant at a point, and the teaching timers' mistakes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

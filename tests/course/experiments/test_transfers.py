@@ -1,7 +1,5 @@
 """The copies: byte-exact workloads, their cost, and the exercise about trips."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

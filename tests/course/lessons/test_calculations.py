@@ -1,7 +1,5 @@
 """What marks the exercises of data/exercises.toml: formulas, kinds, slips, measurements, and the file itself."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

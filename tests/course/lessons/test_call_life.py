@@ -1,7 +1,5 @@
 """The drawing of one call's life: the recording's times, and no picture of a time that is not there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

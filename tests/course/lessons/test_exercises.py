@@ -1,7 +1,5 @@
 """What `check` says of the answers in notebooks/source/solutions/, and of the same with one change each."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """What exercises 09-sign and 09-crossover compute with, and what they say on measurements."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,19 +1,18 @@
 """What a lesson calls: guess, compare and check, with answers that are right, wrong and junk."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from formulas import Fake
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr_course.experiments import experiment
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
@@ -175,14 +174,11 @@ def test_a_kept_answer_fills_the_form() -> None:
 # ---- compare ----
 
 
-class Made:
+class Made(Fake):
     """A source of one point, with a time for each variant it has."""
 
     def __init__(self, at: Mapping[str, Value], name: str = "made", **times: float) -> None:
-        self.at, self.name, self.live, self.times = dict(at), name, False, times
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "made up", "2000-01-01", "")
+        self.at, self.name, self.device, self.times = dict(at), name, "made up", times
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return tuple(v.name for v in experiment.variants if v.name.replace("-", "_") in self.times)
@@ -194,15 +190,6 @@ class Made:
         time_s = self.times[variant.replace("-", "_")]
         e = Estimate(time_s, time_s, time_s, 9)
         return {tuple(self.at.values()): Measurement(host_s=e, kernel_s=e, span_s=e, period_s=e, latency_s=e)}
-
-    def measure(self, experiment: Experiment, variant: str, point: Mapping[str, Value]) -> Measurement:
-        return self.known(experiment, variant)[tuple(point.values())]
-
-    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Mapping[str, Value]) -> None:
-        """All of it is known."""
-
-    def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        return {}
 
 
 TIMERS = ["no sync", "no warm-up", "sync each call", "event pair each call"]

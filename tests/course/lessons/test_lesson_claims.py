@@ -1,7 +1,5 @@
 """What each lesson shows of the ledger: few claims open, each with what follows from it, and why one does not hold."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """What lesson 10 is made of: its tables."""
 
-from __future__ import annotations
-
 import pytest
 
 from brrr.core.errors import ArgumentError

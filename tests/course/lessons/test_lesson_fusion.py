@@ -1,7 +1,5 @@
 """What lessons 05 and 05b are made of: generated code, a choice of lines, tables of memory, Triton for an exercise."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

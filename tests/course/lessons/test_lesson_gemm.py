@@ -1,18 +1,16 @@
 """What lesson 07 is made of beside the experiment: the drawing of tiles and waves, the table of zeros, exercises."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from formulas import Fake
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.counting.cost import Matmul
-from brrr.drawing import style
 from brrr.gpu.datasheet import hardware
 from brrr.roofline.shapes import product_time_s
 from brrr_course import model_lines
@@ -23,7 +21,7 @@ from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
 from brrr_course.nouns.experiment import Experiment
 
-PNG, SMS = b"\x89PNG", hardware("h200").sm_count
+SMS = hardware("h200").sm_count
 SWEPT = sorted({*STOPS, *range(3, MOST + 1, 7), 2048})
 GEMV = "internal::gemvx::kernel 512x1x1 of 64"
 
@@ -44,16 +42,11 @@ def kernel(n: int, dtype: str) -> str:
 
 
 @dataclass
-class Sweep:
+class Sweep(Fake):
     """The sweep of W x made up, and products of zeros where the test wants them."""
 
     more: Mapping[str, Mapping[tuple[Value, ...], Measurement]] = field(default_factory=dict)
     swept: bool = True
-    name: str = "made up"
-    live: bool = False
-
-    def badge(self, described: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         found = dict(self.more.get(variant, {}))
@@ -126,14 +119,6 @@ def test_the_text_at_several_stops(n: int, dtype: str, told: str) -> None:
     text = shown(columns=n, dtype=dtype).text
     assert told in text
     assert "each sum in" not in text or dtype == "float32"
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures behind the pictures."""
-    seen: list[Any] = []
-    monkeypatch.setattr(style, "to_png", lambda drawn: seen.append(drawn) or PNG)
-    return seen
 
 
 def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:

@@ -1,7 +1,5 @@
 """What lessons 06 and 06b are made of beside the experiment: the drawing of the divide."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
 
-PNG = b"\x89PNG"
 GPU = Machine("h200", "Synthetic H200", "cuda")
 VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "pycuda-graph", "megakernel", "best")
 GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0, "pycuda-graph": 1.25}

@@ -1,16 +1,14 @@
 """What lesson 08b is made of beside the experiment: its table of steps, the drawing of the floor, the exercises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from formulas import Fake
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.drawing import style
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.roofline import persistent
 from brrr_course import compare, guess, step_times
 from brrr_course.experiments import experiment
@@ -22,9 +20,7 @@ from brrr_course.lessons.exercises.lesson_08b import CASES, up_to
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 
-PNG = b"\x89PNG"
 RNN = experiment("rnn")
-AXES = [axis.name for axis in RNN.axes]
 Step = Callable[[int, str, str], float]
 
 
@@ -38,15 +34,10 @@ def theirs(batch: int, cell: str, dtype: str) -> float:
 
 
 @dataclass
-class Steps:
+class Steps(Fake):
     """Times of calls by formulas of a step's; what happens once takes 50 µs."""
 
     times: dict[str, Step] = field(default_factory=lambda: {"persistent": ours, "cudnn": theirs})
-    name: str = "made up"
-    live: bool = False
-
-    def badge(self, described: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         if variant not in self.times:
@@ -119,14 +110,6 @@ def floor_at(evidence: Any, at: Any) -> persistent.Step:
 @pytest.fixture
 def floored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rnn_floor, "floor_of", floor_at)
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures behind the pictures."""
-    seen: list[Any] = []
-    monkeypatch.setattr(style, "to_png", lambda drawn: seen.append(drawn) or PNG)
-    return seen
 
 
 @pytest.mark.usefixtures("floored")

@@ -1,16 +1,14 @@
 """What lesson 08 is made of beside the experiment: the drawings of order and of the mini-batch, and its exercises."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from formulas import Fake
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
-from brrr.drawing import style
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
@@ -22,22 +20,8 @@ from brrr_course.lessons.drawings.rnn_order import LAYERS, WAYS, length, turns
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.live import Live
 
-PNG = b"\x89PNG"
 LADDER = experiment("rnn_ladder")
 NOBODY: Any = None
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The figures behind the pictures."""
-    seen: list[Any] = []
-
-    def keep(drawn: Any) -> bytes:
-        seen.append(drawn)
-        return PNG
-
-    monkeypatch.setattr(style, "to_png", keep)
-    return seen
 
 
 # ---- the drawing of the order ----
@@ -85,15 +69,10 @@ def test_the_text_and_the_boxes(figures: list[Any]) -> None:
 
 
 @dataclass
-class Products:
+class Products(Fake):
     """Times made up: the product grows beyond 16 samples, a step of the loop takes 5 µs more."""
 
     lines: tuple[str, ...] = ("state-product", "graph")
-    name: str = "made up"
-    live: bool = False
-
-    def badge(self, described: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "NVIDIA H200", "2000-01-01", "")
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         if variant not in self.lines:

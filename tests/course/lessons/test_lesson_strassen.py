@@ -1,7 +1,5 @@
 """What lessons 09 and 09b are made of: drawings with sliders, and their tables."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

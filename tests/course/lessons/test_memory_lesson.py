@@ -1,7 +1,5 @@
 """What lessons 04 and 04b call: two rates of one experiment, growth along an axis, roofline points, generations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

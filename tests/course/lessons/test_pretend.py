@@ -1,7 +1,5 @@
 """The devices on paper that exercises run on: what they count, and how long they say that it takes."""
 
-from __future__ import annotations
-
 import pytest
 
 from brrr_course.lessons.exercises import lesson_04b

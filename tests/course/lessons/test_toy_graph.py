@@ -1,7 +1,5 @@
 """The toy graph of exercise 06-capture: what it replays, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A comparison without a guess: a request outside a notebook; in one, a place that fills itself in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The table of claims: every claim with its source, what decides it, the device, the measured value and the verdict."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What decides a claim: the notation on invented times, bounds, what is missing, and what cannot be read."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

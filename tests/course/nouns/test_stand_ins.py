@@ -1,7 +1,5 @@
 """What an expression reads where there is no GPU: the line that stands in, what the claim names instead, or nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from brrr_course.experiments import experiment

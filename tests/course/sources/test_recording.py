@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,8 @@ MIXED = Experiment(
 # ---------------------------------------------------------------- round trip
 
 seconds = st.floats(1e-9, 1e4)
-counts = st.floats(0, 1e30)
+counts, few = st.floats(0, 1e18), st.floats(0, 1e4)
+dates = st.datetimes().map(lambda when: when.isoformat())
 words = st.text(st.characters(exclude_characters=";").filter(str.isprintable), min_size=1, max_size=12)
 
 
@@ -77,9 +79,9 @@ def rows(draw: st.DrawFn) -> Row:
         flags=tuple(draw(st.lists(words, max_size=3))),
     )
     function = draw(st.sampled_from(MIXED.axis("function").values))
-    point = (draw(st.integers(1, 10**12)), draw(st.floats(1e-300, 1e300)), function)
+    point = (draw(st.integers(1, 10**12)), draw(st.floats(1e-300, 1e15)), function)
     cost = Cost(draw(counts), draw(counts))
-    return Row(point, draw(st.sampled_from("ab")), measurement, cost, draw(counts), draw(st.sampled_from(["r1", "r2"])))
+    return Row(point, draw(st.sampled_from("ab")), measurement, cost, draw(few), draw(st.sampled_from(["r1", "r2"])))
 
 
 machines = st.builds(
@@ -89,14 +91,14 @@ machines = st.builds(
             dataclasses.replace(made_up.run_info("r1", date), driver=text, runtime=text, sm_clock_before_hz=number),
             dataclasses.replace(
                 made_up.run_info("r2"),
-                anchors=(Drift("mixed", "a", {"size": 1, "function": text}, "host_s", 1.0, number),),
+                anchors=(Drift("mixed", "a", {"size": 1, "function": text}, "host_s", 1.0, number / 1e7),),
                 failed=(Failure("mixed", "b", {"size": 2}, "DeviceMemoryError", text),),
             ),
         ),
     ),
     st.text(st.characters(exclude_categories=["Cs"])),
-    words,
-    st.floats(1e-9, 1e9),
+    dates,
+    st.floats(1e7, 1e10),
 )
 
 
@@ -312,17 +314,24 @@ WRONG_CELLS = [
     ("size", "", "size is ''; expected a whole number"),
     ("variant", "", "variant is ''; expected printable text"),
     ("cache", "warm", "cache is 'warm'; expected hot or cold"),
-    ("latency_s_n", "0", "latency_s_n is 0; expected at least 1"),
+    ("latency_s_n", "0", "latency_s_n is 0; expected 1 to 1e+09"),
     ("host_s_n", "3.5", "host_s_n is '3.5'; expected a whole number"),
     ("cache", "", "cache is empty; expected a text"),
-    ("kernels", "-1", "kernels is -1; expected at least 0"),
+    ("kernels", "-1", "kernels is -1; expected 0 to 1e+09"),
     ("flop", "nan", "flop is nan"),
     ("flop", "", "flop is empty"),
-    ("bytes", "-1.0", "bytes is -1.0; expected a finite number of at least 0"),
+    ("bytes", "-1.0", "bytes is -1.0; expected 0 to 1e+18 bytes"),
     ("error", "-1e-9", "error is -1e-09"),
     ("error", "nan", "error is nan"),
     ("flags", "host-bound;;x", "flags is ''; expected printable text"),
     ("run", "run-9", "run is 'run-9'; machine.json knows run-1"),
+    ("variant", "queue", "variant is 'queue', which no cuda machine runs"),
+    ("error", "1e9", "error is 1000000000.0; expected 0 to 10000"),
+    ("latency_s_n", f"1{'0' * 30}", "expected 1 to 1e+09"),
+    ("latency_s_n", f"1{'0' * 5000}", "expected a whole number"),
+    ("size", str(2**200), "expected a positive whole number, up to"),
+    *(("size", text, f"size is {text!r}; expected a whole number") for text in ("1_0", "\u0663", " 3 ")),
+    *(("flop", text, f"flop is {text!r}; expected a number") for text in ("1_0", "\u0663", " 3 ")),
 ]
 
 
@@ -349,6 +358,36 @@ def test_times_in_another_unit_are_refused(writable_root: Path, factor: float) -
     write_cells(path, cells)
     with pytest.raises(RecordingError, match=r"row \d+ .*latency_s is .* seconds: is it in another unit\?"):
         Recording.read(path.parent, MATMUL)
+
+
+def test_one_column_in_another_unit_is_refused(writable_root: Path) -> None:
+    """Milliseconds among seconds are within the limits, and make no sense beside the other times."""
+    path = writable_root / "h200" / "matmul.csv"
+    cells = cells_of(path)
+    row = next(row for row in cells if row[cells[0].index("variant")] == "gpu")
+    for column in ("latency_s", "latency_s_low", "latency_s_high"):
+        row[cells[0].index(column)] = repr(float(row[cells[0].index(column)]) * 1000)
+    write_cells(path, cells)
+    with pytest.raises(RecordingError, match=r"row \d+ .*latency_s is .*: is one in another unit\?"):
+        Recording.read(path.parent, MATMUL)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name is of POSIX")
+@pytest.mark.parametrize("name", ["matmul.csv", "machine.json"])
+def test_a_pipe_in_a_files_place_is_refused_and_not_waited_for(writable_root: Path, name: str) -> None:
+    path = writable_root / "h200" / name
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RecordingError, match=f"{name}: cannot be read .it is no regular file"):
+        Recording.read(path.parent, MATMUL)
+
+
+def test_a_file_larger_than_any_is_refused_unread(writable_root: Path) -> None:
+    for name, most in (("machine.json", files.MOST_JSON_BYTES), ("matmul.csv", files.MOST_BYTES)):
+        path = writable_root / "h200" / name
+        os.truncate(path, most + 1)
+        with pytest.raises(RecordingError, match=f"{name}: cannot be read .it has more than {most / 1e6:.3g} MB"):
+            Recording.read(path.parent, MATMUL)
 
 
 def test_a_device_that_is_busy_longer_than_the_span_is_refused(writable_root: Path) -> None:
@@ -450,6 +489,8 @@ def edit_machine(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**content, **changes}))
 
 
+RUN = dataclasses.asdict(made_up.run_info())
+ANCHOR = {"experiment": "matmul", "variant": "gpu", "point": {}, "field": "host_s", "first_s": -1, "now_s": 1}
 WRONG_MACHINES = [
     ({"format": FORMAT + 1}, f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than this brrr reads, update it"),
     ({"format": 0}, "format is 0; expected 1"),
@@ -461,6 +502,14 @@ WRONG_MACHINES = [
     ({"seals": {}}, "seals is not a known key"),
     ({"colour": "red"}, "colour is not a known key"),
     ({"device": "another"}, "the checksum does not fit"),
+    ({"kind": "toaster"}, "kind is 'toaster'; expected one of cuda, cpu"),
+    ({"device": "Synthetic CPU"}, "kind is 'cuda'; expected cpu, as Synthetic CPU is one"),
+    ({"slug": "../../etc"}, "slug is '../../etc'; expected lower-case letters"),
+    ({"runs": [RUN, RUN]}, "runs[1].id is 'run-1'; expected an id that no other run has"),
+    ({"runs": [RUN | {"date": "yesterday"}]}, "runs[0].date is 'yesterday'; expected a date"),
+    ({"runs": [RUN | {"cpu_cores": -3}]}, "runs[0].cpu_cores is -3; expected 1 to"),
+    ({"runs": [RUN | {"sm_clock_after_hz": 1980}]}, "runs[0].sm_clock_after_hz is 1980; expected 1e+07 to 1e+10 Hz"),
+    ({"runs": [RUN | {"anchors": [ANCHOR]}]}, "runs[0].anchors[0].first_s is -1; expected 0 to 10000 seconds"),
 ]
 
 
@@ -488,10 +537,10 @@ def test_a_missing_csv_is_not_recorded(writable_root: Path) -> None:
         Recording.read(writable_root / "h200", MATMUL)
 
 
-@pytest.mark.parametrize("field", ["device", "kind"])
-def test_only_the_same_model_may_be_joined(field: str) -> None:
+@pytest.mark.parametrize(("field", "value"), [("device", "other"), ("kind", "cpu")])
+def test_only_the_same_model_may_be_joined(field: str, value: str) -> None:
     made_up.GPU.require_joinable(dataclasses.replace(made_up.GPU, runs=(made_up.run_info(),)))
-    other = dataclasses.replace(made_up.GPU, **{field: "other"})  # type: ignore[arg-type]
+    other = dataclasses.replace(made_up.GPU, **{field: value})  # type: ignore[arg-type]
     with pytest.raises(RecordingError) as caught:
         made_up.GPU.require_joinable(other)
     assert made_up.GPU.device in str(caught.value) and other.device in str(caught.value)

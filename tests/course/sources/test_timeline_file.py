@@ -27,7 +27,7 @@ def timelines_of_any_kind(draw: Any) -> Timeline:
     """Any timeline that the format must hold: spans of all lanes and kinds, arrows from host to device."""
     calls = draw(st.integers(1, 4))
     spans: list[Span] = []
-    for _ in range(draw(st.integers(0, 12))):
+    for _ in range(draw(st.integers(1, 12))):
         lane = draw(st.sampled_from([*HOST_LANES, "stream 1", "stream 2", "worker"]))
         start, long = draw(st.integers(0, 10**12)), draw(st.integers(0, 10**10))
         hosts = [place for place, span in enumerate(spans) if not span.on_device]
@@ -93,12 +93,18 @@ def change_in(key: str, place: int, value: Any) -> Callable[[dict[str, Any]], No
     return lambda content: content[key].__setitem__(place, value)
 
 
+COLUMNS = ("lane", "sort", "name", "start_ns", "length_ns", "call", "cause")
 DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (change("format", 2), "format is 2.*update"),
     (change("format", 0), "format is 0; expected 1"),
     (change("what", "table"), "what is 'table'; expected one of timeline"),
     (change("kind", "tpu"), "kind is 'tpu'; expected one of cuda, cpu, cpu-queue"),
-    (change("calls", 0), "calls is 0; expected at least 1"),
+    (change("calls", 0), "calls is 0; expected 1 to 100000"),
+    (change("calls", 10**9), "calls is 1000000000; expected 1 to 100000"),
+    (lambda content: content.update({key: [] for key in COLUMNS}), "lane is .*; expected at least one span"),
+    (change_in("start_ns", 3, 10**40), rf"start_ns\[3\] is {10**40}; expected 0 to"),
+    (change_in("length_ns", 3, 10**40), rf"length_ns\[3\] is {10**40}; expected 0 to"),
+    (change("device", "x" * 5 * LIMIT_BYTES), "cannot be read .it has more than 1 MB"),
     (change("period_s", 0), "period_s is 0; expected a time above 0"),
     (change("profiled_period_s", 1e9), "profiled_period_s is 1000000000.0"),
     (change("device", 7), "device is 7; expected a text"),
@@ -111,7 +117,7 @@ DAMAGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (change_in("lane", 2, 9), r"lane\[2\] is 9; expected 0 to 3"),
     (change_in("sort", 0, -1), r"sort\[0\] is -1"),
     (change_in("name", 1, 99), r"name\[1\] is 99"),
-    (change_in("start_ns", 3, -5), r"start_ns\[3\] is -5; expected 0 or more"),
+    (change_in("start_ns", 3, -5), r"start_ns\[3\] is -5; expected 0 to 9999"),
     (change_in("length_ns", 3, -1), r"length_ns\[3\] is -1"),
     (change_in("call", 4, 10), r"call\[4\] is 10; expected -1 to 9"),
     (change_in("cause", 3, 41), r"cause\[3\] is 41"),

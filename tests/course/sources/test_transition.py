@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 
 import made_up
 import pytest
+from formulas import Fake
 from hypothesis import given
 from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
 from brrr_course.sources.recorded import Recorded
@@ -40,24 +41,18 @@ AT: dict[str, Value] = {"batch": 1, "kind": "a"}
 TWICE = pays("new", over="old", at_least=2)
 
 
-class Known:
+class Known(Fake):
     """A source whose ratio of `old` over `new` is a known function; each interval holds the truth."""
 
-    name = "known"
+    device = "made up"
 
     def __init__(self, ratio: object, noise: float = 0.01, *, live: bool = False, shift: Sequence[float] = (0.0,),
                  variants: tuple[str, ...] = ("new", "old")) -> None:  # fmt: skip
         self.ratio, self.noise, self.live, self.shift, self.here = ratio, noise, live, list(shift), variants
         self.measured: list[float] = []
 
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("LIVE" if self.live else "RECORDED", "made up", "", "")
-
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return self.here
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return experiment.axis(axis).values
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
         return {} if self.live else {(width, 1, "a"): self._at(variant, width, 0.0) for width in WIDTHS}
@@ -67,9 +62,6 @@ class Known:
         if variant.endswith("new"):
             self.measured.append(width)
         return self._at(variant, width, self.shift[len(self.measured) % len(self.shift)])
-
-    def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        pass
 
     def _at(self, variant: str, width: float, shift: float) -> Measurement:
         true_s = 1e-6 if variant.endswith("new") else 1e-6 * self.ratio(width)  # type: ignore[operator]
@@ -228,7 +220,7 @@ def test_what_cannot_be_searched_is_refused_with_the_reason() -> None:
 def test_it_prints_as_one_sentence() -> None:
     text = str(find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(700))))
     assert text.startswith('"new" is at least 2x as fast as "old" not up to width 512, and from 1024 on: ')
-    assert text.endswith(" measurements · RECORDED · made up")
+    assert text.endswith(" measurements · RECORDED · made up · 2000-01-01")
     falling = find_transition(TOY, "width", TWICE, at=AT, source=Known(crossing_at(700, -1)))
     assert '"old" up to width 512, and no longer from 1024 on' in str(falling)
     assert falling.holds(700)

@@ -1,27 +1,25 @@
 """The explorer without a browser: what it shows, says, refuses, covers, measures, and survives."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
-from brrr_course import sources as source_module
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources.recorded import Recorded
-from brrr_course.view import display, explorer, measuring
+from brrr_course.view import explorer, measuring
 from brrr_course.view.arguments import looks
 from brrr_course.view.display import COVERED, sweep_all
 from brrr_course.view.explorer import explore
@@ -30,13 +28,9 @@ GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
 
 @pytest.fixture(autouse=True)
-def _recordings(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Made-up recordings instead of the course's, no source named outside, and no live source left behind."""
+def _recordings(own_session: None, synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up recordings instead of the course's."""
     monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
-    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    source_module._live.clear()
 
 
 @pytest.fixture
@@ -53,24 +47,6 @@ def grid(monkeypatch: pytest.MonkeyPatch) -> Experiment:
         )  # fmt: skip
     monkeypatch.setattr(explorer, "experiment_named", lambda name: made)
     return made
-
-
-class Lock:
-    """The least that `unlock=` takes."""
-
-    def __init__(self, answered: bool) -> None:
-        self.answered = answered
-
-    def on_answer(self, call: Any) -> None:
-        """Never answered in these tests."""
-
-
-@pytest.fixture
-def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was displayed, as pairs of data and metadata."""
-    found: list[Any] = []
-    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append((data, metadata)))
-    return found
 
 
 # ---- what it shows ----
@@ -299,7 +275,7 @@ def test_the_static_edition_has_text_and_picture_but_no_widget(
     answered: bool, displayed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRRR_STATIC", "1")
-    asked = Lock(answered)
+    asked: Any = SimpleNamespace(answered=answered, on_answer=lambda call: None)
     shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
     shown._ipython_display_()
     kinds = [set(data) for data, _ in displayed]

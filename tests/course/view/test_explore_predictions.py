@@ -1,10 +1,8 @@
 """Predictions in the explorer: what they are made of, which time each is held against, and what is shown of them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,11 @@ from brrr.counting.description import array
 from brrr.gpu.device import this_device
 from brrr.roofline.peaks import Peaks, write
 from brrr.roofline.predicting import predict
-from brrr_course import sources as source_module
 from brrr_course.experiments import NAMES
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Experiment, PredictedRun
-from brrr_course.view import display, explorer
+from brrr_course.view import explorer
 from brrr_course.view.canvas import PREDICTED, SEVERAL
 from brrr_course.view.explorer import explore
 from brrr_course.view.predictions import time_of
@@ -36,14 +33,6 @@ UNPREDICTED = ("rnn_ladder", "rnn")
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
 LATE = ("repeat", "unary", "working_set", "strides", "cos_cos", "sines", "fusion", "remat")
 N = 2**20
-
-
-@pytest.fixture(autouse=True)
-def _no_source(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK", "BRRR_RECORDINGS"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    source_module._live.clear()
 
 
 def run_of(name: str, variant: str, **point: Any) -> PredictedRun:
@@ -403,11 +392,12 @@ print("torch" in sys.modules)
     assert ran.stdout.strip() == "False"
 
 
-def test_the_edition_that_is_read_has_the_table_behind_the_picture(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Any] = []
+def test_the_edition_that_is_read_has_the_table_behind_the_picture(
+    asked: Any, displayed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BRRR_STATIC", "1")
-    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append(data))
     asked(lines=["prepared"])._ipython_display_()
+    found = [data for data, _ in displayed]
     assert ["image/png" in data for data in found] == [False, True, False]
     assert "PREDICTED · NVIDIA H200 SXM" in found[2]["text/plain"]
     assert "<table" in found[2]["text/html"]

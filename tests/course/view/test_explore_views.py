@@ -1,7 +1,5 @@
 """The explorer's other views: rates, speed-ups, ladders, stacks, theoretical lines and published panels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from io import BytesIO
@@ -22,6 +20,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
+from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Experiment, Guide, Variant, stand_in
 from brrr_course.view import display, explorer, words
 from brrr_course.view.bars import BarCanvas, bar_frame, bars_of
@@ -39,8 +38,6 @@ AT = {"width": 1024, "batch": 1024}
 @pytest.fixture(autouse=True)
 def _experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explorer, "experiment_named", lambda name: views.EXPERIMENT)
-    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def shown(source: Any = None, **options: Any) -> Explorer:
@@ -639,17 +636,15 @@ VIEWS = ["rate", "ladder", "stack", {"ladder": "rate"}, {"stack": views.PARTS}, 
 
 
 @pytest.mark.parametrize("show", VIEWS, ids=str)
-def test_every_view_is_static_on_demand(show: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Any] = []
-    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append((data, metadata)))
+def test_every_view_is_static_on_demand(show: Any, displayed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRRR_STATIC", "1")
     e = shown(show=show)
     e._ipython_display_()
-    assert [set(data) for data, _ in found] == [
+    assert [set(data) for data, _ in displayed] == [
         {"text/plain", "text/markdown"},
         {"text/plain", "text/html", "image/png"},
     ]
-    assert e.text in found[1][1]["image/png"]["alt"]
+    assert e.text in displayed[1][1]["image/png"]["alt"]
     assert e._panel is None
 
 
@@ -662,13 +657,7 @@ def test_every_view_sweeps_with_its_table_and_another_source(show: Any) -> None:
 
 
 def test_covered_views_tell_nothing() -> None:
-    class Lock:
-        answered = False
-
-        def on_answer(self, call: Any) -> None:
-            """Never in this test."""
-
-    e = shown(show={"stack": views.PARTS}, unlock=Lock())
+    e = shown(show={"stack": views.PARTS}, unlock=guess("Who answers this?", unit="x"))
     assert (e.data, e.guides, e.parts) == ({}, {}, [])
 
 

@@ -1,10 +1,8 @@
 """The widget, the sources and `brrr record`: which timelines there are, what is shown, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +14,7 @@ import timelines
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, RecordingError, UnavailableError
 from brrr.tracing.timeline import Timeline
-from brrr_course import sources as source_module
+from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import record
 from brrr_course.sources import timeline_file as files
@@ -47,14 +45,6 @@ def matmul(monkeypatch: pytest.MonkeyPatch) -> Experiment:
     return found
 
 
-@pytest.fixture(autouse=True)
-def _clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("BRRR_SOURCE", "BRRR_STATIC", "BRRR_QUICK"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    source_module._live.clear()
-
-
 @pytest.fixture
 def root(writable_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Made-up recordings with timelines: the larger the size, the less the GPU waits."""
@@ -66,29 +56,6 @@ def root(writable_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if size != 512:
             files.write(found, folder / file_name("gpu-transfers", {"size": size}))
     return writable_root
-
-
-@pytest.fixture
-def displayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    found: list[Any] = []
-    monkeypatch.setattr(display, "publish", lambda data, metadata=None: found.append((data, metadata)))
-    return found
-
-
-class Lock:
-    """A guess that is answered when the test says so."""
-
-    def __init__(self) -> None:
-        self.answered = False
-        self.calls: list[Any] = []
-
-    def on_answer(self, call: Any) -> None:
-        self.calls.append(call)
-
-    def answer(self) -> None:
-        self.answered = True
-        for call in self.calls:
-            call(self)
 
 
 # ---- sources ----
@@ -193,15 +160,15 @@ def test_variants_to_choose_from(root: Path, matmul: Experiment) -> None:
 
 
 def test_a_cover_waits_for_the_guess(root: Path, matmul: Experiment, displayed: list[Any]) -> None:
-    lock = Lock()
-    shown = timeline("matmul", variant="gpu", unlock=lock, source="recorded:h200")
+    asked = guess("When is it shown?", unit="x")
+    shown = timeline("matmul", variant="gpu", unlock=asked, source="recorded:h200")
     assert shown.covered and shown.text == COVERED and shown.timeline is None
     with pytest.raises(ArgumentError, match="unanswered guess"):
         shown.picture()
     shown._ipython_display_()
     ((data, _),) = displayed
     assert data["text/plain"] == COVERED and shown._panel is None, "a widget already holds data"
-    lock.answer()
+    asked.answer("2x")
     assert shown._root.children == (shown.panel.root,) and "10 calls" in shown.text
 
 

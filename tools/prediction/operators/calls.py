@@ -15,6 +15,7 @@ from torch.utils import _pytree
 from brrr.counting.cost import Cost
 from brrr.counting.tracing import cost
 from brrr.gpu.precision import float32_products, float32_recurrence
+from tools.diagnosis.workloads import BasicBlock, Block
 from tools.prediction.operators.cases import OperatorCase
 
 Tensor = torch.Tensor
@@ -84,38 +85,6 @@ def _kept(found: Tensor, x: Tensor) -> list[Tensor]:
     """A dropout's result with what was dropped put back, and how much was kept, in tenths."""
     share = (found != 0).double().mean()
     return [torch.where(found == 0, x / KEPT, found), (10 * share).round()]
-
-
-class Decoder(nn.Module):
-    """A pre-norm decoder block: causal attention, then an MLP four times as wide."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The block on (batch, length, width)."""
-        parts = self.qkv(self.before(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        q, k, v = parts.unbind(0)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
-        found: Tensor = x + self.down(F.gelu(self.up(self.between(x))))
-        return found
-
-
-class Basic(nn.Module):
-    """ResNet's basic block: two convolutions with batch norms, and the input added."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.one, self.two = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
-        self.first, self.second = nn.BatchNorm2d(channels), nn.BatchNorm2d(channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The block on (images, channels, rows, columns)."""
-        return F.relu(x + self.second(self.two(F.relu(self.first(self.one(x))))))
 
 
 def _mlp(width: int, inner: int, out: int) -> nn.Module:
@@ -195,8 +164,8 @@ OPERATORS: Mapping[str, Operator] = {
     "mlp": Operator(torch.nn.Module.__call__, _matrix, lambda rows, width, inner: _mlp(width, inner, width)),
     "encoder_layer": Operator(nn.Module.__call__, lambda b, length, width, *more: ((b, length, width),), _encoder),
     "decoder_block": Operator(nn.Module.__call__, lambda b, length, width, heads: ((b, length, width),),
-                              lambda b, length, width, heads: Decoder(width, heads)),
-    "basic_block": Operator(nn.Module.__call__, _images, lambda n, c, h, w: Basic(c)),
+                              lambda b, length, width, heads: Block(width, heads, causal=True)),
+    "basic_block": Operator(nn.Module.__call__, _images, lambda n, c, h, w: BasicBlock(c)),
     "lstm_cell": Operator(nn.Module.__call__, _matrix, lambda b, width, hidden: nn.LSTMCell(width, hidden)),
     "mlp_loss": Operator(lambda module, x, at: F.cross_entropy(module(x), at),
                          lambda rows, width, inner, classes: ((rows, width), Places((rows,), classes)),

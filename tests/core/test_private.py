@@ -1,0 +1,70 @@
+"""Code that is run from a cache: nobody else can have put it there. A new Python takes none from the current folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brrr.core.files import COMPILED, keep_compiled_code_private, private_folder, python
+from brrr_course.sources.live import Live
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders there are the user's own")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
+    for variable in COMPILED:
+        monkeypatch.setenv(variable, "")
+    return tmp_path / "cache"
+
+
+def test_a_folder_of_the_cache_is_its_owner_s_alone(cache: Path) -> None:
+    assert private_folder("kernels") == cache / "kernels" and (cache / "kernels").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_others_could_write_is_not_run(cache: Path) -> None:
+    (cache / "inductor").mkdir(parents=True)
+    (cache / "inductor" / "planted").touch()
+    for folder in (cache, cache / "inductor"):
+        folder.chmod(0o777)
+    assert list(private_folder("inductor").iterdir()) == []
+    assert cache.stat().st_mode & 0o777 == 0o755 and (cache / "inductor").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("whose", ["another's", "a file"])
+def test_where_the_cache_can_have_none_it_is_one_for_this_process(
+    cache: Path, whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if whose == "a file":
+        cache.touch()
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    found = private_folder("inductor")
+    assert found != cache / "inductor" and found.stat().st_mode & 0o777 == 0o700 and private_folder("inductor") == found
+    shutil.rmtree(found)
+
+
+def test_torch_s_own_choice_is_replaced_and_somebody_s_is_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/tmp/torchinductor_ada")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/scratch/mine")
+    keep_compiled_code_private()
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(cache / "inductor")
+    assert os.environ["TRITON_CACHE_DIR"] == "/scratch/mine"
+
+
+def test_measuring_here_keeps_compiled_code_private(cache: Path) -> None:
+    Live("cpu")
+    assert [os.environ[variable] for variable in COMPILED] == [str(cache / name) for name in COMPILED.values()]
+
+
+def test_a_new_python_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    for name in ("json", "torch", "brrr"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')", "utf-8")
+    settings: Any = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": ""}, "capture_output": True, "text": True}
+    done = subprocess.run(python("brrr", "--version"), check=False, **settings)
+    assert done.stdout.startswith("brrr ") and not done.stderr
