@@ -1,7 +1,7 @@
 """A lesson's guesses and what each is held against: its own cells, run on a source in a process of their own.
 
-`brrr_course.classroom.truth NOTEBOOK SOURCE [SERVING]` prints JSON. SERVING is the file in which a
-gateway says how to reach it: SOURCE is then that gateway, which measures what the class has not measured yet.
+`brrr_course.classroom.truth NOTEBOOK SOURCE [SERVING]` prints JSON. SERVING is the file in which a gateway says how to
+reach it: SOURCE is then that gateway, which measures what the class has not measured yet.
 """
 
 from __future__ import annotations
