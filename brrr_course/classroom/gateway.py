@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from starlette.routing import Mount, Route
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr_course.classroom import asked
+from brrr_course.classroom import asked, teacher
 from brrr_course.classroom.ranking import Ranking
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import Known, User
@@ -58,9 +59,11 @@ class Gateway:
     <starlette.applications.Starlette object>
     """
 
-    def __init__(self, turns: Turns, known: Known, *, longest_s: float = 60.0, prefix: str = "/") -> None:
+    def __init__(self, turns: Turns, known: Known, *, longest_s: float = 60.0, prefix: str = "/",
+                 serving: Path | None = None) -> None:  # fmt: skip
         self.turns, self._known, self._longest_s = turns, known, longest_s
         self._levels: dict[str, tuple[float, float]] = {}
+        self.truths = teacher.Truths(serving)
         self._met: set[str] = set()
         self._at_once = Counter[str]()
         self.ranking = Ranking(turns.store, turns.engine.kind)
@@ -78,6 +81,9 @@ class Gateway:
             self._route("POST", "/scores", _enter),
             self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
+            self._route("GET", "/lessons", _lessons, teacher=True),
+            self._route("GET", "/guesses/{lesson}", _guesses, teacher=True),
+            *teacher.page_routes(),
         ]
         self.app = Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)])
 
@@ -267,6 +273,23 @@ async def _scores(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 
 async def _status(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     return gateway.turns.overview()
+
+
+async def _lessons(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """What the page lists, and what the class measures with."""
+    return {"lessons": list((await asyncio.to_thread(teacher.titles)).items()), "device": gateway.turns.device}
+
+
+async def _guesses(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """A lesson's guesses, counted; `reveal=1` adds the recording's figures, and with `own=1` the class's instead."""
+    lesson, asked = http.path_params["lesson"], http.query_params
+    reveal, own = bool(asked.get("reveal")), bool(asked.get("own"))
+    questions = await gateway.truths.of(lesson, own=reveal and own)
+    if questions is None:
+        return {"questions": None}
+    if not reveal:
+        gateway.truths.forget(lesson)
+    return await asyncio.to_thread(teacher.counted, gateway.turns.store.path, questions, reveal=reveal)
 
 
 def _number(http: Http, name: str, most: float) -> float:

@@ -17,6 +17,7 @@ from brrr.core.errors import UnavailableError
 from brrr_course.classroom.engine import Dask
 from brrr_course.classroom.gateway import Gateway
 from brrr_course.classroom.store import Store
+from brrr_course.classroom.telling import tell, welcome
 from brrr_course.classroom.tokens import issue, of_class, of_hub, revoke
 from brrr_course.classroom.turns import Turns
 
@@ -38,15 +39,16 @@ def gpus_here() -> tuple[str, ...]:
 async def serve(
     cache: Path, gpus: Sequence[str] = (), *, workers: int = 1, host: str = "127.0.0.1", port: int = PORT,
     scheduler: str = "", dashboard: int | None = None, longest_s: float = 60.0, hub: str = "",
-    say: Callable[[str], object] = print,
+    public: str = "", say: Callable[[str], object] = print,
 ) -> None:  # fmt: skip
     """Serve until a signal ends it; what is asked for and not measured then is measured when it is started again.
 
     >>> asyncio.run(serve(Path("class.db"), ["0"]))  # doctest: +SKIP
-    NVIDIA H200 (...), workers: 1; students ask http://127.0.0.1:8642, answers are kept in class.db
+    NVIDIA H200 (...), workers: 1; answers are kept in class.db
+    ...
 
-    No `gpus` is the CPU's queue. UnavailableError where another gateway measures on this machine with the same file, no
-    worker answers, or the port is taken.
+    No `gpus` is the CPU's queue; `public` is where students reach it, through a proxy. UnavailableError where another
+    gateway measures on this machine with the same file, no worker answers, or the port is taken.
     """
     import uvicorn
 
@@ -73,17 +75,19 @@ async def serve(
         await turns.open()
         prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/") if hub else "/"
         gateway = Gateway(turns, of_hub(store, hub) if hub else of_class(store), longest_s=longest_s,
-                          prefix=prefix)  # fmt: skip
+                          prefix=prefix, serving=serving_file(cache))  # fmt: skip
         config = uvicorn.Config(gateway.app, log_level="error", lifespan="off", ws="none", http=SilenceLimited,
                                 backlog=128, limit_concurrency=most_connections(), server_header=False,
                                 proxy_headers=False)  # fmt: skip
         address = f"http://{'127.0.0.1' if host in EVERYWHERE else host}:{port}"
         _tell_own(serving_file(cache), f"{address}{prefix.rstrip('/')}", store)
-        what = f"{turns.device}, workers: {len(turns.workers)}"
-        say(f"{what}; students ask http://{_reached(host)}:{port}, answers are kept in {cache}")
+        reached = f"{(public or f'http://{_reached(host)}:{port}').rstrip('/')}{prefix.rstrip('/')}"
+        say(welcome(turns.device, len(turns.workers), reached, cache, hub=bool(hub)))
+        telling = asyncio.create_task(tell(turns, say))
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends at them, and raises them again when it has
             signal.signal(number, lambda *_: None)
         await uvicorn.Server(config).serve([listening])
+        telling.cancel()
         say("Stopped; what is asked for and not measured is kept for the next start.")
     finally:
         serving_file(cache).unlink(missing_ok=True)

@@ -5,7 +5,8 @@ brrr class token ada grace        # a token for each student, shown once
 brrr class status                 # who waits, and what runs
 brrr class forget matmul size=64  # what was measured wrongly, so that it is measured again
 brrr class export DIR             # the evening as a recording, for `brrr claims`
-brrr class answers FILE.csv       # guesses and marks of those who agreed to send them
+brrr class answers FILE.csv       # guesses and marks of those who agreed to send them, counted
+brrr class report FILE.csv        # what each of them did, by the name of their token
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr_course.classroom import serving
+from brrr_course.classroom.report import plain, report
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import holds, issue, revoke
+from brrr_course.lessons.sharing import AGREED
 from brrr_course.sources.remote import ANY_HTTP, Connection
 
 CACHE = Path("class.db")
 
 
 def main(argv: Sequence[str]) -> int:
-    """`brrr class serve | token | status | export | answers`: 0 when it went well, 2 for an error."""
+    """`brrr class serve | token | status | export | answers | report`: 0 when it went well, 2 for an error."""
     options = _parser().parse_args(argv)
     try:
         options.run(options)
@@ -54,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--workers", type=_count, default=1, metavar="N", help="workers of the CPU's queue (default: 1)")
     serve.add_argument("--port", type=_count, default=serving.PORT, help="(default: %(default)s)")
     serve.add_argument("--host", default="127.0.0.1", help="whom to listen to (default: this machine alone)")
+    serve.add_argument("--address", default="", metavar="URL", help="where students reach it, through a proxy of yours")
     serve.add_argument("--scheduler", default="", metavar="ADDRESS", help="use the workers of dask's scheduler there")
     serve.add_argument("--dashboard", type=_count, metavar="PORT", help="dask's dashboard, for this machine alone")
     serve.add_argument("--longest", type=_seconds, default=60.0, metavar="S", help="refuse longer points (default: 60)")
@@ -73,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("folder", type=Path, metavar="DIR")
     answers = commands.add_parser("answers", help="guesses and marks as CSV, without names")
     answers.add_argument("file", type=Path, metavar="FILE")
+    report = commands.add_parser("report", help="exercises done and guesses as CSV, by the names of tokens")
+    report.add_argument("file", type=Path, metavar="FILE")
+    report.add_argument("names", nargs="*", metavar="NAME", help="users of a hub, whose names the class's file lacks")
     for command, run in (
         (serve, _serve),
         (token, _token),
@@ -80,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         (forget, _forget),
         (export, _export),
         (answers, _answers),
+        (report, _report),
     ):
         command.add_argument("--cache", type=Path, default=CACHE, metavar="FILE", help="(default: %(default)s)")
         command.set_defaults(run=run)
@@ -114,7 +122,7 @@ def _serve(options: argparse.Namespace) -> None:
     asyncio.run(serving.serve(
         options.cache, named, workers=options.workers, host=options.host, port=options.port, hub=options.hub,
         scheduler=options.scheduler, dashboard=options.dashboard, longest_s=options.longest,
-        say=lambda text: print(text, flush=True),
+        public=options.address, say=lambda text: print(text, flush=True),
     ))  # fmt: skip
 
 
@@ -179,17 +187,27 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _answers(options: argparse.Namespace) -> None:
-    rows = _there(options).read("SELECT kind, name, value, COUNT(*) FROM answer GROUP BY kind, name, value")
-    with options.file.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["kind", "name", "value", "students"])
-        writer.writerows([(kind, *(_plain(text) for text in texts), count) for kind, *texts, count in rows])
+    query = "SELECT kind, name, value, COUNT(*) FROM answer WHERE (kind, name) != (?, ?) GROUP BY kind, name, value"
+    rows = _there(options).read(query, *AGREED)
+    _write(options.file, [("kind", "name", "value", "students"), *rows])
     print(f"{len(rows)} rows in {options.file}")
 
 
-def _plain(text: str) -> str:
-    """A student's text must not become a formula where a spreadsheet opens the file."""
-    return f"'{text}" if text[:1] in "=+-@\t\r" else text
+def _report(options: argparse.Namespace) -> None:
+    rows = list(report(_there(options), options.names))
+    _write(options.file, rows)
+    print(f"{len(rows) - 1} students in {options.file}, {sum(row[1] == 'yes' for row in rows[1:])} of them agreed")
+
+
+def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """A CSV file that its owner alone can read."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:
+            path.chmod(0o600)  # it may have been there
+            csv.writer(file).writerows(map(plain, rows))
+    except OSError as error:
+        raise UnavailableError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def _there(options: argparse.Namespace) -> Store:

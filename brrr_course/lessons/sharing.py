@@ -1,4 +1,4 @@
-"""Guesses and marks for the class, sent without a name by those who agree."""
+"""Guesses and marks for the class, sent by those who agree: the room sees how many, the teacher who."""
 
 import threading
 from contextlib import suppress
@@ -10,20 +10,28 @@ from brrr_course.sources.remote import Remote
 MOST = 300
 """Characters that the gateway takes of a question and of an answer."""
 
+AGREED = ("check", "share")
+"""The answer that says a student agreed to be named to the teacher; without it, others of theirs are only counted."""
+
 _agreed: list[Remote] = []
 
 
 def share(agree: bool = True) -> str:
-    """Agree, for this session, to send guesses and the marks of exercises to the class's gateway, without a name.
+    """Agree, for this session, to send guesses and the marks of exercises to the class's gateway.
 
     >>> share(False)
     'Nothing is sent.'
 
-    UnavailableError where `BRRR_SOURCE` names no gateway.
+    UnavailableError where `BRRR_SOURCE` names no gateway, or it does not answer.
     """
-    _agreed[:] = [gateway("share")] if agree else []
-    sent = "Guesses and marks are sent to the class, without a name; share(False) ends it."
-    return sent if agree else "Nothing is sent."
+    _agreed.clear()
+    if not agree:
+        return "Nothing is sent."
+    found, (kind, name) = gateway("share"), AGREED
+    found.connection.ask("POST", "/answers", {"kind": kind, "name": name, "value": "named"})
+    _agreed.append(found)
+    return ("Your guesses and the marks of your exercises are sent from now on. The class sees how many gave which "
+            "answer, your teacher also the name of your token; share(False) ends it.")  # fmt: skip
 
 
 def send(kind: str, name: str, value: str) -> None:

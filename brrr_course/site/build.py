@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
@@ -17,16 +18,16 @@ from brrr_course.site.page import index_page, lesson_page
 from brrr_course.sources import source
 
 
-def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
+def build(out: Path, *, device: str = "h200", recordings: Path | None = None, slides: bool = False,
           say: Callable[[str], None] = lambda _: None) -> list[Path]:  # fmt: skip
     """Write the course's pages into a folder and return their paths; what else lies there stays.
 
     >>> build(Path("public"), device="h200")  # doctest: +SKIP
     [PosixPath('public/00_start_here.html'), ...]
 
-    `device` names the recording, `recordings` the folder of recordings (default: the course's own); `say` is told what
-    a recording lacks. ArgumentError for a device that was not recorded, BrrrError where the course's own
-    lacks something.
+    `device` names the recording, `recordings` the folder of recordings (default: the course's own); `slides` writes
+    each lesson as slides too, NAME.slides.html; `say` is told what a recording lacks. ArgumentError for a device that
+    was not recorded, BrrrError where the course's own lacks something.
     """
     wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1"}
     if recordings:  # over the course's own, which some cells name
@@ -40,14 +41,15 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None,
             raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
         names = [path.stem for path in paths]
         with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as pool:
-            found = list(pool.map(lesson_page, paths, ["", *names], [*names[1:], ""]))
+            found = list(pool.map(partial(lesson_page, with_slides=slides), paths, ["", *names], [*names[1:], ""]))
     lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
     if lacking and recordings is None:
         raise BrrrError("brrr site: " + "; ".join(lacking))
     for missing in lacking:
         say(missing)
     out.mkdir(parents=True, exist_ok=True)
-    pages = [*found, index_page(found)]
-    for each in pages:
-        (out / f"{each.name}.html").write_text(each.html, encoding="utf-8", newline="\n")
-    return [out / f"{each.name}.html" for each in pages]
+    pages = {f"{each.name}.slides.html": each.slides for each in found if each.slides}
+    pages |= {f"{each.name}.html": each.html for each in (*found, index_page(found))}
+    for name, html in pages.items():
+        (out / name).write_text(html, encoding="utf-8", newline="\n")
+    return [out / name for name in pages]

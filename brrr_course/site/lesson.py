@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import gc
-import io
 import json
 import random
 import re
-from contextlib import redirect_stdout
 from html import escape
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-import IPython.display
 import mistune
 import numpy
 
 from brrr.core.errors import BrrrError
 from brrr.drawing.style import Picture, kept_figures
+from brrr_course.lessons.cells import Cells
 from brrr_course.lessons.guessing import Guess, forget
 from brrr_course.lessons.marks import Mark
 from brrr_course.lessons.waiting import Waiting
@@ -39,8 +35,9 @@ _NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
 class Lesson:
     """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
 
-    Made of a notebook, on the source that `BRRR_SOURCE` names. `seen` is what the cells showed, for who holds the page
-    against it; `missing` says what the source lacks. NotImplementedError for a view that no page can show.
+    Made of a notebook, on the source that `BRRR_SOURCE` names. `cells` has each cell's tags, whether it is code, and
+    its parts; `seen` is what the cells showed, for who holds the page against it; `missing` says what the source lacks.
+    NotImplementedError for a view that no page can show.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,21 +45,23 @@ class Lesson:
 
         self.name, self.title, self.question = path.stem, path.stem, ""
         self.parts: list[str] = []
+        self.cells: list[tuple[list[str], bool, list[str]]] = []
         self.missing: list[str] = []
         self.seen: list[Any] = []
         self.shown: dict[str, list[dict[str, Any]]] = {"view": [], "guess": [], "comparison": [], "exercise": []}
         self.pieces = Pieces()
-        self._names: dict[str, Any] = {"__name__": "lesson", "display": self._show_all}
+        self._cells = Cells(self.name, self._show, self._add_text)
         gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
         gc.set_threshold(50_000)  # nor after each tenth of a figure
         forget()
         for seed in (random.seed, numpy.random.seed, torch.manual_seed):
             seed(0)
-        shows = display.on_stage(self._show), patch.object(IPython.display, "display", self._show_all)
-        with reading_once(), kept_figures(), shows[0], shows[1]:
+        with reading_once(), kept_figures(), self._cells.on_stage():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
-                (self._run if cell["cell_type"] == "code" else self._read)(source, tags)
+                before, is_code = len(self.parts), cell["cell_type"] == "code"
+                (self._run if is_code else self._read)(source, tags)
+                self.cells.append((tags, is_code, self.parts[before:]))
         gc.unfreeze()
 
     @property
@@ -89,16 +88,8 @@ class Lesson:
         is_open = " open" if self._exercise and not is_tabulated(self._exercise) else ""
         code = f"<summary>Code</summary><pre>{escape(source)}</pre>"
         self.parts.append(f'<details class="code"{is_open}>{code}</details>')
-        printed, tree = io.StringIO(), ast.parse(source)
-        if tree.body and isinstance(last := tree.body[-1], ast.Expr):  # what a cell ends in is shown
-            tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("_", ast.Store())], last.value), last)
-        self._names["_"] = None
         try:
-            with redirect_stdout(printed):
-                exec(compile(ast.fix_missing_locations(tree), self.name, "exec"), self._names)
-            self._add_text(printed.getvalue())
-            if self._names["_"] is not None:
-                self._show(self._names["_"])
+            self._cells.run(source)
         except BrrrError as lacking:  # a recording of the teacher's own may not have everything
             self.missing.append(str(lacking))
             self._add_text(str(lacking))
@@ -117,10 +108,6 @@ class Lesson:
         made["guess"] = guesses.index(waits_for) if waits_for in guesses else -1
         self.parts.append(f'<div class="{kind}" data-at="{len(self.shown[kind])}"></div>')
         self.shown[kind].append(made)
-
-    def _show_all(self, *values: object, **_: object) -> None:
-        for value in values:
-            self._show(value)
 
     def _show(self, value: Any) -> None:
         """Take what a cell shows."""

@@ -156,14 +156,16 @@ def test_guesses_and_marks_are_sent_by_those_who_agree_only(
     guess("How long?", unit="s", answer="25 us")
     check("00-launches", microseconds=1.0)
     assert room.store.path.exists() and read(room, rows) == []
-    assert "without a name" in share()
+    assert "the name of your token" in share()
+    assert read(room, rows) == [(*sharing.AGREED, "named")]
     guess("How  long\ndoes it take?", unit="s", answer="25 us")
     mark = check("00-launches", microseconds=1.0)
     check("00-launches", microseconds=...)  # not answered: nothing to send
-    assert read(room, rows) == [("check", "00-launches", mark.status), ("guess", "How long does it take?", "25 µs")]
+    sent = [("check", "00-launches", mark.status), ("guess", "How long does it take?", "25 µs")]
+    assert [row for row in read(room, rows) if row[:2] != sharing.AGREED] == sent
     assert share(False) == "Nothing is sent."
     guess("Another?", unit="s", answer="25 us")
-    assert len(read(room, rows)) == 2
+    assert len(read(room, rows)) == 3
     with pytest.raises(Exception, match="for the teacher"):
         class_answers("00-launches")
     done = asyncio.run_coroutine_threadsafe(_teacher(room), room.loop)

@@ -1,5 +1,6 @@
 """`brrr class`: tokens, the recording of an evening, answers as CSV, and what it says where there is nothing."""
 
+import csv
 import stat
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from played_class import RUN, answer, asks, hello
 from brrr.__main__ import main
 from brrr.core.files import typed
 from brrr_course.classroom.asked import parse
+from brrr_course.classroom.report import HEADER
 from brrr_course.classroom.store import Store, device_of
 from brrr_course.experiments import experiment
+from brrr_course.lessons.sharing import AGREED
 from brrr_course.sources.recording import Machine, Recording
 
 
@@ -75,6 +78,37 @@ def test_answers_are_counted_without_names_and_hold_no_formula(
     assert lines == ["kind,name,value,students", "guess,How long?,25 µs,2", "guess,How long?,'=HYPERLINK(1),1"]
 
 
+def test_the_report_names_those_who_agreed_and_holds_no_formula(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, file = ["ada", "=bob", "cyd"], tmp_path / "report.csv"
+    file.touch(0o644)
+    assert main(["class", "token", "prof", "--teacher", "--cache", str(cache)]) == 0
+    assert main(["class", "token", *names, "--cache", str(cache)]) == 0
+    store = Store(cache)
+    for name in ("ada", "=bob", "hub user", "cyd"):
+        who = store.digest(name)
+        given = [("check", "00-launches", "wrong"), ("check", "01-events", "right"), ("guess", "How; =long?", "a;=1+1")]
+        for row in (given[1:] if name == "=bob" else given) + [(*AGREED, "named")] * (name != "cyd"):
+            store.write("INSERT INTO answer VALUES (?, ?, ?, ?)", who, *row)
+    store.close()
+    assert main(["class", "report", str(file), "hub user", "nobody", "--cache", str(cache)]) == 0
+    assert "5 students" in (told := capsys.readouterr().out) and "3 of them agreed" in told
+    assert [*csv.reader(file.open(encoding="utf-8", newline=""))] == [
+        [*HEADER, "check: 00-launches", "check: 01-events", "guess: How;' =long?"],
+        ["'=bob", "yes", "1", "1", "1", "", "right", "a;'=1+1"],
+        ["ada", "yes", "1", "2", "1", "wrong", "right", "a;'=1+1"],
+        ["cyd", "no", "0", "0", "0", "", "", ""],
+        ["hub user", "yes", "1", "2", "1", "wrong", "right", "a;'=1+1"],
+        ["nobody", "no", "0", "0", "0", "", "", ""],
+    ]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert main(["class", "answers", str(file), "--cache", str(cache)]) == 0
+    assert "named" not in file.read_text("utf-8")
+    assert main(["class", "report", str(tmp_path), "--cache", str(cache)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
 def test_tokens_are_written_for_their_owner_and_can_be_ended(
     cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,7 +122,7 @@ def test_tokens_are_written_for_their_owner_and_can_be_ended(
     assert "--days is -1.0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["status"], ["export", "out"], ["answers", "x.csv"]])
+@pytest.mark.parametrize("command", [["status"], ["export", "out"], ["answers", "x.csv"], ["report", "x.csv"]])
 def test_where_there_is_nothing_it_says_so(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

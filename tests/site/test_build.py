@@ -92,8 +92,12 @@ def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monk
         "brrr_course.site.build.share", lambda name: tmp_path / name if name == "notebooks" else share(name)
     )
     said: list[str] = []
-    build(tmp_path / "out", device="mine", recordings=own, say=said.append)
+    build(tmp_path / "out", device="mine", recordings=own, slides=True, say=said.append)
     assert said == []
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == ["00_own.html", "00_own.slides.html", "index.html"]
+    for name, beside in zip(written, ("00_own.slides.html", "00_own.html"), strict=False):
+        assert f"{beside}" in (tmp_path / "out" / name).read_text("utf-8")
     page = (tmp_path / "out" / "00_own.html").read_text(encoding="utf-8")
     data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
     badges = [each["badge"] for each in data["view"]]

@@ -1,0 +1,61 @@
+"""A lesson's slides: all that its page shows stands on one of them, and keys turn them."""
+
+import re
+
+import pytest
+from opened import made
+
+from brrr_course.site.page import slides_page
+from brrr_course.site.slides import slides
+
+
+@pytest.mark.parametrize("number", ["00", "03"])
+def test_each_thing_that_a_page_shows_stands_on_one_slide(number: str) -> None:
+    lesson = made(number).lesson
+    found = slides(lesson)
+    place = re.compile(r'<div class="(?:view|guess|comparison|exercise)" data-at="\d+">')
+    assert place.findall("".join(found)) == place.findall("".join(lesson.parts))
+    headings = re.compile(r"<h[12]>(.*?)</h[12]>")
+    asked = [each for each in headings.findall("".join(lesson.parts)) if each != "Next"]
+    shown = re.findall(r'<h[12]>(.*?)</h[12]>|class="running">(.*?)<', "".join(found))
+    assert list(dict.fromkeys(one or other for one, other in shown)) == asked
+    for slide in found:
+        assert len(re.findall('class="(?:comparison|exercise)"', slide)) <= 1, slide
+        assert slide.count('class="view"') <= 1 and re.sub("<[^>]+>", "", slide).strip()
+    words = re.compile(r"<p>(.{40})")
+    assert set(words.findall("".join(lesson.parts[:-1]))) <= set(words.findall("".join(found)))  # no prose is lost
+
+
+@pytest.mark.browser
+def test_keys_turn_the_slides_and_move_a_slider_that_has_them(browser, tmp_path) -> None:
+    path, complaints = tmp_path / "slides.html", list[str]()
+    path.write_text(slides_page(made("01").lesson), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="dark")
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(path.as_uri())
+    shown = page.locator(".deck section:not([hidden])")
+    turned = page.locator("#turn output")
+    page.keyboard.press("ArrowRight")
+    assert turned.inner_text().startswith("2 of ") and shown.count() == 1 and page.url.endswith("#2")
+    shown.locator("input").fill("1 ms")
+    shown.locator("input").press("ArrowLeft")  # the text's own
+    shown.locator("form button").click()
+    page.keyboard.press("Escape")
+    page.keyboard.press("PageDown")
+    assert shown.locator(".view svg").count() == 1 and "At size 2048" in shown.inner_text()
+    shown.locator("input[type=range]").press("ArrowRight")
+    assert turned.inner_text().startswith("3 of ") and "At size 3000" in shown.inner_text()
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowRight")
+    assert "you said 1 ms" in shown.inner_text()
+    page.reload()
+    assert turned.inner_text().startswith("4 of ")
+    page.keyboard.press("Home")
+    for _ in range(page.locator(".deck section").count()):
+        size = shown.evaluate("each => [each.scrollHeight - each.clientHeight, each.scrollWidth - each.clientWidth]")
+        assert size == [0, 0], turned.inner_text()
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#turn button").last.is_disabled() and complaints == []
+    page.emulate_media(media="print")
+    assert all(each.is_visible() for each in page.locator(".deck section").all())
