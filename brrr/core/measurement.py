@@ -223,9 +223,7 @@ class Measurement:
         clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
         lines.append(f"device {self.device or 'unknown'}, {self.cache} cache, SM clock {clock}, kernels {self.kernels}")
         if self.peak_bytes is not None:
-            lines.append(
-                f"memory {units.quantity(self.peak_bytes, 'B')} at most, beside what was there before the call"
-            )
+            lines += [f"memory {units.quantity(self.peak_bytes, 'B')} at most, beside what was there before the call"]
         lines.append(f"flags: {', '.join(self.flags) or 'none'}")
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
@@ -281,6 +279,9 @@ class Badge:
     device: str
     date: str
     torch: str
+    gpus: int = 1
+    """How many GPUs of that model the rows behind it were measured on."""
 
     def __str__(self) -> str:
-        return " · ".join(part for part in (self.kind, self.device, self.date, self.torch) if part)
+        parts = (self.kind, self.device, self.date, self.torch, f"{self.gpus} GPUs" * (self.gpus > 1))
+        return " · ".join(part for part in parts if part)

@@ -52,8 +52,9 @@ def _settle() -> None:
     if cores := os.environ.get(CORES):
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     from brrr.gpu.probe import cpu_count
+    from brrr_course.sources.record import THREADS
 
-    os.environ.setdefault("OMP_NUM_THREADS", str(cpu_count()))
+    os.environ |= {**THREADS, "OMP_NUM_THREADS": str(cpu_count()), **os.environ}
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 

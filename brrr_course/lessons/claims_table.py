@@ -65,8 +65,9 @@ class ClaimsTable:
         return f"{verdict.status.upper() + self.mark(claim):<12} {claim.text}"
 
     def _notes(self, claim: Claim, verdict: Verdict) -> list[str]:
-        """Why it does not hold, and what follows for the reader."""
-        notes = {"Why?": claim.because(self.source, verdict), "So what?": claim.entry.so_what}
+        """What is doubtful, why it does not hold, and what follows for the reader."""
+        why, so_what = claim.because(self.source, verdict), claim.entry.so_what
+        notes = {"Doubtful:": verdict.note, "Why?": why, "So what?": so_what}
         return [f"{asked} {told}" for asked, told in notes.items() if told]
 
     def _brief(self, claim: Claim, verdict: Verdict) -> str:
@@ -78,7 +79,7 @@ class ClaimsTable:
         return message_html(kind, claim.text, [found, *self._notes(claim, verdict)])
 
     def _full(self, claim: Claim, verdict: Verdict) -> str:
-        told = {"measured": verdict.measured, "because": claim.because(self.source, verdict)}
+        told = {"measured": verdict.measured, "doubtful": verdict.note, "because": claim.because(self.source, verdict)}
         told |= {"decides": claim.decides, "source": claim.source}
         lines = [f"{name:<9} {text}" for name, text in told.items() if text]
         for each in claim.entry.changed:
@@ -136,7 +137,8 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
     kind = max((each.kind for each in found), key=len)  # where the CPU queue stands in for any, it says so
     device, torch = (dict.fromkeys(getattr(each, name) for each in found) for name in ("device", "torch"))
     date = " to ".join(dict.fromkeys((dates[0], dates[-1])))
-    return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch))))
+    gpus = max(each.gpus for each in found)
+    return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch)), gpus))
 
 
 VERDICTS = ("holds", "fails", "undecided", "not measured", "retired")

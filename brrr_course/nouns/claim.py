@@ -7,7 +7,7 @@ A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval stra
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -31,6 +31,8 @@ class Verdict:
 
     status: Status
     measured: str
+    note: str = ""
+    """How many of the rows that it read break an inequality of the six times; empty where none does."""
 
     @property
     def figure(self) -> str:
@@ -110,9 +112,9 @@ class Claim:
         if self.entry.not_here:
             return Verdict("not measured", self.entry.not_here)
         try:
-            if self.entry.value:
-                return decided(self.entry, evidence, _functions(self.package))
-            return self._judge(evidence)
+            by_value = bool(self.entry.value)
+            found = decided(self.entry, evidence, _functions(self.package)) if by_value else self._judge(evidence)
+            return replace(found, note=evidence.doubted)
         except NotRecordedError as missing:
             return Verdict("not measured", str(missing))
 

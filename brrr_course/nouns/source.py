@@ -7,12 +7,13 @@ A recorded source has only the points that were recorded: it never invents one b
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import FIELDS, Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, Estimate, Field, Measurement, Point, Value
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import find_hardware, hardware
 from brrr_course.nouns.experiment import Experiment
@@ -102,6 +103,29 @@ def quick() -> bool:
 
 SINGLE_CALL = 0.1
 
+Pair = tuple[Field, Field]
+AT_MOST: list[Pair] = [("host_s", "latency_s"), ("busy_s", "span_s"), ("span_s", "latency_s"), ("busy_s", "period_s")]
+"""Of each pair the first is at most the second; `busy_s` and `period_s` only where no kernels overlap, for calls whose
+kernels do may overlap each other in a loop. `kernel_s` stands in none: kernels of several streams add up to more than
+the device is busy, and copies are no kernels."""
+SLACK, SLACK_S = 0.03, 0.5e-6
+"""How far it may be above, beyond both intervals: the accuracy that the two timers promise, for they measure apart."""
+
+
+def broken(m: Measurement) -> list[Pair]:
+    """The pairs of `AT_MOST` that a measurement breaks.
+
+    >>> broken(Measurement(busy_s=Estimate(4e-6, 4e-6, 4e-6, 9), period_s=Estimate(3e-6, 3e-6, 3e-6, 9)))
+    [('busy_s', 'period_s')]
+    """
+    overlap = _above(m.kernel_s, m.busy_s)
+    pairs = [(less, more) for less, more in AT_MOST if not (more == "period_s" and overlap)]
+    return [(less, more) for less, more in pairs if _above(m.get(less), m.get(more))]
+
+
+def _above(one: Estimate | None, other: Estimate | None) -> bool:
+    return one is not None and other is not None and one.low > other.high * (1 + SLACK) + SLACK_S
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -109,24 +133,39 @@ class Evidence:
 
     experiment: Experiment
     source: Source
+    doubts: dict[tuple[str, Key, Pair], None] = field(default_factory=dict, compare=False, repr=False)
+    """The times read so far that break a pair of `AT_MOST`: variant, point and pair."""
+
+    @property
+    def doubted(self) -> str:
+        """How many of the rows read so far cannot be right, and why; empty where all can."""
+        pairs = Counter(pair for *_, pair in self.doubts)
+        return "; ".join(f"rows read whose {less} is above {more}: {n}" for (less, more), n in pairs.items())
+
+    def _time(self, variant: str, key: Key, measured: Measurement, name: str) -> Estimate | None:
+        found = measured.get(name)
+        if found is not None:
+            self.doubts.update(((variant, key, pair), None) for pair in broken(measured) if name in pair)
+        return found and _widened(found)
 
     def get(self, line: str, **at: Value) -> Estimate:
         """The time that a line shows at a point; NotRecordedError where it was not measured."""
         drawn = self.experiment.line(line)
         point = self.experiment.point(**at)
-        found = self.source.known(self.experiment, drawn.variant).get(tuple(point.values()))
-        estimate = found.get(drawn.field) if found else None
+        key = tuple(point.values())
+        found = self.source.known(self.experiment, drawn.variant).get(key)
+        estimate = self._time(drawn.variant, key, found, drawn.field) if found else None
         if estimate is None:
             where = ", ".join(f"{name} {value}" for name, value in point.items())
             raise NotRecordedError(f"{line} at {where} was not measured")
-        return _widened(estimate)
+        return estimate
 
     def everywhere(self, line: str) -> dict[tuple[Value, ...], Estimate]:
         """A line at every point that was measured: from the point's values, in the order of the axes, to the time."""
         drawn = self.experiment.line(line)
         known = self.source.known(self.experiment, drawn.variant).items()
-        found = {values: measured.get(drawn.field) for values, measured in known}
-        return {values: _widened(estimate) for values, estimate in found.items() if estimate is not None}
+        found = {values: self._time(drawn.variant, values, measured, drawn.field) for values, measured in known}
+        return {values: estimate for values, estimate in found.items() if estimate is not None}
 
     def curve(self, line: str, axis: str, **at: Value) -> dict[Value, Estimate]:
         """A line along one axis, the other axes held at `at`: from the axis's value to the time."""
@@ -136,9 +175,8 @@ class Evidence:
         curve: dict[Value, Estimate] = {}
         for values, measured in self.source.known(self.experiment, drawn.variant).items():
             rest = {name: value for name, value in zip(names, values, strict=True) if name != axis}
-            estimate = measured.get(drawn.field)
-            if estimate is not None and rest == at:
-                curve[values[along]] = _widened(estimate)
+            if rest == at and (estimate := self._time(drawn.variant, values, measured, drawn.field)) is not None:
+                curve[values[along]] = estimate
         if not curve:
             raise NotRecordedError(f"no point of {line} was measured")
         if self.experiment.axis(axis).scale == "category":
@@ -178,8 +216,7 @@ class Evidence:
             return cost and float(getattr(cost, column))
         if column not in FIELDS:
             return getattr(measured, column)
-        found = measured.get(column)
-        return found and _widened(found)
+        return self._time(variant, key, measured, column)
 
     def _named(self, key: Key) -> dict[str, Value]:
         return {axis.name: value for axis, value in zip(self.experiment.axes, key, strict=True)}

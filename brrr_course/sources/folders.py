@@ -256,10 +256,14 @@ class Store:
             self._last_written = self._on_disk()
 
     def add(self, experiment: Experiment, rows: Sequence[Row]) -> None:
-        """Keep finished rows, and write them unless the last writing was too short a while ago."""
-        self.recordings[experiment.name] = replace(self.recordings[experiment.name], machine=self.machine).added(
-            replace(row, measurement=replace(row.measurement, samples={})) for row in rows
-        )
+        """Keep finished rows, and write them unless the last writing was too short a while ago.
+
+        A point that one run measures twice has its later row.
+        """
+        again = {row.key for row in rows}
+        kept = tuple(row for row in self.rows(experiment) if row.key not in again)
+        kept += tuple(replace(row, measurement=replace(row.measurement, samples={})) for row in rows)
+        self.recordings[experiment.name] = Recording(experiment, self.machine, kept)
         self._unwritten.setdefault(experiment.name, []).extend(rows)
         if time.monotonic() >= self._write_after_s:
             with self._alone():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.measurement import Badge, Measurement, Point, Value
+from brrr.core.measurement import FIELDS, Badge, Measurement, Point, Value
 from brrr.core.recordings import FILE, device_folders, first_that_reads, recorded_devices, search_path, ships
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.source import Key, Shown
+from brrr_course.nouns.source import Key, Pair, Shown, broken
 from brrr_course.sources.recording import Machine, Recording, RunInfo
 from brrr_course.sources.rows import Row
 
@@ -92,7 +93,8 @@ class Recorded:
             rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
         date = max((run.date[:10] for run in runs.values()), default="")
         device = self.recording(experiment).machine.device
-        return Badge("RECORDED", device, date, self._told(experiment, rows, runs))
+        gpus = {each.uuid for row in rows for each in runs[row.run].devices} - {""}
+        return Badge("RECORDED", device, date, self._told(experiment, rows, runs), len(gpus) or 1)
 
     def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
         """The software of some rows: most of them first, then where the others stand."""
@@ -154,6 +156,15 @@ class Recorded:
         """As `known`, but the whole rows: with FLOP, bytes, the error against the reference and the run."""
         experiment.variant(variant)
         return self._chosen(experiment).get(variant, {})
+
+    def broken(self, experiment: Experiment) -> Counter[Pair]:
+        """How many of all rows break which inequality of the six times.
+
+        >>> from brrr_course.experiments import experiment
+        >>> Recorded("h200").broken(experiment("run_ahead"))
+        Counter()
+        """
+        return Counter(pair for row in self.recording(experiment).rows for pair in broken(row.measurement))
 
     def _chosen(self, experiment: Experiment) -> dict[str, dict[Key, Row]]:
         """Of each variant the newest row at each point, of one software: that of the point's newest row."""
@@ -228,11 +239,29 @@ def _newest(recording: Recording) -> dict[str, dict[Key, Row]]:
         if row.measurement.cache == cache:
             first = newest.setdefault(row.point, row)
             if software[row.run] == software[first.run]:
-                chosen.setdefault(row.variant, {}).setdefault(row.point, row)
+                chosen.setdefault(row.variant, {}).setdefault(row.point, as_read(row))
     return {
         name: {point: rows[point] for point in sorted(rows, key=lambda point: _place(experiment, point))}
         for name, rows in chosen.items()
     }
+
+
+UNSTABLE = 1.5
+"""A period or span that may be so many times as long as at least is as unsteady as one that drifted."""
+
+
+def as_read(row: Row) -> Row:
+    """A row as it is shown and judged: unstable where its interval says so, n = 1 where it has none.
+
+    Rows of old recordings tell the one reading that they hold n times. The driver's readings are whole percents,
+    which may all agree.
+    """
+    m = row.measurement
+    times = {name: e for name in FIELDS if (e := m.get(name)) is not None}
+    once: dict[str, Any] = {name: replace(e, n=1) for name, e in times.items() if e.low == e.high != round(e.high, 2)}
+    wide = any(e.high > UNSTABLE * e.low for name, e in times.items() if name in ("period_s", "span_s"))
+    flags = (*m.flags, "unstable") if wide and "unstable" not in m.flags else m.flags
+    return replace(row, measurement=replace(m, flags=flags, **once)) if once or wide else row
 
 
 NAMED = 3

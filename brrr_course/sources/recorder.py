@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import FIELDS, DeviceKind, Field, Point, Value
 from brrr.tracing.timeline import Timeline
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Key, broken
 from brrr_course.sources.folders import Store
 from brrr_course.sources.plan import DurationEstimator, Step, is_quick
 from brrr_course.sources.recording import Drift, Failure, RunInfo
@@ -20,6 +22,8 @@ from brrr_course.sources.timers import FOLDER, file_name, trace_variant
 
 FAR = 3.0
 """An anchor this many times as long or as short as at first is no measurement of the same thing."""
+SPIKE = 8.0
+"""A point this many times off both its neighbours, on the same side, is asked for once more."""
 
 Measure = Callable[[Step], Mapping[str, "Timed | BrrrError"]]
 """Measures all variants of a step, interleaved; a variant that cannot be measured gives its error instead."""
@@ -34,6 +38,8 @@ class Outcome:
     too_long: list[tuple[Step, float]] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
     drifts: list[Drift] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """What broke an inequality of the six times twice, and which."""
     interrupted: bool = False
 
 
@@ -61,18 +67,25 @@ class Recorder:
         started_s = self.now_s()
         queue = [*self._anchors_again(steps), *missing]
         try:
-            while queue:
-                step = self._fitting(queue[0], self.now_s() - started_s, retry)
-                if step is not None:
-                    self._measure(step)
-                    self.on_step(step)
-                del queue[0]
+            self._work(queue, started_s, retry)
+            left, queue = [*self.outcome.left], self._spikes()
+            self._work(queue, started_s, retry)
+            self.outcome.left = left
         except KeyboardInterrupt:
             self.outcome.interrupted = True
             self.outcome.left += queue
         self.run = replace(self.run, sm_clock_after_hz=self.sm_clock_hz())
         self.store.note(self.run)
         return self.outcome
+
+    def _work(self, queue: list[Step], started_s: float, retry: bool) -> None:
+        """Measure what the queue holds, as far as the time allows, and take it out."""
+        while queue:
+            step = self._fitting(queue[0], self.now_s() - started_s, retry)
+            if step is not None:
+                self._measure(step)
+                self.on_step(step)
+            del queue[0]
 
     def _anchors_again(self, steps: Sequence[Step]) -> list[Step]:
         """The anchors that earlier runs measured: measured again, they show whether the machine drifted."""
@@ -102,17 +115,22 @@ class Recorder:
         return kept
 
     def _measure(self, step: Step) -> None:
-        """Measure a step and keep its rows; an anchor far off its first time is measured again, then dropped."""
+        """Measure a step and keep its rows; an anchor far off its first time is measured again, then dropped.
+
+        What breaks an inequality of the six times is measured again too, and kept then: whoever reads it is told.
+        """
         started_s = self.now_s()
         failures = self.run, tuple(self.outcome.failed)
         rows, far = self._rows(step)
-        if far:
+        if far or any(broken(row.measurement) for row in rows):
             self.run, self.outcome.failed = failures[0], [*failures[1]]  # what failed is seen again, or did not
             rows, far = self._rows(step)
         self.estimator.learn(step, self.now_s() - started_s)
         for variant, drift in far.items():
             self._fail(step, variant, "DriftError", f"{drift}, measured twice: dropped")
         rows = [row for row in rows if row.variant not in far]
+        pairs = [(row.variant, pair) for row in rows for pair in broken(row.measurement)]
+        self.outcome.broken += [f"{step}: {less} of {name} is above {more}" for name, (less, more) in pairs]
         if rows:
             self.store.add(step.experiment, rows)
             self.estimator.learn_rows(step.experiment, rows)
@@ -120,6 +138,13 @@ class Recorder:
         if self.run != self.store.machine.run(self.run.id):
             self.store.note(self.run)
         self.outcome.measured.append(step)
+
+    def _spikes(self) -> list[Step]:
+        """What this run measured many times off both its neighbours, to be measured once more."""
+        measured = {(step.experiment.name, tuple(step.point.values())): step for step in self.outcome.measured}
+        experiments = {step.experiment.name: step.experiment for step in measured.values()}
+        found = {name: spikes(each, self.store.rows(each)) for name, each in experiments.items()}
+        return [step for (name, key), step in measured.items() if key in found[name]]
 
     def _rows(self, step: Step) -> tuple[list[Row], dict[str, Drift]]:
         """The rows of a step measured now, and which of them are far off where it is an anchor."""
@@ -163,6 +188,20 @@ class Recorder:
         drifts = self._drifts(step, rows)
         self.outcome.drifts += drifts
         self.run = replace(self.run, anchors=(*self.run.anchors, *drifts))
+
+
+def spikes(experiment: Experiment, rows: Iterable[Row]) -> set[Key]:
+    """The points where a variant takes SPIKE times as long as at both neighbours along an axis, or as short."""
+    lines: dict[tuple[object, ...], dict[float, tuple[Key, float]]] = {}
+    numeric = [at for at, axis in enumerate(experiment.axes) if axis.scale != "category"]
+    for row, at in product(rows, numeric):
+        m = row.measurement
+        if taken := m.period_s or m.latency_s or m.span_s or m.busy_s:
+            line = lines.setdefault((row.variant, m.cache, at, row.point[:at], row.point[at + 1 :]), {})
+            line[float(row.point[at])] = row.point, taken.median  # of several runs the last
+    ordered = [[line[value] for value in sorted(line)] for line in lines.values()]
+    threes = (three for line in ordered for three in zip(line, line[1:], line[2:], strict=False))
+    return {here for (_, a), (here, b), (_, c) in threes if b > SPIKE * max(a, c) or SPIKE * b < min(a, c)}
 
 
 def _drifts(step: Step, first: Row, now: Row) -> Iterator[Drift]:

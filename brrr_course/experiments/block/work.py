@@ -1,6 +1,6 @@
 """What the `block` experiment measures: a step of a transformer block in bfloat16, taken apart by `brrr.diagnose`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -45,7 +45,7 @@ class Block(nn.Module):
 
 @dataclass(frozen=True)
 class Taken:
-    """A step taken apart: seconds by limit and by class of operators, FLOP and bytes by class, the result's error."""
+    """A step taken apart: seconds, FLOP and bytes by limit and by class of operators, the result's error."""
 
     step_s: float
     limits: Mapping[str, float]
@@ -60,10 +60,12 @@ def workload(variant: Variant, point: Point) -> Workload:
     width, batch, step = int(point["width"]), int(point["batch"]), str(point["step"])
     refuse_too_large(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
     found = taken(width, batch, step, variant.processor)
-    cost = found.costs.get(variant.way, Cost(*(sum(getattr(c, each) for c in found.costs.values())
-                                                for each in ("flop", "bytes"))))  # fmt: skip
     return Workload(
-        lambda: None, cost, lambda _: found.error, TOLERANCE, others={"measured": lambda: _read(variant, found)}
+        lambda: None,
+        _cost(variant.way, found),
+        lambda _: found.error,
+        TOLERANCE,
+        others={"measured": lambda: _read(variant, found)},
     )
 
 
@@ -73,9 +75,19 @@ def _read(variant: Variant, found: Taken) -> Measurement:
     if variant.way in CLASSES:
         seconds = found.classes[variant.way]
     else:
-        upto = LIMITS[: LIMITS.index(variant.way) + 1]
-        seconds = min(found.step_s, sum(found.limits[name] for name in upto))
+        seconds = min(found.step_s, sum(found.limits[name] for name in _upto(variant.way)))
     return Measurement(busy_s=_once(seconds), device=variant.device)
+
+
+def _cost(way: str, found: Taken) -> Cost:
+    """FLOP and bytes of a part, a class, or of the whole step."""
+    counted = _upto(way) or ([way] if way in CLASSES else CLASSES)
+    return Cost(*(sum(getattr(found.costs[name], each) for name in counted) for each in ("flop", "bytes")))
+
+
+def _upto(way: str) -> Sequence[str]:
+    """The limits that a part's line adds up; none for what is no part."""
+    return LIMITS[: LIMITS.index(way) + 1] if way in LIMITS else ()
 
 
 def _once(seconds: float) -> Estimate:
@@ -118,11 +130,14 @@ def taken(width: int, batch: int, step: str, device: Any) -> Taken:
 
 
 def _by_class(found: Diagnosis) -> tuple[dict[str, float], dict[str, Cost]]:
-    seconds, costs = dict.fromkeys(CLASSES, 0.0), dict.fromkeys(CLASSES, Cost(0.0, 0.0))
+    """Seconds of each class; cost of each class, and of each limit, to which an operator counts by most of its time."""
+    seconds, costs = dict.fromkeys(CLASSES, 0.0), dict.fromkeys((*CLASSES, *LIMITS), Cost(0.0, 0.0))
     for line in found.operators:
         name = CLASS_OF.get(line.kind, "other")
         seconds[name] += line.time_s / found.steps
-        costs[name] = Cost(costs[name].flop + line.flop / found.steps, costs[name].bytes + line.nbytes / found.steps)
+        for each in (name, line.limit if line.limit in LIMITS else "latency"):
+            so_far = costs[each]
+            costs[each] = Cost(so_far.flop + line.flop / found.steps, so_far.bytes + line.nbytes / found.steps)
     return seconds, costs
 
 

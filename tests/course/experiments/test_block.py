@@ -31,6 +31,27 @@ def test_the_flop_that_are_said_are_those_that_are_counted(step: str) -> None:
     assert sum(found.limits.values()) < found.step_s and sum(found.classes.values()) <= found.step_s * 1.05
 
 
+@pytest.mark.usefixtures("short")
+def test_a_part_has_its_own_flop_and_bytes() -> None:
+    found, amounts = work.taken(128, 2, block.FORWARD, "cpu"), ("flop", "bytes")
+    whole = work._cost("step", found)
+    for amount in amounts:
+        limits = [getattr(found.costs[name], amount) for name in block.LIMITS]
+        assert sum(limits) == pytest.approx(getattr(whole, amount)) and max(limits) > 0
+        shown = [getattr(work._cost(name, found), amount) for name in block.LIMITS]
+        assert shown == pytest.approx([sum(limits[:upto]) for upto in (1, 2, 3)])
+    assert work._cost("norms", found) == found.costs["norms"]
+    assert not BLOCK.cost_at("to-compute", {"step": block.FORWARD, "width": 128, "batch": 2}).flop
+
+
+@pytest.mark.parametrize("way", ["compute", "norms", "step"])
+def test_one_diagnosis_is_one_reading(way: str) -> None:
+    found = work.Taken(1e-3, dict.fromkeys(block.LIMITS, 1e-4), dict.fromkeys(block.CLASSES, 1e-4), {}, 0.0, 20)
+    variant = next(each for each in BLOCK.variants if each.way == way or each.name == way)
+    time = getattr(work._read(variant, found), variant.field or "busy_s")
+    assert time.n == 1 and time.low == time.high
+
+
 def test_the_recording_counts_as_the_formulas_do() -> None:
     recorded = Recorded("h200")
     for name in block.CLASSES:

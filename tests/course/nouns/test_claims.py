@@ -12,13 +12,13 @@ import made_up
 import pytest
 
 from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.measurement import Estimate, Measurement
+from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr_course.experiments import experiment
 from brrr_course.lessons import claims_table
-from brrr_course.lessons.claims_table import claims
+from brrr_course.lessons.claims_table import ClaimsTable, claims
 from brrr_course.nouns.claim import Claim, Verdict, claims_of
 from brrr_course.nouns.ledger import read_ledger
-from brrr_course.nouns.source import Evidence
+from brrr_course.nouns.source import Evidence, broken
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.rows import Timed
@@ -186,6 +186,37 @@ def test_a_size_called_once_does_not_decide_whether_the_lie_is_flat(tmp_path: Pa
     assert statuses(tmp_path / "often")["unsynchronized-flat"] == "fails"
 
 
+TIMES = {"host_s": 5e-6, "kernel_s": 8e-6, "busy_s": 8e-6, "span_s": 9e-6, "period_s": 9e-6, "latency_s": 2e-5}
+
+
+@pytest.mark.parametrize(
+    ("times", "pairs"),
+    [
+        ({}, []),
+        ({"host_s": 2.2e-5}, [("host_s", "latency_s")]),
+        ({"host_s": 2.1e-5}, []),  # within what the timers promise
+        ({"span_s": 3e-5}, [("span_s", "latency_s")]),
+        ({"kernel_s": 1.1e-5, "busy_s": 1.1e-5}, [("busy_s", "span_s"), ("busy_s", "period_s")]),
+        ({"busy_s": 1e-5, "kernel_s": 2e-5, "period_s": 8e-6, "span_s": 1e-5}, []),  # several streams
+    ],
+)
+def test_a_verdict_says_which_of_the_rows_it_read_cannot_be_right(
+    times: dict[str, float], pairs: list[tuple[str, str]]
+) -> None:
+    made = {name: Estimate(each, each, each, 9) for name, each in {**TIMES, **times}.items()}
+    measured = Measurement(**cast(Any, made))
+    assert broken(measured) == pairs
+    known = {(size,): Measurement(**cast(Any, made)) for size in (8, 16)}
+    source = SimpleNamespace(known=lambda experiment, variant: known, name="recorded:h200")
+    for field in FIELDS:
+        read = made_up.claim(value=(f"{field.removesuffix('_s')}('gpu', size=8)",))
+        found = read.verdict(Evidence(MATMUL, cast(Any, source)))
+        mine = [pair for pair in pairs if field in pair]
+        assert found.note == "; ".join(f"rows read whose {less} is above {more}: 1" for less, more in mine)
+        shown = ClaimsTable("Made up", "", ((read, found),), "recorded:h200")
+        assert (found.note in repr(shown)) and (found.note in shown.details()) and found.note in shown._repr_html_()
+
+
 @pytest.mark.parametrize(("slowest", "status"), [(3.0, "holds"), (3.001, "fails")])
 def test_at_most_three_times_is_three_times_too(slowest: float, status: str) -> None:
     issued = {1: 1.0, 64: 2.0, 4096: slowest}
@@ -263,7 +294,7 @@ def judged(folder: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> dict[s
     data.mkdir(exist_ok=True)
     (data / "claims.toml").write_text(SMALL, encoding="utf-8")
     monkeypatch.setattr("brrr_course.nouns.ledger.share", lambda name: folder / name)
-    evidence: Any = SimpleNamespace(source=SimpleNamespace(name=f"recorded:{device}"))
+    evidence: Any = SimpleNamespace(source=SimpleNamespace(name=f"recorded:{device}"), doubted="")
     found = claims_of("one", "tests")
     made = {each.name: (each.verdict(evidence), each.after_the_data(f"recorded:{device}")) for each in found}
     return {name: (verdict.status, verdict.measured, after) for name, (verdict, after) in made.items()}

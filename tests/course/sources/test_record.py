@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import made_up
 import pytest
@@ -24,13 +25,14 @@ from brrr.core.errors import BrrrError, DeviceMemoryError, RecordingError, Unava
 from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.source import broken
 from brrr_course.sources import apart, record
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.folders import Store
 from brrr_course.sources.plan import PHASES, DurationEstimator, Step, prioritized, steps
 from brrr_course.sources.record import summary
 from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.recorder import Recorder
+from brrr_course.sources.recorder import Recorder, spikes
 from brrr_course.sources.recording import Machine, Recording
 from brrr_course.sources.rows import Row, Timed
 
@@ -535,6 +537,72 @@ def test_a_measurement_that_makes_no_sense_is_listed_and_not_written(tmp_path: P
     assert sizes(tmp_path) == [size for size in SIZES if size not in (2048, 4096)]
 
 
+def odd(times: dict[str, float], size: int, tries: int) -> Callable[[Step], dict[str, Timed | BrrrError]]:
+    """A measurer whose `gpu` takes other times at that size, so many times."""
+    left = [tries]
+
+    def measure(step: Step) -> dict[str, Timed | BrrrError]:
+        found: dict[str, Timed | BrrrError] = dict(made_up.measure(step))
+        gpu = found["gpu"]
+        if step.point["size"] == size and left[0] and isinstance(gpu, Timed):
+            left[0] -= 1
+            other: dict[str, Any] = {name: made_up.estimate(seconds) for name, seconds in times.items()}
+            found["gpu"] = dataclasses.replace(gpu, measurement=dataclasses.replace(gpu.measurement, **other))
+        return found
+
+    return measure
+
+
+@pytest.mark.parametrize("tries", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ({"host_s": 2e-4}, "host_s of gpu is above latency_s"),
+        ({"span_s": 2e-4, "period_s": 2e-4}, "span_s of gpu is above latency_s"),
+        ({"busy_s": 1e-5, "kernel_s": 1e-5, "span_s": 1e-5, "period_s": 6e-6}, "busy_s of gpu is above period_s"),
+    ],
+)
+def test_what_breaks_an_inequality_is_measured_again_and_named_if_it_does_again(
+    tmp_path: Path, times: dict[str, float], said: str, tries: int
+) -> None:
+    outcome = made_up.record(tmp_path, GPU, only={"size": ["64", "128"]}, measure=odd(times, 128, tries))
+    kept = Recorded("h200", tmp_path).measure(MATMUL, "gpu", {"size": 128})
+    assert bool(broken(kept)) == (tries == 2) and len(outcome.measured) == 2
+    assert [each.partition(": ")[2] for each in outcome.broken] == [said] * (tries == 2)
+    assert (f"DOUBTFUL, measured twice: matmul size=128: {said}" in summary(outcome, 480)) == (tries == 2)
+    assert sum(Recorded("h200", tmp_path).broken(MATMUL).values()) == (tries == 2)
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+@pytest.mark.parametrize("times", [100.0, 0.01])
+def test_a_point_many_times_off_both_its_neighbours_is_asked_for_once_more(
+    tmp_path: Path, times: float, tries: int
+) -> None:
+    right = made_up.made_up(MATMUL, "gpu", {"size": 512}).measurement.period_s
+    assert right is not None
+    away = dict.fromkeys(("kernel_s", "busy_s", "span_s", "period_s", "latency_s"), times * right.median)
+    away["host_s"] = 1e-9
+    asked: list[int] = []
+    measure = odd(away, 512, tries)
+    made_up.record(
+        tmp_path, GPU, only={"size": ["64", "128", "256", "512", "1024"]},
+        measure=lambda step: asked.append(int(step.point["size"])) or measure(step),
+    )  # fmt: skip
+    [row] = [
+        row for row in Recording.read(tmp_path / "h200", MATMUL).rows if (row.point, row.variant) == ((512,), "gpu")
+    ]
+    assert (row.measurement.period_s == right) == (tries == 1)
+    assert sorted(asked) == [64, 128, 256, 512, 512, 1024]
+
+
+def test_a_point_at_an_end_or_on_a_slope_is_no_spike(tmp_path: Path) -> None:
+    made_up.record(tmp_path, GPU)
+    rows = Recording.read(tmp_path / "h200", MATMUL).rows
+    assert not spikes(MATMUL, rows)
+    steep = [row for row in rows if row.point in ((1,), (1024,), (32768,))]
+    assert len({row.point for row in steep}) == 3 and not spikes(MATMUL, steep)
+
+
 def never(step: Step) -> dict[str, Timed | BrrrError]:
     raise AssertionError("nothing may be measured here")
 
@@ -592,6 +660,18 @@ def test_the_command_records_resumes_and_begins_anew(
     assert "set aside as" in capsys.readouterr().out
     [aside] = [path for path in tmp_path.iterdir() if path.name != "h200"]
     assert {row.point for row in Recording.read(aside, MATMUL).rows} == {(64,), (128,)}
+
+
+@pytest.mark.parametrize("set_by_hand", [None, "ACTIVE"])
+@pytest.mark.usefixtures("on_made_up_gpu")
+def test_threads_sleep_while_they_wait_unless_one_has_said_otherwise(
+    tmp_path: Path, set_by_hand: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", set_by_hand or "")
+    if set_by_hand is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    record.main(["matmul", "--out", str(tmp_path), "--sizes", "64"])
+    assert os.environ["OMP_WAIT_POLICY"] == (set_by_hand or "PASSIVE")
 
 
 def test_the_plan_prints_minutes_and_measures_nothing(

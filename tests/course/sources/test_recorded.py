@@ -2,21 +2,24 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import made_up
 import pytest
 
 from brrr.core import recordings
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.measurement import Value
+from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.core.recordings import own_root, recorded_devices
+from brrr.counting.cost import Cost
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import claims
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
 from brrr_course.sources.folders import Store
-from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.recording import Drift, Machine, Recording, RunInfo
+from brrr_course.sources.recorded import Recorded, as_read
+from brrr_course.sources.recording import Drift, Machine, Recording, RunDevice, RunInfo
 from brrr_course.sources.rows import Row
 from tests.refusals import refused
 from tools.prediction.__main__ import EXPERIMENTS
@@ -349,3 +352,44 @@ def test_points_that_no_axis_tells_apart_are_counted(tmp_path: Path) -> None:
     made_up.record(tmp_path, made_up.GPU, {"size": [str(size) for size in (64, 128, 256, 512, 1024, 2048)]})
     made_up.record(tmp_path, made_up.GPU, {"size": [str(size) for size in (4, 8, 16, 32)]}, run=NEWER)
     assert Recorded("h200", tmp_path).badge(MATMUL).torch.endswith("; torch 2.13.0+cu130 at 4 of 10 points")
+
+
+def with_uuid(run: RunInfo, uuid: str) -> RunInfo:
+    return dataclasses.replace(run, devices=(RunDevice("Synthetic H200", uuid),))
+
+
+@pytest.mark.parametrize(("uuid", "said"), [("GPU-other", " · 2 GPUs"), ("GPU-made-up", "")])
+def test_a_badge_says_how_many_gpus_its_rows_come_from(tmp_path: Path, uuid: str, said: str) -> None:
+    shown = extended(tmp_path, with_uuid(made_up.run_info("run-2"), uuid))
+    assert str(shown.badge(MATMUL)).endswith(f"torch 2.11.0+cu130{said}")
+    assert claims(MATMUL, shown).badge.endswith(f"torch 2.11.0+cu130{said}")
+    assert shown.badge(MATMUL, {"gpu": [(2048,)]}).gpus == 1
+
+
+def shown_with(root: Path, **times: Estimate | None) -> Measurement:
+    """What a recording shows of a row that was written with other times."""
+    made_up.record(root, made_up.GPU, {"size": ["256"]})
+    old = Recording.read(root / "h200", MATMUL)
+    changed: dict[str, Any] = dict(times)
+    rows = [dataclasses.replace(row, measurement=dataclasses.replace(row.measurement, **changed)) for row in old.rows]
+    dataclasses.replace(old, rows=tuple(rows)).write(root / "h200")
+    found = Recorded("h200", root)
+    assert [row.measurement for row in found.recording(MATMUL).rows] == [row.measurement for row in rows]
+    return found.measure(MATMUL, "gpu", {"size": 256})
+
+
+@pytest.mark.parametrize("name", ["period_s", "span_s", "host_s"])
+@pytest.mark.parametrize("high", [1.49, 1.51])
+def test_a_wide_interval_is_unstable_when_it_is_read(tmp_path: Path, name: str, high: float) -> None:
+    found = shown_with(tmp_path, busy_s=None, **{name: Estimate(1.2e-5, 1e-5, high * 1e-5, 40)})
+    assert found.flags.count("unstable") == (high > 1.5 and name != "host_s")
+    assert ("unstable" in str(found)) == bool(found.flags)
+
+
+def test_one_reading_that_is_written_many_times_is_read_as_one(tmp_path: Path) -> None:
+    percent = Estimate(0.98, 0.98, 0.98, 8)  # of a counter's steps several readings agree
+    found = shown_with(tmp_path, period_s=Estimate(1e-5, 1e-5, 1e-5, 20), latency_s=Estimate(1e-5, 0.9e-5, 1e-5, 20))
+    assert found.period_s == Estimate(1e-5, 1e-5, 1e-5, 1) and found.latency_s and found.latency_s.n == 20
+    assert as_read(Row((8,), "driver", Measurement(busy_s=percent), Cost(0, 0), 0, "run")).measurement.busy_s == percent
+    time = Evidence(MATMUL, Recorded("h200", tmp_path)).table("gpu", "period_s", {"size": 256}).values[()]
+    assert (time.low, time.high) == pytest.approx((0.9e-5, 1.1e-5))
