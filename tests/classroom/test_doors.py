@@ -203,7 +203,7 @@ def test_the_address_told_is_one_that_students_reach(host: str, said: str | None
 # -- strangers, and a hub that is slow ---------------------------------------------------------------------------------
 
 
-def test_strangers_are_held_back_before_anything_is_asked_about_them_and_keep_no_student_out(
+def test_strangers_are_held_back_before_anything_is_asked_about_them(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_module, "ARRIVALS", 4.0)
