@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Http
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount, Route, Router
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
@@ -64,7 +64,6 @@ class Gateway:
         self.turns, self._known, self._longest_s = turns, known, longest_s
         self._levels: dict[str, tuple[float, float]] = {}
         self.truths = teacher.Truths(serving)
-        self._met: set[str] = set()
         self._at_once = Counter[str]()
         self.ranking = Ranking(turns.store, turns.engine.kind)
         self.tables: dict[str, tuple[float, object]] = {}
@@ -85,7 +84,9 @@ class Gateway:
             self._route("GET", "/guesses/{lesson}", _guesses, teacher=True),
             *teacher.page_routes(),
         ]
-        self.app = Starlette(routes=[Mount(prefix.rstrip("/"), routes=routes)])
+        # A redirect to the same with or without a slash would go where the request's Host says.
+        self.app = Starlette(routes=[Mount(prefix.rstrip("/"), Router(routes, redirect_slashes=False))])
+        self.app.router.redirect_slashes = False
 
     def _route(self, method: str, path: str, handler: Handler, *, teacher: bool = False) -> Route:
         async def call(http: Http) -> Response:
@@ -110,14 +111,17 @@ class Gateway:
     async def _user(self, http: Http, teacher: bool) -> User:
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
         stranger = f"\n{http.client.host if http.client else ''}"  # no name has a line's end
-        if new := token not in self._met:  # before the file or a hub is asked about it
+        charged = False
+
+        def charge() -> None:
+            nonlocal charged
+            charged = True
             self._limit(stranger, ARRIVALS)
-        user = await self._known(token) if scheme.lower() == "bearer" else None
+
+        user = await self._known(token if scheme.lower() == "bearer" else "", charge)
         if user is None:
-            self._met.discard(token)
             raise _Refused(401, "the token is missing, unknown or has expired: ask your teacher for a new one")
-        self._met.add(token)
-        if new:  # a class that arrives holds up nobody who comes after it
+        if charged:  # a class that arrives holds up nobody who comes after it
             level, then_s = self._levels[stranger]
             self._levels[stranger] = (level + 1, then_s)
         self._limit(user.name)

@@ -339,6 +339,7 @@ def _with_failure(machine: Machine, run: str, name: str, variant: str, key: str,
 
 def _keep_private(path: Path) -> None:
     """Its owner's alone before SQLite opens it, which gives the files that it puts beside it the same rights."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
     if not path.exists():
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     for each in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):

@@ -32,8 +32,10 @@ class User:
     teacher: bool = False
 
 
-Known = Callable[[str], Awaitable["User | None"]]
-"""From a token to who holds it; None for one that is unknown, or has expired."""
+Known = Callable[[str, Callable[[], None]], Awaitable["User | None"]]
+"""From a token to who holds it; None for one that is unknown, or has expired.
+
+The other argument is called before anything is asked about a token that is not known yet; it may refuse."""
 
 
 def issue(store: Store, name: str, *, days: float = 120.0, teacher: bool = False) -> str:
@@ -66,17 +68,32 @@ def holds(store: Store, name: str) -> int:
 
 def of_class(store: Store) -> Known:
     """The class's own tokens; one that is revoked opens nothing after `FRESH_S`."""
-    every, read_s = dict[str, tuple[str, str, int, float]](), float("-inf")
+    every, read_s, one = dict[str, tuple[str, str, int, float]](), float("-inf"), asyncio.Lock()
 
-    async def known(token: str) -> User | None:
+    async def read(since_s: float) -> None:
+        """What the file says at that time or later, read once for all who wait for it."""
         nonlocal every, read_s
+        if read_s >= since_s:
+            return
+        async with one:
+            if read_s < since_s:
+                now_s = time.monotonic()
+                rows = await store.reading(store.read, "SELECT id, name, digest, teacher, expires FROM token")
+                every, read_s = {row[0]: row[1:] for row in rows}, now_s
+
+    def holder(token: str) -> User | None:
         identity, _, secret = token.partition(".")
-        if identity not in every or time.monotonic() - read_s > FRESH_S:
-            rows = await store.reading(store.read, "SELECT id, name, digest, teacher, expires FROM token")
-            every, read_s = {row[0]: row[1:] for row in rows}, time.monotonic()
         name, kept, teacher, expires = every.get(identity, ("", "", 0, 0.0))
         same = hmac.compare_digest(_digest(secret), kept)  # compared for an unknown id too, in the same time
         return User(name, bool(teacher)) if same and time.time() < expires else None
+
+    async def known(token: str, charge: Callable[[], None]) -> User | None:
+        await read(time.monotonic() - FRESH_S)
+        if (user := holder(token)) is None:  # or it was issued this moment
+            charge()
+            await read(time.monotonic())
+            user = holder(token)
+        return user
 
     return known
 
@@ -111,18 +128,19 @@ def of_hub(store: Store, service: str) -> Known:
             return None
         return User(model["name"], bool(model.get("admin")))
 
-    async def known(token: str) -> User | None:
-        at_s, user = heard.get(token, (float("-inf"), None))
+    async def known(token: str, charge: Callable[[], None]) -> User | None:
+        at_s, met = heard.get(token, (float("-inf"), None))
         if at_s > time.monotonic() - HEARD_S:
-            return user
-        if not token or (user := await own(token)):
+            return met
+        if (user := await own(token, (lambda: None) if met else charge)) or not token:
             return user
         if token not in asking:  # once, however many of its requests wait for it
             asking[token] = asyncio.get_running_loop().run_in_executor(threads, ask, token)
             asking[token].add_done_callback(lambda _: asking.pop(token, None))
         user = await asyncio.shield(asking[token])
         if len(heard) > MOST_HEARD:
-            heard.clear()
+            for stranger in [each for each, (_, found) in heard.items() if found is None]:
+                del heard[stranger]
         heard[token] = (time.monotonic(), user)
         return user
 

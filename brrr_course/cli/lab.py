@@ -10,9 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import urllib.error
-import urllib.request
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,11 +33,20 @@ STOP_S = 10.0
 PAGE = ".open-"  # how the page's name begins that a browser opens
 LAB_CONFIG = COURSE / "jupyter"  # defaults for JupyterLab's settings, under the student's own
 # JupyterLab, until the pipe that is its input closes: whatever ends `brrr lab`, kill -9 too, ends it as a signal does.
-WHILE_HEARD = """import os, signal, sys, threading
+# It says on its output where it listens, which is how we tell it from somebody else on its port. The secret of its
+# cookies is made inside it: a browser sends them to every port of this machine, so none may open the next lab.
+WHILE_HEARD = """import os, secrets, signal, sys, threading
+out = os.dup(1)
+os.dup2(2, 1)
 end = lambda: os.read(0, 1) or os.kill(os.getpid(), signal.SIGTERM)
 threading.Thread(target=end, daemon=True).start()
 from jupyterlab.labapp import main
-sys.exit(main())"""
+from tornado.tcpserver import TCPServer
+def add_sockets(self, sockets, add=TCPServer.add_sockets):
+    add(self, sockets)
+    os.write(out, f"{[each.getsockname() for each in sockets]}\\n".encode())
+TCPServer.add_sockets = add_sockets
+sys.exit(main([*sys.argv[1:], "--ServerApp.cookie_secret=" + secrets.token_hex()]))"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -87,7 +95,7 @@ def serve(work: Path, *, port: int = FIRST_PORT, browser: bool = True) -> int:
         for free in free_ports(port):
             server = _start(work, free, token)
             try:
-                if not _wait_until_up(server, free, token):
+                if not _wait_until_up(server, free):
                     continue  # somebody took the port between our look and the server's
                 with _announced(work, free, token, browser):
                     return server.wait()
@@ -153,6 +161,7 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
         server_command(work, port, root=root),
         env=environment,
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C comes to us alone; the server would ask back
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
     )
@@ -170,32 +179,29 @@ def whole_paths(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: os.pathsep.join(paths) for name, paths in whole.items() if paths}
 
 
-def _wait_until_up(server: subprocess.Popen[bytes], port: int, token: str) -> bool:
-    """Whether the server answers; False if it ended because the port was taken after all."""
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            if port not in free_ports(port):
-                return False
-            raise UnavailableError(
-                f"brrr lab: JupyterLab ended with status {server.returncode}; its own message stands above. "
-                f"Try: {sys.executable} -m jupyterlab --version"
-            )
-        if _answers(f"http://127.0.0.1:{port}/api/status", token):
-            return True
-        time.sleep(0.1)
-    raise UnavailableError(f"brrr lab: JupyterLab does not answer on port {port} after {START_S:.0f} s.")
+def _wait_until_up(server: subprocess.Popen[bytes], port: int) -> bool:
+    """Whether the server listens; False if it ended because the port was taken after all.
 
-
-def _answers(url: str, token: str) -> bool:
-    """Whether our server (it knows the token) answers at `url`."""
-    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
+    It says so itself, and nothing is sent to the port: all users see its number, and may have been there first.
+    """
+    deadline, late = time.monotonic() + START_S, threading.Timer(START_S, server.kill)
+    late.daemon = True
+    late.start()
+    assert server.stdout is not None
+    listens = any(f"('127.0.0.1', {port})".encode() in line for line in server.stdout)
+    late.cancel()
+    if listens:
+        return True
+    server.wait()
+    if time.monotonic() >= deadline:
+        raise UnavailableError(f"brrr lab: JupyterLab does not listen on port {port} after {START_S:.0f} s.")
+    if port not in free_ports(port):
+        print(f"Somebody else took port {port} meanwhile.", flush=True)
         return False
+    raise UnavailableError(
+        f"brrr lab: JupyterLab ended with status {server.returncode}; its own message stands above. "
+        f"Try: {sys.executable} -m jupyterlab --version"
+    )
 
 
 @contextmanager

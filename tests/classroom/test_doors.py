@@ -18,11 +18,12 @@ import httpx
 import pytest
 from played_class import Classroom, Played, asks, served, settle
 
-from brrr_course.classroom import connections, serving
+from brrr_course.classroom import connections, serving, tokens
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import store as store_module
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import User, of_hub
+from brrr_course.classroom.turns import TooManyError
 from brrr_course.experiments import experiment
 from brrr_course.sources.remote import Remote
 
@@ -36,10 +37,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_all_of_the_class_s_files_are_their_owner_s_alone(path: Path) -> None:
-    before = os.umask(0)
+    before, path = os.umask(0), path.parent / "made" / path.name
     try:
         for _ in range(2):
             store = Store(path)
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
             store.hold("workers")
             store.write("DELETE FROM answer")
             found = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
@@ -206,21 +208,30 @@ def test_strangers_are_held_back_before_anything_is_asked_about_them(
 ) -> None:
     monkeypatch.setattr(gateway_module, "ARRIVALS", 4.0)
     monkeypatch.setattr(gateway_module, "RATE", 0.001)
+    monkeypatch.setattr(tokens, "FRESH_S", 60.0)
 
     async def run() -> None:
-        async with Classroom(path, Played()) as room, room.client("ada") as ada:
+        async with Classroom(path, Played()) as room, room.client("ada") as ada, room.client("bob") as arrives:
             assert (await ada.get("/about")).status_code == 200
-            asked, real = list[str](), room.gateway._known
-
-            async def known(token: str) -> User | None:
-                asked.append(token)
-                return await real(token)
-
-            room.gateway._known = known
-            wrong = [await ada.get("/about", headers={"Authorization": f"Bearer x.{n}"}) for n in range(20)]
+            asked, real = list[str](), room.store.read
+            room.store.read = lambda query, *values: asked.append(query) or real(query, *values)
+            identity = ada.headers["authorization"].partition(".")[0]
+            stranger = [f"{'Bearer x' if n % 2 else identity}.{n}" for n in range(20)]
+            wrong = [await ada.get("/about", headers={"Authorization": each}) for each in stranger]
             assert [each.status_code for each in wrong] == [401] * 4 + [429] * 16 and len(asked) == 4
             assert wrong[0].headers["connection"] == "close"
-            assert (await ada.get("/about")).status_code == 200
+            assert [(await each.get("/about")).status_code for each in (ada, arrives)] == [200, 200]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("prefix", ["/", "/services/brrr"])
+def test_nobody_is_sent_to_another_host(path: Path, prefix: str) -> None:
+    async def run() -> None:
+        async with Classroom(path, Played(), prefix=prefix) as room, room.client("ada") as ada:
+            for there in ("/about/", "/teacher/", "", "//evil.example/about/"):
+                answer = await ada.get(f"{prefix.rstrip('/')}{there}", headers={"Host": "evil.example"})
+                assert "location" not in answer.headers, there
 
     asyncio.run(run())
 
@@ -251,14 +262,25 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(path: Path, hub: list[str]) -> None:
+def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(
+    path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> None:
+        raise TooManyError
+
     async def run() -> None:
         store = Store(path)
         known = of_hub(store, "brrr")
-        users = await asyncio.gather(*(known("ada") for _ in range(20)), *(known("eve") for _ in range(20)))
+        users = await asyncio.gather(*(known(name, list) for name in ["ada"] * 20 + ["eve"] * 20))
         assert users == [User("ada")] * 20 + [None] * 20 and sorted(hub) == ["ada", "eve"]
-        store.reading = None  # type: ignore[assignment]  # who is known is asked about in the loop alone
-        assert await known("ada") == User("ada") and await known("eve") is None and len(hub) == 2
+        reading, store.reading = store.reading, None  # type: ignore[assignment]  # who is known is asked about in the loop alone
+        assert await known("ada", refused) == User("ada") and await known("eve", refused) is None and len(hub) == 2
+        store.reading = reading  # type: ignore[method-assign]
+        monkeypatch.setattr(tokens, "HEARD_S", -1.0)
+        assert await known("ada", refused) == User("ada"), "who was met is no stranger"
+        with pytest.raises(TooManyError):
+            await known("eve", refused)
+        assert hub[2:] == ["ada"]
         store.close()
 
     asyncio.run(run())

@@ -227,6 +227,22 @@ def test_a_server_that_cannot_start_is_reported(
     assert "ended with status 5" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("child", "said"), [("import time; time.sleep(60)", "does not listen"), ("exit(1)", "")])
+def test_who_has_the_port_of_a_server_is_told_nothing(
+    work: Path, monkeypatch: pytest.MonkeyPatch, child: str, said: str
+) -> None:
+    monkeypatch.setattr(lab, "START_S", 2.0)
+    monkeypatch.setattr(lab, "server_command", lambda *given, root: [sys.executable, "-c", child])
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        server = lab._start(work, port := stranger.getsockname()[1], "token")
+        with pytest.raises(UnavailableError, match=said) if said else contextlib.nullcontext():
+            assert not lab._wait_until_up(server, port)
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+    server.wait()
+
+
 # -- a real JupyterLab
 
 
@@ -293,6 +309,7 @@ def test_a_killed_lab_leaves_no_server_and_gave_a_browser_no_token(edition: Path
 def test_lab_serves_the_lessons_until_ctrl_c(edition: Path, work: Path) -> None:
     """On a taken port and over ssh: the next port, the first lesson, no pop-ups, our kernel, a clean end."""
     environment = {**os.environ, "SSH_CONNECTION": "1.2.3.4 5 10.0.0.7 22", "PYTHONUNBUFFERED": "1"}
+    environment["JUPYTER_RUNTIME_DIR"] = str(runtime := work.parent / "runtime")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = subprocess.Popen(
@@ -317,6 +334,8 @@ def test_lab_serves_the_lessons_until_ctrl_c(edition: Path, work: Path) -> None:
             lines = command_lines(psutil.Process(process.pid).children(recursive=True))
             assert lines
             assert not [line for line in lines if token in line], "all users see this"
+            written = [path.name.split("-")[0] for path in runtime.iterdir()]
+            assert "jpserver" in written and "jupyter_cookie_secret" not in written, "its cookies would open the next"
         finally:
             process.send_signal(signal.SIGINT)
             rest, _ = process.communicate(timeout=60)
