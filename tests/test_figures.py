@@ -1,9 +1,11 @@
 """Every measured figure of README and docs/ is what the claims and the recordings say now."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
-from figures import H200, rows, wrong
+from figures import H200, MARK, alike, judged, numbers, rows, shown, stands, wrong
 
 ROOT = H200.folders[0].parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,6 +22,24 @@ STEP = "<!-- rows: rnn step persistent cell=lstm dtype=float32 hidden=1024 batch
 def test_figures_are_as_measured(page: Path) -> None:
     found = wrong(page.read_text(encoding="utf-8"))
     assert not found, f"{len(found)} in {page.relative_to(ROOT)}:\n" + "\n".join(found)
+
+
+LEDGER = (ROOT / "data" / "claims.toml").read_text(encoding="utf-8")
+BECAUSE = [(claim["id"], text, each) for each in re.split(r"^(?=\[\[claim\]\])", LEDGER, flags=re.MULTILINE)[1:]
+           for claim in tomllib.loads(each)["claim"] if "retired" not in claim
+           for text in (claim.get("because", {}).get("h200", ""), claim.get("not_here", ""))
+           if any(unit for _, unit in numbers(text))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "entry"), BECAUSE, ids=[name for name, *_ in BECAUSE])
+def test_figures_of_a_reason_are_the_claims_or_marked(name: str, text: str, entry: str) -> None:
+    """Each with a unit is in what the claim says, or in what a mark says, in a comment of its entry."""
+    about, _, claim = name.partition(".")
+    told = [judged(about)[claim], *(say for kind, lines in MARK.findall(entry) for _, say in stands(kind, lines))]
+    there = numbers("\n".join(told))
+    figures = [each for each in numbers(text) if each[1]]
+    missing = [shown(each) for each in figures if not any(alike(each, other) for other in there)]
+    assert not missing, f"{name}: {missing} is not what it says: {told}"
 
 
 @pytest.mark.parametrize(

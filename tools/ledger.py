@@ -436,8 +436,8 @@ def opened(found: dict[Any, T]) -> Any:
 
 def cudnn(r: Recording, **where: Any) -> Any:
     """The best of cuDNN's ways."""
-    plain, *padded = (time_steps(r, name, **where) for name in ("cudnn", "cudnn-pad8", "cudnn-pad16"))
-    return opened({key: min([t, *(each[key] for each in padded if key in each)]) for key, t in plain.items()})
+    plain, *others = (time_steps(r, name, **where) for name in ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph"))
+    return opened({key: min([t, *(each[key] for each in others if key in each)]) for key, t in plain.items()})
 
 def grids(r: Recording, name: str) -> dict[tuple[Any, ...], int]:
     """Blocks of the first kernel of a product, by the point."""

@@ -141,7 +141,8 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
     return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch)), gpus))
 
 
-VERDICTS = ("holds", "fails", "undecided", "not measured", "retired")
+COUNTED = (*(f"{each} {when}" for when in ("before", "after") for each in SIGNS), "cannot change", "not measured",
+           "retired")  # fmt: skip
 
 
 def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable, Claim, Verdict]]]:
@@ -154,24 +155,28 @@ def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable
 
 
 def counted(tables: Sequence[ClaimsTable]) -> str:
-    """How many claims of each source have which verdict on each recording, those fixed after their data apart."""
-    lines = [_line(["source", "recording", *VERDICTS]), _line(["---"] * 2 + ["---:"] * len(VERDICTS))]
+    """How many claims of each source have which verdict on each recording, a bound beside a farther one left out.
+
+    Those fixed before their data, those fixed after, and those that no recording can change stand apart.
+    """
+    lines = [_line(["source", "recording", *COUNTED]), _line(["---"] * 2 + ["---:"] * len(COUNTED))]
     for title, rows in by_source(tables).items():
+        names = {claim.entry.id for _, claim, _ in rows}
         for source in dict.fromkeys(table.source for table, *_ in rows):
-            here = [
-                (verdict.status, bool(table.mark(claim))) for table, claim, verdict in rows if table.source == source
-            ]
-            lines.append(_line([title, source.removeprefix("recorded:"), *(_count(here, each) for each in VERDICTS)]))
+            here = [_kind(table, claim, verdict) for table, claim, verdict in rows
+                    if table.source == source and f"{claim.entry.id}-far" not in names]  # fmt: skip
+            lines.append(_line([title, source.removeprefix("recorded:"), *(str(here.count(e)) for e in COUNTED)]))
     return "\n".join(lines)
+
+
+def _kind(table: ClaimsTable, claim: Claim, verdict: Verdict) -> str:
+    if verdict.status not in SIGNS:
+        return verdict.status
+    return "cannot change" if claim.entry.certain else f"{verdict.status} {'after' if table.mark(claim) else 'before'}"
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _count(found: Sequence[tuple[str, bool]], status: str) -> str:
-    before, after = found.count((status, False)), found.count((status, True))
-    return f"{before} + {after} after the data" if after else str(before)
 
 
 def sentences(tables: Sequence[ClaimsTable]) -> str:

@@ -105,14 +105,14 @@ def steps(subject: Subject) -> Comparison:
         if both := both_steps(evidence, here):
             ours, variant, theirs = both
             gains[batch] = theirs / ours
-            graphs = [_step(evidence, each, here) for each in ("cudnn-graph", "graph")]
+            graphs = [_step(evidence, each, here) for each in ("cudnn", "graph")]
             shown = [units.seconds(each.median) for each in (ours, theirs)]
             rows.append((str(batch), *shown, subject.experiment.variant(variant).label, f"{gains[batch]:x}", *graphs))
     if not gains:
         return Comparison(f"{subject.badge} has no step of {cell} in {dtype} both ways: it takes a GPU.")
     first, gain = next(iter(gains.items()))
     header = ("mini-batch", "weights on the chip", "cuDNN's best", "which of its ways", "over ours",
-              "cuDNN in a CUDA Graph", "loop in a CUDA Graph")  # fmt: skip
+              "cuDNN as torch calls it", "loop in a CUDA Graph")  # fmt: skip
     said = f"A step of {cell} in {dtype}, hidden size {MAIN}; at batch {first} {subject.judged(gain.median)}."
     return subject.table(said, header, rows)
 

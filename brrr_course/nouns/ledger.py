@@ -35,9 +35,9 @@ class Entry:
     for expressions; stand_in: what is read where a variant was not measured; unit and reads: how the numbers are told.
     judge: the function that decides what no expression can say, decides: what it does. rivals: whom with, and what
     either side had prepared. fixed: the date of its text; after_data: whose recordings were there before. not_here: why
-    nothing here can judge it. retired: when and why its experiment or variant went, `last` its last verdicts. so_what:
-    what follows for the reader, of a claim that carries a lesson. because: from a recording to why the claim fails or
-    is undecided there.
+    nothing here can judge it; certain: why no recording can change its verdict. retired: when and why its experiment or
+    variant went, `last` its last verdicts. so_what: what follows for the reader, of a claim that carries a lesson.
+    because: from a recording to why the claim fails or is undecided there.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Entry:
     after_data: tuple[str, ...]
     changed: tuple[Change, ...]
     not_here: str
+    certain: str
     retired: str
     last: Mapping[str, str]
     so_what: str

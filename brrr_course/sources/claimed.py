@@ -25,8 +25,6 @@ WIDE = 0.05
 """Half of an interval over its median where that must do."""
 FEW = 4
 """So many points an expression may list and still name each: a long list is a part of the grid."""
-FEW = 4
-"""A claim that lists so many points, or fewer, names each."""
 
 
 @dataclass

@@ -207,11 +207,23 @@ def _own(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     return found
 
 
-def _do_bench(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
-    from triton.testing import do_bench
+def _triton(name: str, rep: int, **asked: int) -> Timer:
+    """One of triton's own timers."""
 
-    milliseconds = do_bench(workload.run, warmup=25, rep=100, return_mode="all")
-    return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
+    def timed(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+        from triton import testing
+
+        milliseconds = getattr(testing, name)(workload.run, rep=rep, return_mode="all", **asked)
+        return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
+
+    return timed
+
+
+def _torch_benchmark(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    from torch.utils.benchmark import Timer as TorchTimer
+
+    found = TorchTimer("run()", globals={"run": workload.run}).blocked_autorange(min_run_time=0.1)
+    return _reading(run, "period_s", found.times)
 
 
 TIMERS: Mapping[str, Timer] = {
@@ -219,7 +231,9 @@ TIMERS: Mapping[str, Timer] = {
     "sync-each-call": _naive(naive_timers.sync_each_call, "latency_s"),
     "event-pair": _naive(naive_timers.event_pair_each_call, "span_s"),
     "transfers-included": _transfers,
-    "do-bench": _do_bench,
+    "do-bench": _triton("do_bench", 100, warmup=25),
+    "do-bench-cudagraph": _triton("do_bench_cudagraph", 50),
+    "torch-benchmark": _torch_benchmark,
     "truth": _truth,
     "own": _own,
 }

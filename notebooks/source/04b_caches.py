@@ -93,8 +93,8 @@ compare(s, "strides", ["read", "copy", "write"], **{**there, "stride": (1, 8)})
 # The grey dots say what follows if single sectors move; dashes in the line's colour, if the memory hands out two at once. At
 # wide strides they part. Which ones does the measurement follow?
 #
-# **Writes** can cost twice: where memory has error correction, a sector written in part is read first, changed, and written back.
-# It depends on the GPU.
+# **Writes** can cost twice. It may be error correction, for which a sector written in part is read first, changed, and written
+# back; nothing here tests that, and it depends on the GPU.
 #
 # **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads hardly care: the sector that two warps share is
 # still in the cache for the second. For writes each warp begins and ends inside a sector. In *warps begin with a sector* the

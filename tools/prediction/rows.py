@@ -55,7 +55,7 @@ class Named(Protocol):
 class PredictedRow:
     """One time of one case: `field` is the device's own time (`busy_s`, `span_s`), or that of a loop (`period_s`).
 
-    `datasheet_s` is the plain roofline on the datasheet's figures, `torch_s` what torch's own estimator said on the
+    `datasheet_s` is the roofline on the datasheet's figures, `torch_s` what torch's own estimator said on the
     machine; None where there is neither. `anchored_s` is the prediction for a host as fast as a reference beside the
     case found it; None where there is none. `truth` says what the interventions allow, where some were made. `unknown`
     names what nobody knows the cost of: the prediction is then a lower bound.
@@ -252,22 +252,25 @@ def _amount(made: Case, measured: Measurement) -> Amount | None:
     return Amount(measured.busy_s.median, work.eager_bytes, work.flop)
 
 
-# ---- the plain roofline of the datasheet ----
+# ---- the datasheet's roofline, with a floor for each kernel ----
+
+LAUNCH_S = 1e-6
+"""What a kernel takes at least on any GPU of today, about: without it a roofline is off by all of a short kernel."""
 
 
 def datasheet_s(work: Cost, device: str, how: How, dtype: str) -> float | None:
-    """Each kernel's bytes over the datasheet's bandwidth, or its FLOP over the peak, the larger; None without one.
+    """Each kernel's bytes over the datasheet's bandwidth, or its FLOP over the peak, the larger, and LAUNCH_S; or None.
 
     >>> from brrr.counting.cost import OperatorCost, Cost
     >>> copy = OperatorCost("aten.clone", 0.0, 2.4e9, 2.4e9, "float32", ())
     >>> datasheet_s(Cost(0.0, 4.8e9, operators=(copy,)), "NVIDIA H200", "eager", "float32")
-    0.001
+    0.001001
     """
     if find_hardware(device) is None:
         return None
     peaks = {name: peak.value for name, peak in datasheet_peaks(device).items()}
     kernels = fused(work) if how == "compiled" else work.operators
-    return sum(_kernel_s(each, peaks, dtype == "tf32") for each in kernels if each.kind != "view")
+    return sum(LAUNCH_S + _kernel_s(each, peaks, dtype == "tf32") for each in kernels if each.kind != "view")
 
 
 def _kernel_s(each: OperatorCost, peaks: Mapping[str, float], tf32: bool) -> float:

@@ -13,7 +13,7 @@ __all__ = ["cudnn", "floor", "held", "step"]
 
 
 def cudnn(evidence: Evidence, **at: Any) -> Any:
-    """A step of the fastest of cuDNN's ways with these numbers, padded or not; a table over the axes left open.
+    """A step of cuDNN's fastest way with these numbers, padded or in a CUDA Graph; a table over the axes left open.
 
     >>> from brrr_course.experiments import experiment
     >>> from brrr_course.sources.recorded import Recorded

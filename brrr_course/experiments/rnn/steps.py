@@ -10,7 +10,7 @@ from brrr_course.nouns.source import Evidence
 
 SHORT, LONG, MAIN = 64, 256, 1024
 """Time steps between which the slope is taken; the hidden size at which most is measured."""
-CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16")
+CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph")
 At = dict[str, Any]
 
 
@@ -43,7 +43,7 @@ def step(evidence: Evidence, variant: str, *, short: int = SHORT, long: int = LO
 
 
 def best_cudnn(evidence: Evidence, at: At) -> tuple[str, Estimate]:
-    """The fastest of cuDNN's ways with these numbers, padded or not: its variant and its step."""
+    """The fastest of cuDNN's ways with these numbers, padded or in a CUDA Graph: its variant and its step."""
     found = {"cudnn": step(evidence, "cudnn", **at)}
     for name in CUDNN[1:]:
         with suppress(NotRecordedError):

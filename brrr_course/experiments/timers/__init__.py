@@ -40,6 +40,8 @@ def supports(variant: Variant, point: Point) -> bool:
         return variant.timer in OWN_TIMERS and not cold
     if cold:  # what do_bench times is a cold cache: it overwrites the L2 before each call
         return variant.timer in ("measure", "do-bench")
+    if variant.timer == "do-bench-cudagraph":
+        return function != "syncs"  # which no graph can hold
     if variant.timer == "transfers-included":
         return function in (*OPERATORS, "chain-20") and function not in ("copy-1GB", "gemm-8192")
     return variant.timer != "do-bench"
@@ -71,6 +73,8 @@ EXPERIMENT = Experiment(
         Variant("measure", "measure(): kernel_s", "cuda", work="function", field="kernel_s"),
         _timer("truth", "known by construction", "kernel_s", shown=False),
         _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
+        _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
+        _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
         _timer("no-sync", "no synchronize()", "host_s"),
         Variant("no-warm-up", "first call, no warm-up", "cuda", timer="no-warm-up", line="no warm-up"),
         _timer("sync-each-call", "synchronize() each call", "latency_s"),

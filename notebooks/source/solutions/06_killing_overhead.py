@@ -55,14 +55,14 @@ check("06-capture", network=network)
 #    a device at a size: where the GPU takes longer than the host, less host work gains nothing. (In the drawing of the divide, the
 #    dotted line has both in a CUDA Graph: what it gains is the kernels' own, and it explains a gain that comes back on wide layers.)
 # 3. *A script or a compiler must beat a graph, for they make better code.* It comes from thinking of the kernels. On narrow layers
-#    the kernels are not what is waited for; fewer launches win. A compiler's call has checks and launches of its own, and may
-#    even take longer than the modules'.
+#    the kernels are not what is waited for; fewer launches win. (The rung *compile* is no evidence for it: in this recording
+#    its kernels themselves take many times as long as the modules', and the cause is not known.)
 #
 # **Answers.** The guesses: see the figures, on your source. The divide: hidden² · 4 bytes / 4.2 TB/s = 20 µs, so 4583, and half of
 # that with a quarter of the time. The capture: leave the number on the GPU and use one formula for both cases, as
 # `x / size.clamp(min=1)`; `torch.where` is right, too. *max-autotune*: it takes kernels by short timings when it compiles, and in a fresh process
-# it may take others, several times as slow. So two students with GPUs of one model may see two lines ([docs/strassen.md](strassen.md), *Two
-# recordings*).
+# it may take others, several times as slow. So two students with GPUs of one model may see two lines ([docs/strassen.md](strassen.md),
+# *Earlier recordings*).
 # <!-- definition: the exercise -->
 #
 # **To discuss.** The source found these gains and wrote that eager mode could have most of them with a better allocator. What would a

@@ -86,6 +86,8 @@ def test_the_best_of_cudnn_is_named_and_what_is_missing_left_out() -> None:
     assert [row[0] for row in found.rows] == ["4", "16"], "7 is no batch of the recording"
     assert found.rows[0][2:4] == ("3 µs", "cuDNN, batch padded to 16") and found.rows[1][3] == "cuDNN"
     assert {row[6] for row in found.rows} == {"–"}
+    in_a_graph = compare(g, "rnn", of="step", batch=(16,), source=source(cudnn_graph=lambda *key: 3e-6))
+    assert in_a_graph.rows[0][2:4] == ("3 µs", "cuDNN in a CUDA Graph") and in_a_graph.rows[0][5] == "6 µs"
 
 
 def test_without_steps_or_a_guess_a_sentence_says_so() -> None:

@@ -360,10 +360,13 @@ def test_the_courses_ledger_is_whole() -> None:
 
 
 def test_counts_keep_what_was_fixed_after_its_data_apart() -> None:
-    claim = made_up.claim(after_data=("h200",))
-    rows = ((claim, Verdict("holds", "")), (made_up.claim(), Verdict("fails", "")))
-    text = claims_table.counted([claims_table.ClaimsTable("title", "badge", rows, "recorded:h200")])
-    assert text.splitlines()[-1] == "| source | h200 | 0 + 1 after the data | 1 | 0 | 0 | 0 |"
+    after, near, far = (made_up.claim(**given) for given in ({"after_data": ("h200",)}, {}, {"id": "made-up.x-far"}))
+    rows = [(after, "holds"), (near, "holds"), (far, "fails"), (made_up.claim(certain="arithmetic"), "holds")]
+    for some, told in ((rows[:2], "1 | 0 | 0 | 1 | 0 | 0 | 0"), (rows[1:3], "0 | 1 | 0 | 0 | 0 | 0 | 0"),
+                       (rows[3:], "0 | 0 | 0 | 0 | 0 | 0 | 1")):  # fmt: skip
+        judged = tuple((claim, Verdict(status, "")) for claim, status in some)  # type: ignore[arg-type]
+        text = claims_table.counted([claims_table.ClaimsTable("title", "badge", judged, "recorded:h200")])
+        assert text.splitlines()[-1] == f"| source | h200 | {told} | 0 | 0 |"
 
 
 def test_by_source_each_sentence_has_its_place_and_its_verdicts() -> None:
