@@ -1,10 +1,10 @@
 """The verdict of each claim on every recording that was ever committed, and how old the rows are that it rests on.
 
-`python tools/history.py` adds to data/history.csv what today's claims say of the commits that it does not know yet, and
+`python -m tools.history` adds to data/history.csv what today's claims say of the commits that it does not know yet, and
 of what stands here; and writes data/ages.csv anew. Run it when a recording or a claim was committed, and commit both.
 What stands in the history is kept; without the file, every commit is judged. A second line of one commit tells of a
 claim that was changed, or its judge: no new recording.
-`python tools/history.py --ages` shows which rows are older than the code that they measured: their experiment's, the
+`python -m tools.history --ages` shows which rows are older than the code that they measured: their experiment's, the
 modules of `brrr` that this imports, and brrr/timing. A commit that only moved a file changed nothing.
 """
 
@@ -25,9 +25,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # `python tools/history.py` looks beside this file only
-
 from brrr.core.errors import BrrrError
 from brrr.core.files import json_text
 from brrr.core.measurement import FIELDS
@@ -38,6 +35,7 @@ from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import seal_of
 from tools import ledger
 
+ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT / "data" / "recordings"
 HEADS = {"history": "claim,device,date,commit,verdict,value", "ages": "claim,device,commit,committed,older,rows,oldest"}
 KNOWN = "# up to "
@@ -127,7 +125,7 @@ def history(found: Lines, known: str) -> Lines:
 class Watched(ledger.Recording):
     """A recording that notes which rows a claim looks at: the run, the variant, the point."""
 
-    looked: set[tuple[Any, ...]] = set()
+    looked: set[tuple[Any, ...]]
 
     def chosen(self, variant: str, **where: Any) -> dict[tuple[Any, ...], dict[str, str]]:
         found = super().chosen(variant, **where)
@@ -153,7 +151,7 @@ def begun(ids: set[str]) -> dict[str, list[str]]:
     for (commit, _, second), lines in log("-p", "--unified=0", "--", "*.py", "data/claims.toml", ":!tests"):
         path = set[str]()
         for line in lines:
-            path = set(re.findall(r"\w+", line)) if line.startswith("+++ ") else path
+            path = set(re.findall(r"/(\w+?)(?:_claims)?(?=[./])", line)) if line.startswith("+++ ") else path
             for name in re.findall(r'"([\w.-]+)"', line) if line.startswith("+") else ():
                 for each in {name, *(f"{part}.{name}" for part in path)} & ids:
                     found.setdefault(each, [commit, second])
@@ -166,9 +164,9 @@ def rested() -> Iterator[tuple[str, str, list[str]]]:
     for device, name in sorted((path.parent.name, path.stem) for path in RECORDINGS.glob("*/*.csv")):
         recording = Watched(device, name)
         for claim in claims:
-            if claim["id"].startswith(f"{name}.") and not claim.keys() & {"retired", "not_here"}:
-                if found := runs(claim, recording):
-                    yield claim["id"], device, found
+            judged_here = claim["id"].startswith(f"{name}.") and not claim.keys() & {"retired", "not_here"}
+            if judged_here and (found := runs(claim, recording)):
+                yield claim["id"], device, found
 
 
 def ages() -> Lines:

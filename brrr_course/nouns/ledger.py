@@ -224,6 +224,6 @@ def past(path: Path) -> Lines:
     """
     found: dict[tuple[str, str], list[list[str]]] = {}
     with suppress(FileNotFoundError), path.open(encoding="utf-8", newline="") as file:
-        for claim, device, *told in csv.reader(line for line in file if not line.startswith("#")):
+        for claim, device, *told in csv.reader(line for line in file if not line.startswith(("claim,", "#"))):
             found.setdefault((claim, device), []).append(told)
     return found
