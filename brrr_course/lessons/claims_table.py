@@ -79,6 +79,7 @@ class ClaimsTable:
 
     def _full(self, claim: Claim, verdict: Verdict) -> str:
         told = {"measured": verdict.measured, "because": claim.because(self.source, verdict)}
+        told |= {"earlier": "; ".join(claim.earlier(self.source)), "older": claim.older(self.source)}
         told |= {"decides": claim.decides, "source": claim.source}
         lines = [f"{name:<9} {text}" for name, text in told.items() if text]
         for each in claim.entry.changed:
@@ -161,6 +162,11 @@ def counted(tables: Sequence[ClaimsTable]) -> str:
             ]
             lines.append(_line([title, source.removeprefix("recorded:"), *(_count(here, each) for each in VERDICTS)]))
     return "\n".join(lines)
+
+
+def flipped(tables: Sequence[ClaimsTable]) -> int:
+    """How many claims had another verdict on an earlier recording of the same device."""
+    return sum(bool(claim.earlier(table.source)) for table in tables for claim, _ in table.rows)
 
 
 def _line(cells: Sequence[str]) -> str:
