@@ -154,19 +154,20 @@ def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable
 
 def counted(tables: Sequence[ClaimsTable]) -> str:
     """How many claims of each source have which verdict on each recording, those fixed after their data apart."""
-    lines = [_line(["source", "recording", *VERDICTS]), _line(["---"] * 2 + ["---:"] * len(VERDICTS))]
+    lines = [_line(["source", "recording", *VERDICTS, "flipped"]), _line(["---"] * 2 + ["---:"] * (len(VERDICTS) + 1))]
     for title, rows in by_source(tables).items():
         for source in dict.fromkeys(table.source for table, *_ in rows):
             here = [
                 (verdict.status, bool(table.mark(claim))) for table, claim, verdict in rows if table.source == source
             ]
-            lines.append(_line([title, source.removeprefix("recorded:"), *(_count(here, each) for each in VERDICTS)]))
+            counts = [*(_count(here, each) for each in VERDICTS), flipped(rows, source)]
+            lines.append(_line([title, source.removeprefix("recorded:"), *counts]))
     return "\n".join(lines)
 
 
-def flipped(tables: Sequence[ClaimsTable]) -> int:
-    """How many claims had another verdict on an earlier recording of the same device."""
-    return sum(bool(claim.earlier(table.source)) for table in tables for claim, _ in table.rows)
+def flipped(rows: Sequence[tuple[ClaimsTable, Claim, Verdict]], source: str) -> str:
+    """How many claims had another verdict on an earlier recording of that name."""
+    return str(sum(table.source == source and bool(claim.earlier(source)) for table, claim, _ in rows))
 
 
 def _line(cells: Sequence[str]) -> str:
