@@ -57,16 +57,6 @@ def present(value: Any) -> Any:
     return value
 
 
-def over(found: Iterable[T], how: Callable[[Iterable[Any]], Any]) -> T:
-    """The best value by its median, else the least (what all reach), most, mean or sum of each end on its own."""
-    listed = present(list(found))
-    return best(listed) if how is best else T(*map(how, zip(*(t.ends for t in listed), strict=True)))
-
-
-def best(values: Iterable[T]) -> T:
-    return max(values)
-
-
 def band(value: T | float, low: float, high: float = INF) -> Verdict:
     """Holds with the whole interval inside, fails with all of it outside."""
     t = exact(value)
@@ -122,6 +112,7 @@ class Recording:
 
     def __init__(self, device: str, experiment: str) -> None:
         self.device, self.experiment, self.folder = device, experiment, DATA / "recordings" / device
+        self.looked: set[tuple[Any, ...]] = set()  # the run, the variant and the point of each row that was asked for
 
     @cached_property
     def read(self) -> tuple[list[str], Rows]:
@@ -156,9 +147,11 @@ class Recording:
         if unknown := where.keys() - self.axes:
             raise Unreadable(f"an axis of {self.axes}, not {sorted(unknown)}")
         tests = [where.get(axis, lambda here: True) for axis in self.axes]
-        return {point: row for point, row in rows if all(
+        found = {point: row for point, row in rows if all(
             ok(here) if callable(ok) else here in ok if isinstance(ok, tuple) else here == ok
             for here, ok in zip(point, tests, strict=True))}  # fmt: skip
+        self.looked |= {(row["run"], variant, *point) for point, row in found.items()}
+        return found
 
     def all(self, line: str, **where: Any) -> dict[tuple[Any, ...], T]:
         """The line "variant.field", or its stand-in, by the points."""
@@ -226,15 +219,6 @@ class Recording:
         a, b = ({p: min(line[p] for line in lines if p in line) for p in there} for lines in (ones, others))
         return present({(p[0] if len(p) == 1 else p): a[p] / b[p] for p in sorted(there)})
 
-    def gain(self, slow: str, fast: Iterable[str], **fixed: Any) -> T:
-        """The largest gain of several lines over one, each at the largest size that both share."""
-        found = []
-        for line in fast:
-            if self.all(line, **fixed):
-                one, other = self.top(slow, line, **fixed)
-                found.append(one / other)
-        return max(present(found))
-
     @property
     def names(self) -> list[str]:
         """The variants on this device, the CPU's own ones without their prefix."""
@@ -286,26 +270,12 @@ def value(row: dict[str, str], field: str) -> T:
 
 
 Claim = Callable[[Recording], Verdict]
-At = dict[str, Any]
-SMALL, F32 = At(elements=2**10), At(dtype="float32")
-WIDE, WIDTH = At(batch=32768, direction="forward"), At(width=4096, batch=32768, direction="forward")
-At = dict[str, Any]
-SMALL, LARGE, TRACE = At(elements=2**10), At(elements=2**28), f"gpu-transfers@elements={2**28}"
-F32, FIRST = At(dtype="float32"), At(elements=2**26, dtype="float32", repeat=1)
-WIDE = At(batch=32768, direction="forward")
+WIDE = {"batch": 32768, "direction": "forward"}
 GONE, LEVELS = "ffma|fp8|tf32x3|bf16x6|sgemm-strassen-4|tf32-s|fp16-s", "-(strassen|winograd)-[123]"
 
 
 # fmt: off
 # ---- statistics ----
-
-def grid(how: Any, bounds: tuple[float, ...], slow: str, fast: str, field: str = "period_s", needed: int = 1,
-         fewest: int = 1, **where: Any) -> Claim:
-    """Least, largest or mean gain of some variants over others, of all points, if they are not too few."""
-    def judged(r: Recording) -> Verdict:
-        found = r.ratios(field, slow, fast, needed, **where)
-        return band(over(present(len(found) >= fewest and found).values(), how), *bounds)
-    return judged
 
 def published(file: str, **where: str) -> list[dict[str, str]]:
     """Rows of a table of other people's figures."""
@@ -333,9 +303,6 @@ def knee(r: Recording, times: T) -> T:
     before = max(size for size in found if size <= last / 2)
     present(found[last].mid >= 1.5 * found[before].mid)
     return found[first] * (last - before) / (found[last] - found[before])
-
-def busy(r: Recording, blocks: int, loads: int) -> T:
-    return r(f"loads-{loads}.busy_s", blocks=blocks)
 
 def balanced(r: Recording) -> dict[str, Any]:
     """The largest array of all parts, and the number of sines at which computing is closest to sending."""

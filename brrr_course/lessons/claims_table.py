@@ -80,6 +80,7 @@ class ClaimsTable:
 
     def _full(self, claim: Claim, verdict: Verdict) -> str:
         told = {"measured": verdict.measured, "doubtful": verdict.note, "because": claim.because(self.source, verdict)}
+        told |= {"earlier": "; ".join(claim.earlier(self.source)), "older": claim.older(self.source)}
         told |= {"decides": claim.decides, "source": claim.source}
         lines = [f"{name:<9} {text}" for name, text in told.items() if text]
         for each in claim.entry.changed:
@@ -159,13 +160,14 @@ def counted(tables: Sequence[ClaimsTable]) -> str:
 
     Those fixed before their data, those fixed after, and those that no recording can change stand apart.
     """
-    lines = [_line(["source", "recording", *COUNTED]), _line(["---"] * 2 + ["---:"] * len(COUNTED))]
+    lines = [_line(["source", "recording", *COUNTED, "flipped"]), _line(["---"] * 2 + ["---:"] * (len(COUNTED) + 1))]
     for title, rows in by_source(tables).items():
         names = {claim.entry.id for _, claim, _ in rows}
         for source in dict.fromkeys(table.source for table, *_ in rows):
             here = [_kind(table, claim, verdict) for table, claim, verdict in rows
                     if table.source == source and f"{claim.entry.id}-far" not in names]  # fmt: skip
-            lines.append(_line([title, source.removeprefix("recorded:"), *(str(here.count(e)) for e in COUNTED)]))
+            counts = [*(str(here.count(each)) for each in COUNTED), flipped(rows, source)]
+            lines.append(_line([title, source.removeprefix("recorded:"), *counts]))
     return "\n".join(lines)
 
 
@@ -173,6 +175,11 @@ def _kind(table: ClaimsTable, claim: Claim, verdict: Verdict) -> str:
     if verdict.status not in SIGNS:
         return verdict.status
     return "cannot change" if claim.entry.certain else f"{verdict.status} {'after' if table.mark(claim) else 'before'}"
+
+
+def flipped(rows: Sequence[tuple[ClaimsTable, Claim, Verdict]], source: str) -> str:
+    """How many claims had another verdict on an earlier recording of that name."""
+    return str(sum(table.source == source and bool(claim.earlier(source)) for table, claim, _ in rows))
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any, Literal
 
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Estimate
 from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, flat
-from brrr_course.nouns.ledger import Entry, ledger_path, read_ledger
+from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 from brrr_course.nouns.telling import bounds_told, filled, names_in, told, words
 
 Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
@@ -103,6 +104,28 @@ class Claim:
         kind, _, device = source.partition(":")
         unlike = kind == "recorded" and verdict.status in ("fails", "undecided")
         return self.entry.because.get(device, "") if unlike else ""
+
+    def earlier(self, source: str) -> list[str]:
+        """Its verdicts on earlier recordings of that name, each time that the next one was another; oldest first.
+
+        What a later text of the claim says of the same recording stands for what an earlier one said.
+        """
+        lines = self._past("history.csv", source)
+        said = {commit: (verdict, f"{verdict.upper()} on {date} ({value})") for date, commit, verdict, value in lines}
+        known = [each for each in said.values() if each[0] != "not measured"]
+        return [one[1] for one, later in pairwise(known) if one[0] != later[0]]
+
+    def older(self, source: str) -> str:
+        """How many of the rows that it rests on were measured before its first commit; nothing where none was."""
+        for commit, second, older, rows, _ in self._past("ages.csv", source):
+            if int(older):
+                return f"{older} of {rows} rows were measured before its first commit, {commit} ({second[:8]})"
+        return ""
+
+    def _past(self, table: str, source: str) -> list[list[str]]:
+        kind, _, device = source.partition(":")
+        found = past(ledger_path().with_name(table)) if kind == "recorded" else {}
+        return found.get((self.entry.id, device), [])
 
     def verdict(self, evidence: Any) -> Verdict:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""

@@ -1,10 +1,12 @@
 """`data/claims.toml`: the only place of a claim's text, and which claims each lesson shows."""
 
+import csv
 import functools
 import math
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -208,3 +210,21 @@ def _check_lessons(ledger: Ledger) -> None:
     for each in ledger.claim:
         if bool(each.so_what) != (each.id in carry):
             raise ValueError(f"{each.id}.so_what is {each.so_what!r}; expected one if it carries a lesson, else none")
+
+
+Lines = Mapping[tuple[str, str], list[list[str]]]
+"""From a claim's id and a device to what stands of them in each line of a table."""
+
+
+@functools.cache
+def past(path: Path) -> Lines:
+    """What `tools/history.py` found out from the repository: `history.csv` or `ages.csv` beside the ledger, if there.
+
+    >>> past(ledger_path().with_name("history.csv"))["gemm.padding-gains", "h200"][0][2:]
+    ['fails', ...]
+    """
+    found: dict[tuple[str, str], list[list[str]]] = {}
+    with suppress(FileNotFoundError), path.open(encoding="utf-8", newline="") as file:
+        for claim, device, *told in csv.reader(line for line in file if not line.startswith(("claim,", "#"))):
+            found.setdefault((claim, device), []).append(told)
+    return found

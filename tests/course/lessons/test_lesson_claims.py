@@ -10,7 +10,7 @@ from brrr_course import claims
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import ClaimsTable
 from brrr_course.lessons.course import notebooks_in
-from brrr_course.nouns.ledger import Entry, ledger_path, read_ledger
+from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 
 LEDGER = read_ledger(ledger_path())
 ENTRIES = {each.id: each for each in LEDGER.claim}
@@ -95,3 +95,21 @@ def test_why_is_told_of_a_recording_where_it_does_not_hold() -> None:
     table = claims("02b", "recorded:h200")
     assert why in str(table) and entry.because["h200"] in table.details()
     assert why not in str(claims("02b", "cpu"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_last_verdict_of_the_history_is_todays(device: str) -> None:
+    """Else `python -m tools.history` was forgotten after a recording or a claim was committed."""
+    history = past(ledger_path().with_name("history.csv"))
+    tables = [judged(lesson, device) for lesson in LEDGER.lessons]
+    every = {claim.entry.id: verdict.status for table in tables for claim, verdict in (*table.rows, *table.folded)}
+    there = {path.stem for path in (ledger_path().parent / "recordings" / device).glob("*.csv")}
+    now = {name: status for name, status in every.items() if name.partition(".")[0] in there}  # a formula needs no row
+    last = {name: history.get((name, device), [["", "", "not measured", ""]])[-1][2] for name in now}
+    assert [name for name, status in now.items() if status not in ("retired", last[name])] == []
+
+
+def test_a_claim_that_once_failed_and_one_older_than_its_rows_say_so() -> None:
+    flipped, late = claims("gemm", "recorded:h200").details(), claims("host_cost", "recorded:h200").details()
+    assert re.search(r"earlier +FAILS on 2026-11-22 \(padding makes 1025 columns 4\.22x", flipped)
+    assert re.search(r"older +\d+ of \d+ rows were measured before its first commit, \w+ \(20261121\)", late)
