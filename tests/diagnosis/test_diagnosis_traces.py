@@ -553,6 +553,8 @@ CAUGHT = f"import time\nfor _ in range(2):\n{SLEEPS}raise SystemExit(7)"
         ("print('hi')", [], 2, "the script ran to its end\nNo operator of torch ran until then: nothing is diagnosed"),
         ("import time\ntime.sleep(600)", ["--seconds", "0.3"], 2, "was ended after 0.3 s; --seconds S gives it longer"),
         (CAUGHT, ["--seconds", "0.3"], 1, "ended by SystemExit: 7"),
+        ("", ["--seconds", "nan"], 2, "--seconds is nan; expected a finite number"),
+        ("", ["--memory", "inf"], 2, "--memory is inf; expected a finite number"),
         (LOOP, ["--seconds", "0.5"], 0, "was ended after 0.5 s; --seconds S gives it longer\nWhat it did until then"),
         (LOOP, ["--memory", "0"], 0, "GB in memory; --memory GB lets it grow by more\nWhat it did until then"),
         (f"import os, signal\n{LOOP}    os.kill(os.getpid(), signal.SIGINT)\n", [], 130, "was ended by Ctrl-C\nWhat"),
@@ -569,6 +571,27 @@ def test_how_a_script_ended_is_told(
     assert said.replace("SCRIPT", str(script)) in found.err
     assert ("is told above" in found.err) == ("Torch works" in found.out)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (CAUGHT.replace("2", "99"), 2, "was stopped: nothing"),
+        ("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(90)", 2, "and was stopped"),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(90,)).start()", 0, "was ended after 1 s"),
+        ("import sys\nsys.stdout.close()\nsys.stderr.close()", 0, ""),
+        ("import os\nos.close(2)\nos._exit(3)", 3, "ended itself by os._exit(3): nothing is diagnosed"),
+    ],
+)  # fmt: skip
+def test_a_script_that_resists_is_ended_too(tmp_path: Path, text: str, code: int, said: str) -> None:
+    """In a process of its own, which is what is ended."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import torch\nx = torch.ones(64) + 1\n{text}\n", encoding="utf-8")
+    ours = "import sys\nfrom brrr.cli import diagnose\ndiagnose.GRACE_S = 1\nsys.exit(diagnose.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", ours, "--seconds", "1", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert ("Torch works" in done.stdout) == (code == 0)
 
 
 def test_options_behind_a_script_are_said_to_be_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
