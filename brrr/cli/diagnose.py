@@ -8,6 +8,7 @@ python -m brrr diagnose --html page.html trace.json   # or --json: to keep
 
 import _thread
 import argparse
+import math
 import os
 import runpy
 import signal
@@ -16,8 +17,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from brrr.cli import own_error
 from brrr.core.errors import ArgumentError, BrrrError
@@ -25,14 +27,35 @@ from brrr.core.files import write_atomically
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.tracing.trace_file import TraceFileError
 
+GRACE_S = 10
+"""How long a script that was ended may still take: to save what it has, or for the call it is in."""
+EXIT = os._exit
+
 
 def main(argv: Sequence[str]) -> int:
     """`brrr diagnose`: 0 when it went well, 1 where the script failed, 2 for an error, 130 for Ctrl-C in the script."""
+    before = threading.enumerate()
+    code = _diagnosed(argv)
+    if _threads(before):  # the script's, which Python would wait for
+        sys.stdout.flush()
+        EXIT(code)
+    return code
+
+
+def _threads(before: Sequence[threading.Thread]) -> list[threading.Thread]:
+    """The threads since then that Python waits for at its end."""
+    return [each for each in threading.enumerate() if not each.daemon and each not in before]
+
+
+def _diagnosed(argv: Sequence[str]) -> int:
     script = next((place for place, each in enumerate(argv) if each.endswith(".py")), len(argv))
     options, arguments = _parser().parse_args(argv[: script + 1]), argv[script + 1 :]
     html = options.html.resolve() if options.html is not None else None
     code, ended, is_script = 0, "", options.path.suffix == ".py"
     try:
+        for name in ("seconds", "memory"):
+            if not math.isfinite(getattr(options, name) or 0):
+                raise ArgumentError("brrr diagnose", f"--{name}", getattr(options, name), "a finite number")
         if html is not None and not html.parent.is_dir():
             raise ArgumentError("brrr diagnose", "--html", options.html, "a file in a folder that exists")
         if is_script and not options.path.is_file():
@@ -85,11 +108,15 @@ def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float
 
     kept, place, folder = sys.argv, sys.path[0], Path.cwd()
     sys.argv, sys.path[0] = [str(path), *arguments], str(path.resolve().parent)
-    code, ended, limits = 0, "", []  # type: int, str, list[str]
+    code, ended, limits, before = 0, "", [], threading.enumerate()  # type: int, str, list[str], list[threading.Thread]
     with session("diagnose", torch.cuda.is_available(), record_shapes=True) as made:
         try:
-            with _limited(seconds, gb, limits):
-                runpy.run_path(str(path), run_name="__main__")
+            with _streams() as shown, _limited(seconds, gb, limits, shown):
+                try:
+                    runpy.run_path(str(path), run_name="__main__")
+                finally:  # as Python does
+                    for each in () if limits else _threads(before):
+                        each.join()
         except SystemExit as error:
             code, ended = (0, "") if error.code in (None, 0) else (1, f"ended by SystemExit: {error.code}")
         except KeyboardInterrupt:
@@ -104,8 +131,41 @@ def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float
 
 
 @contextmanager
-def _limited(seconds: float, gb: float | None, said: list[str]) -> Iterator[None]:
+def _streams() -> Iterator[int]:
+    """Open behind the block as before it, whatever it closes; and where it leaves at once, that is said.
+
+    Gives the file descriptor of a copy of stderr.
+    """
+    kept = [(name, getattr(sys, name), fd, os.dup(fd)) for fd, name in ((1, "stdout"), (2, "stderr"))]
+    process = os.getpid()
+
+    def left(status: int) -> NoReturn:
+        own = os.getpid() == process  # and no fork, which ends so too
+        if own:
+            _say(kept[1][3], f"the script ended itself by os._exit({status}): nothing is diagnosed")
+        EXIT(status or (2 if own else 0))
+
+    os._exit = left
+    try:
+        yield kept[1][3]
+    finally:
+        os._exit = EXIT
+        for name, stream, fd, copy in kept:
+            os.dup2(copy, fd)
+            os.close(copy)
+            setattr(sys, name, os.fdopen(fd, "w", closefd=False) if stream.closed else stream)
+
+
+def _say(fd: int, text: str) -> None:
+    with suppress(OSError):
+        os.write(fd, f"brrr diagnose: {text}\n".encode())
+
+
+@contextmanager
+def _limited(seconds: float, gb: float | None, said: list[str], shown: int) -> Iterator[None]:
     """Interrupt the block, as Ctrl-C does, when it has taken so long or so much memory; `said` then tells it.
+
+    One that goes on is stopped with its process, for nothing else stops it; `shown` is where that is written.
 
     The profiler keeps each event in memory, tens of megabytes a second.
     """
@@ -116,11 +176,17 @@ def _limited(seconds: float, gb: float | None, said: list[str]) -> Iterator[None
     most, until_s = most + process.memory_info().rss, time.monotonic() + seconds
 
     def watch() -> None:
+        sent = 0
         while not over.wait(0.1 if not said else 1.0):  # again, where a script has caught it
-            if not said and not time.monotonic() <= until_s:  # which NaN is not, too
+            if not said and time.monotonic() > until_s:
                 said.append(f"was ended after {seconds:g} s; --seconds S gives it longer")
             elif not said and process.memory_info().rss > most:
                 said.append(f"was ended with {most / 1e9:.3g} GB in memory; --memory GB lets it grow by more")
+            if sent > GRACE_S:
+                resisted = f"It went on for {GRACE_S:g} s and was stopped: nothing is diagnosed"
+                _say(shown, f"the script {said[0]}\n{resisted}")
+                EXIT(2)
+            sent += bool(said)
             if said and sys.platform == "win32":
                 _thread.interrupt_main()
             elif said:  # a signal also ends its waiting

@@ -31,6 +31,8 @@ LARGEST = 1 << 23
 """Characters that no single event has: a file in which this many make none is damaged."""
 MOST_EVENTS, DEEPEST = 2_000_000, 1000
 """Events that are read of a file, and the most around one of them: Python calls itself no deeper."""
+MOST_SIZES, LARGEST_NUMBER, MOST_OTHERS, LONGEST_NAME = 64, 1 << 63, 1000, 200
+"""Of a tensor, of anything, of entries that are no events, and of a device's name: CUDA gives it 256 characters."""
 RATIO, FREE = 100, 1 << 24
 """How many times its size a trace has unzipped, beyond some bytes: a tenth of that is usual."""
 LATEST_US, LONGEST_US = 1e17, 1e12
@@ -91,8 +93,8 @@ def read_trace(path: Path | str) -> Trace:
         raise TraceFileError(f"{path}: {depth} of its events lie around one; expected {DEEPEST} at most: it is damaged")
     devices = {}
     for number, each in enumerate(_listed(header.get("deviceProperties"))):
-        with contextlib.suppress(TypeError, ValueError):
-            devices[int(each.get("id", number))] = str(each.get("name", ""))
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            devices[_number(each.get("id", number))] = _printable(str(each.get("name", ""))[:LONGEST_NAME])
     return Trace(tuple(found), devices, (*problems, *broken(found)))
 
 
@@ -127,7 +129,7 @@ def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str])
     while not HEAD.search(text) and len(text) < LARGEST and (added := next(pieces, "")):
         text += added
     at = _array(text, header)
-    count, more = 0, True
+    count, others, more = 0, 0, True
     while True:
         at = BLANK.match(text, at).end()  # type: ignore[union-attr]
         if at < len(text) and text[at] == "]":
@@ -141,11 +143,15 @@ def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str])
             added = next(pieces, "")
             text, at, more = text[at:] + added, 0, bool(added)
             continue
-        except RecursionError:
-            raise TraceFileError(f"what stands behind {count} events is nested too deeply: it is damaged") from None
+        except (RecursionError, ValueError):
+            said = f"what stands behind {count} events is nested too deeply, or a number of too many digits"
+            raise TraceFileError(f"{said}: it is damaged") from None
         count += 1
-        if isinstance(event, dict):
+        if isinstance(event, dict) and "ph" in event:
             yield event
+        elif (others := others + 1) > MOST_OTHERS:
+            problems.append(f"the file is damaged behind {count - others} events: {others} entries are none")
+            return
 
 
 def _array(text: str, header: dict[str, Any]) -> int:
@@ -156,7 +162,7 @@ def _array(text: str, header: dict[str, Any]) -> int:
     start = text.find("[", key)
     if key < 0 or start < 0:
         raise TraceFileError('no "traceEvents" at the beginning of the file: it is no trace of torch\'s profiler')
-    with contextlib.suppress(json.JSONDecodeError, RecursionError):  # nothing but the device's name is lost
+    with contextlib.suppress(ValueError, RecursionError):  # nothing but the device's name is lost
         header.update(json.loads(text[:start] + "[]}", strict=False))
     return start + 1
 
@@ -181,13 +187,15 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
     start_us, length_us = float(raw["ts"]), float(raw.get("dur") or 0.0)
     if not (abs(start_us) <= LATEST_US and 0 <= length_us <= LONGEST_US):
         raise ValueError
-    start, args, name = round(start_us * 1000), raw.get("args") or {}, str(raw.get("name", ""))
+    start, args, name = round(start_us * 1000), raw.get("args") or {}, _printable(str(raw.get("name", "")))
     end = start + round(length_us * 1000)
     if on_device:
-        where, stream, correlation, nbytes = (int(args.get(key, 0)) for key in _NUMBERS)
-        kind, blocks = work_sort(name), math.prod(map(int, args.get("grid") or (0,)))
+        where, stream, correlation, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
+        if len(grid := args.get("grid") or (0,)) > 3:
+            raise ValueError
+        kind, blocks = work_sort(name), math.prod(map(_number, grid))
         return Event(name, kind, start, end, 0, where, stream, correlation, 0, blocks, nbytes)
-    thread, correlation = _whole(raw.get("tid")), int(args.get("correlation", 0))
+    thread, correlation = _whole(raw.get("tid")), _number(args.get("correlation", 0))
     return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
 
 
@@ -220,9 +228,12 @@ def _inputs(args: Mapping[str, Any], kept: dict[str, Inputs]) -> Inputs | None:
 
 
 def _dense(size: Any) -> list[Any]:
-    """Strides of a contiguous tensor of a size; of a list of tensors, each one's."""
+    """Strides of a contiguous tensor of a size; of a list of tensors, each one's. ValueError for what is no size."""
     if any(isinstance(each, list) for each in size):
         return [_dense(each) for each in size]
+    if len(size) > MOST_SIZES:
+        raise ValueError
+    size = [*map(_number, size)]
     steps = [1]
     for each in reversed(size[1:]):
         steps.append(steps[-1] * each)
@@ -231,7 +242,23 @@ def _dense(size: Any) -> list[Any]:
 
 def _frozen(part: Any) -> Any:
     """Lists as tuples, so that equal inputs are found again."""
+    if isinstance(part, str):
+        return _printable(part)
     return tuple(map(_frozen, part)) if isinstance(part, list | tuple) else part
+
+
+def _number(value: Any) -> int:
+    """A whole number that some counter can hold; ValueError for any other."""
+    if abs(number := int(value)) > LARGEST_NUMBER:
+        raise ValueError
+    return number
+
+
+def _printable(text: str) -> str:
+    """The text with what would move a terminal's cursor, or turn its lines around, as Python writes it."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _whole(number: Any) -> int:

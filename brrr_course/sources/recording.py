@@ -252,6 +252,8 @@ def _version(package: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # The CSV of an experiment.
 
+MOST_LINES, MOST_CELLS = 100_000, 1000
+"""Of a CSV, and of a line: twenty times the largest has."""
 SEAL = "# "
 """How the last line begins."""
 RESTORE = "Restore the file, or record anew"
@@ -366,6 +368,9 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for cells in reader:
+            if len(cells) > MOST_CELLS or reader.line_num > MOST_LINES:
+                most = f"expected {MOST_CELLS} at most, in {MOST_LINES} lines at most"
+                raise RecordingError(f"{path}: line {reader.line_num} has {len(cells)} cells; {most}")
             yield reader.line_num, cells
     except csv.Error as error:
         raise RecordingError(f"{path}: line {reader.line_num} is no CSV ({error})") from error

@@ -8,6 +8,7 @@ is loaded only here: who reads a recording needs none of it.
 import io
 import json
 import re
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -16,14 +17,21 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from brrr.core.errors import RecordingError
-from brrr.core.files import MOST_BYTES, open_regular, write_atomically
+from brrr.core.files import MOST_JSON_BYTES, file_bytes, write_atomically
 from brrr.core.measurement import FIELDS, Estimate, Field
 from brrr_course.sources.rows import Row
 
 ENDING = ".samples.npz"
 MEMBER = re.compile(r"[\w-][\w.-]*\.\d{5,}\.(json|npy)")
+HEADER = re.compile(
+    rb"\x93NUMPY\x01\0..\{'descr': '<f4', 'fortran_order': False, 'shape': \((\d{1,9}),\), \} *\n", re.DOTALL
+)
+"""What NumPy writes before the samples, and all that is read: its own reader takes shapes of any size."""
 HOST_TICK_S, DEVICE_TICK_S = 1e-9, 32e-9
 """The steps of the two clocks: no interval is narrower."""
+DAMAGES = (BadZipFile, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError,
+           struct.error, zlib.error)  # fmt: skip
+"""What reading a damaged file raises; zipfile's RuntimeError is of an encrypted one, or one zipped in another way."""
 ON_DEVICE: tuple[Field, ...] = ("kernel_s", "busy_s", "span_s")
 
 Series = Mapping[Field, Sequence[float]]
@@ -69,24 +77,34 @@ def _of_times(row: Row) -> Series:
 
 def read(path: Path) -> dict[tuple[Any, ...], Series]:
     """From `Row.key` to the samples of its times; empty without a file. RecordingError for a damaged one."""
-    import numpy as np
-
     found: dict[tuple[Any, ...], Series] = {}
     if not path.exists():
         return found
     try:
-        with open_regular(path) as file, ZipFile(file) as archive:
-            if sum(each.file_size for each in archive.infolist()) > MOST_BYTES:
-                raise ValueError(f"unpacked it has more than {MOST_BYTES >> 20} MB")
+        with ZipFile(io.BytesIO(file_bytes(path, MOST_JSON_BYTES))) as archive:
+            if sum(each.file_size for each in archive.infolist()) > MOST_JSON_BYTES:
+                raise ValueError(f"unpacked it has more than {MOST_JSON_BYTES >> 20} MB")
             if odd := [name for name in archive.namelist() if not MEMBER.fullmatch(name)]:
                 raise ValueError(f"it holds {odd[0]!r}; expected RUN.NUMBER.json and RUN.NUMBER.npy")
             for name in (each.removesuffix(".json") for each in archive.namelist() if each.endswith(".json")):
-                values = iter(np.load(io.BytesIO(archive.read(f"{name}.npy"))).tolist())
+                values = iter(_values(archive.read(f"{name}.npy")))
                 for (point, *rest), counts in json.loads(archive.read(f"{name}.json")):
                     found[tuple(point), *rest] = {each: list(islice(values, n)) for each, n in counts.items()}
-    except (BadZipFile, OSError, ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
+                if next(values, None) is not None:
+                    raise ValueError(f"{name}.npy has more samples than its rows tell")
+    except DAMAGES as error:
         raise RecordingError(f"{path}: cannot be read ({error}): it is damaged. Restore it, or remove it") from None
     return found
+
+
+def _values(content: bytes) -> list[float]:
+    """The samples of a member that `append` made."""
+    import numpy as np
+
+    header = HEADER.match(content)
+    if header is None or len(content) - header.end() != 4 * int(header[1]):
+        raise ValueError("expected samples of float32, in one dimension, as many as it tells")
+    return np.frombuffer(content, "<f4", offset=header.end()).tolist() if int(header[1]) else []
 
 
 def recomputed(row: Row, series: Series) -> dict[Field, Estimate]:

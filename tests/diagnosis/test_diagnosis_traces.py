@@ -250,10 +250,20 @@ def test_a_damaged_event_and_header_are_left_out(tmp_path: Path, wrong: dict[str
     path = saved(tmp_path)
     content = json.loads(path.read_text(encoding="utf-8"))
     content["traceEvents"].append({"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0, "dur": 1.0, **wrong})
-    for devices in ({}, ["H200"], [{"id": "x"}], None):
+    for devices in ({}, ["H200"], [{"id": "x"}], [{"id": float("inf")}], None):
         content["deviceProperties"] = devices
         path.write_text(json.dumps(content), encoding="utf-8")
         assert "a GPU that the trace does not name" in diagnose_trace(path).text
+
+
+def test_names_move_no_terminal_and_are_no_path(tmp_path: Path) -> None:
+    """They come from a file: escape sequences, and what turns a line around, are shown as Python writes them."""
+    odd = "\x1b]0;mine\x07\x1b[2J\u202e"
+    made = Maker(device=odd + "x" * 5000)
+    for _ in range(3):
+        made.work(f"aten::{odd}", LARGE, us=100.0, kernel=odd)
+    text = diagnose_trace(made.write(tmp_path / "odd.json")).text
+    assert text.replace("\n", "").isprintable() and "\\x1b]0;mine\\x07\\x1b[2J\\u202e" in text
 
 
 def test_a_device_without_the_short_type_counts_by_its_bytes(tmp_path: Path) -> None:
@@ -409,12 +419,19 @@ NESTED = [{"ph": "X", "cat": "cpu_op", "name": "aten::relu", "ts": at, "dur": 10
           for at in range(50_000)]  # fmt: skip
 
 
+def harmful(args: str) -> bytes:
+    """A trace of two events, the second with these arguments."""
+    event = '{"ph": "X", "cat": "%s", "name": "k", "ts": 1, "dur": 1, "args": %s}'
+    both = event % ("cpu_op", "{}"), event % ("cpu_op" if "Dims" in args else "kernel", args)
+    return b'{"traceEvents": [%s]}' % ", ".join(both).encode()
+
+
 READS = """
 import resource, sys
 from brrr.tracing.trace_file import TraceFileError, read_trace
 resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
 try:
-    read_trace(sys.argv[1])
+    print(f"{sys.argv[1]}: ", *read_trace(sys.argv[1]).problems)
 except TraceFileError as error:
     print(error)
 """
@@ -427,8 +444,14 @@ except TraceFileError as error:
         (lambda: b'{"x": ' + b"[" * 1000 + b'{"traceEvents": [' + b"[" * 10**6, "nested too deeply"),
         (lambda: json.dumps({"traceEvents": NESTED}).encode(), "50000 of its events lie around one"),
         (lambda: gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20), 1), "unzipped it has 100 times its size"),
-        (lambda: gzip.compress(b'{"traceEvents": [' + b'{"a": []},' * (8 << 20), 1), "unzipped it has 100 times"),
+        (lambda: gzip.compress(b'{"traceEvents": [' + b'{"ph": 0},' * (8 << 20), 1), "unzipped it has 100 times"),
         (lambda: b'{"traceEvents": [{"ph": "' + b"x" * (60 << 20), "holds no events"),
+        (lambda: harmful('{"Input Dims": [[%s 9]]}' % ("99999999," * 200_000)), "1 of its 2 events"),
+        (lambda: harmful('{"Input Dims": [["x", %s "x"]]}' % ("999," * 8)), "1 of its 2 events"),
+        (lambda: harmful('{"grid": [%s 9]}' % ("9," * 10**6)), "1 of its 2 events"),
+        (lambda: harmful('{"grid": [%s]}' % ("9" * 4000)), "1 of its 2 events"),
+        (lambda: harmful('{"stream": %s}' % ("9" * 5000)), "a number of too many digits"),
+        (lambda: harmful("{}}" + ', {"a": 0}' * 2000 + ", {"), "damaged behind 2 events: 1001 entries are none"),
     ],
 )
 def test_a_trace_made_to_harm_is_one_clear_error(tmp_path: Path, content: Callable[[], bytes], message: str) -> None:
@@ -530,6 +553,8 @@ CAUGHT = f"import time\nfor _ in range(2):\n{SLEEPS}raise SystemExit(7)"
         ("print('hi')", [], 2, "the script ran to its end\nNo operator of torch ran until then: nothing is diagnosed"),
         ("import time\ntime.sleep(600)", ["--seconds", "0.3"], 2, "was ended after 0.3 s; --seconds S gives it longer"),
         (CAUGHT, ["--seconds", "0.3"], 1, "ended by SystemExit: 7"),
+        ("", ["--seconds", "nan"], 2, "--seconds is nan; expected a finite number"),
+        ("", ["--memory", "inf"], 2, "--memory is inf; expected a finite number"),
         (LOOP, ["--seconds", "0.5"], 0, "was ended after 0.5 s; --seconds S gives it longer\nWhat it did until then"),
         (LOOP, ["--memory", "0"], 0, "GB in memory; --memory GB lets it grow by more\nWhat it did until then"),
         (f"import os, signal\n{LOOP}    os.kill(os.getpid(), signal.SIGINT)\n", [], 130, "was ended by Ctrl-C\nWhat"),
@@ -546,6 +571,27 @@ def test_how_a_script_ended_is_told(
     assert said.replace("SCRIPT", str(script)) in found.err
     assert ("is told above" in found.err) == ("Torch works" in found.out)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (CAUGHT.replace("2", "99"), 2, "was stopped: nothing"),
+        ("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(90)", 2, "and was stopped"),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(90,)).start()", 0, "was ended after 1 s"),
+        ("import sys\nsys.stdout.close()\nsys.stderr.close()", 0, ""),
+        ("import os\nos.close(2)\nos._exit(3)", 3, "ended itself by os._exit(3): nothing is diagnosed"),
+    ],
+)  # fmt: skip
+def test_a_script_that_resists_is_ended_too(tmp_path: Path, text: str, code: int, said: str) -> None:
+    """In a process of its own, which is what is ended."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import torch\nx = torch.ones(64) + 1\n{text}\n", encoding="utf-8")
+    ours = "import sys\nfrom brrr.cli import diagnose\ndiagnose.GRACE_S = 1\nsys.exit(diagnose.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", ours, "--seconds", "1", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert ("Torch works" in done.stdout) == (code == 0)
 
 
 def test_options_behind_a_script_are_said_to_be_its_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -390,6 +390,19 @@ def test_a_file_larger_than_any_is_refused_unread(writable_root: Path) -> None:
             Recording.read(path.parent, MATMUL)
 
 
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [("\n" * (1 << 20), "line 100001 has 0 cells"), ("a\n" * (1 << 20), "line 100001 has 1 cells"),
+     ("," * (1 << 20) + "\n", r"line \d+ has 1048577 cells")],
+)  # fmt: skip
+def test_lines_without_end_are_refused_before_they_are_kept(writable_root: Path, added: str, said: str) -> None:
+    path = writable_root / "h200" / "matmul.csv"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(added)
+    with pytest.raises(RecordingError, match=rf"matmul\.csv: {said}"):
+        Recording.read(path.parent, MATMUL)
+
+
 def test_a_device_that_is_busy_longer_than_the_span_is_refused(writable_root: Path) -> None:
     path = writable_root / "h200" / "matmul.csv"
     cells = cells_of(path)

@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import made_up
 import pytest
@@ -100,5 +101,33 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     made_up.record(tmp_path, made_up.GPU, {"size": ["64"]}, measure=measure)
     path = tmp_path / "h200" / "matmul.samples.npz"
     path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
+        samples.read(path)
+
+
+def npy(shape: str, descr: str = "<f4", data: bytes = bytes(4)) -> bytes:
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header + data
+
+
+@pytest.mark.parametrize(
+    ("rows", "content", "packed"),
+    [("[]", npy(f"({10**9}, 0)"), ZIP_DEFLATED), ("[]", npy(f"({10**9},)", "|V0"), ZIP_DEFLATED),
+     ("[]", npy(f"({10**9},)", "|S0"), ZIP_DEFLATED), ("[]", npy(f"({10**13},)"), ZIP_DEFLATED),
+     ("[]", npy("(4,)", "|b1"), ZIP_DEFLATED), ("[]", npy("((((("), ZIP_DEFLATED), ("[]", npy("(1,)"), ZIP_DEFLATED),
+     ('[[[[1],"x"],[1,2]]]', npy("(1,)"), ZIP_DEFLATED), ('[[[[1],"x"],{"host_s":1}]]', npy("(1,)"), 99),
+     ("[]", npy("(0,)", data=b"") + bytes(1 << 24), ZIP_DEFLATED), ("5", npy("(1,)"), ZIP_LZMA)],
+    ids=["columns", "void", "empty-texts", "huge", "bool", "header", "unnamed", "counts", "method", "total", "rows"],
+)  # fmt: skip
+def test_members_that_the_writer_does_not_make_are_refused(
+    tmp_path: Path, rows: str, content: bytes, packed: int
+) -> None:
+    """A folder from elsewhere may name any shape: none takes memory, and each is one error that names the file."""
+    path = tmp_path / "matmul.samples.npz"
+    with ZipFile(path, "w", ZIP_DEFLATED if packed == 99 else packed) as archive:
+        archive.writestr("run.00000.json", rows)
+        archive.writestr("run.00000.npy", content)
+    if packed == 99:  # zipped in a way that nobody knows
+        path.write_bytes(path.read_bytes().replace(b"PK\1\2\x14\3\x14\0\0\0\x08\0", b"PK\1\2\x14\3\x14\0\0\0\x63\0"))
     with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
         samples.read(path)
