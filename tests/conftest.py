@@ -86,7 +86,7 @@ class ByFile(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if nodeid.endswith(SWEPT_BESIDE):
             return "tests/site/test_script.py"
-        return nodeid if file.rpartition("/")[2] in SPREAD else file
+        return nodeid if file.rpartition("/")[2] in SPREAD or nodeid.endswith("_in_a_browser") else file
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -174,7 +174,7 @@ def test_who_waits_is_said_when_it_changes_and_not_again(tmp_path: Path, monkeyp
     assert all(before != after for before, after in pairwise(told))
 
 
-@pytest.mark.browser
+@pytest.mark.browser  # Playwright keeps a loop running: what asks for one of its own comes first
 def test_guess_reveal_discuss_in_a_browser(chromium: Any, tmp_path: Path) -> None:
     from chromium_here import CHROMIUM, FLAGS
 

@@ -411,7 +411,7 @@ def test_a_device_that_is_busy_longer_than_the_span_is_refused(writable_root: Pa
     for column in ("span_s", "span_s_low", "span_s_high"):
         row[cells[0].index(column)] = repr(float(row[busy]) / 2)
     write_cells(path, cells)
-    with pytest.raises(RecordingError, match=r"row \d+ .*busy_s is .*expected at most the span"):
+    with pytest.raises(RecordingError, match=r"row \d+ .*busy_s is .*expected at most that"):
         Recording.read(path.parent, MATMUL)
 
 
