@@ -162,7 +162,10 @@ def test_every_experiment_of_the_course_is_sound(name: str) -> None:
     for names in ([v.name for v in found.variants], [x.name for x in found.lines], [c.name for c in found.claims]):
         assert len(set(names)) == len(names)
     assert {line.variant for line in found.lines} <= {variant.name for variant in found.variants}
-    assert all(claim.text and claim.source and (claim.decides or claim.entry.not_here or claim.entry.retired) for claim in found.claims)
+    assert all(
+        claim.text and claim.source and (claim.decides or claim.entry.not_here or claim.entry.retired)
+        for claim in found.claims
+    )
     assert all(found.point(**anchor) for anchor in found.anchors)
 
 

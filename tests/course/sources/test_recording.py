@@ -63,6 +63,9 @@ def rows(draw: st.DrawFn) -> Row:
     times = {name: draw(estimates()) for name in FIELDS}
     if times["busy_s"] and times["span_s"] and times["busy_s"].low > times["span_s"].high:
         times["busy_s"], times["span_s"] = times["span_s"], times["busy_s"]
+    others_s = sum(each.median for name, each in times.items() if each and name != "latency_s")
+    if times["latency_s"] and others_s and times["latency_s"].median > rows_module.SLOWEST_ALONE * others_s:
+        times["latency_s"] = None  # a column in another unit, to a reader
     estimated_s = draw(st.none() | st.floats(1e-9, 1e4))
     if estimated_s is None and not any(times.values()):
         times["host_s"] = Estimate(1e-6, 1e-6, 1e-6, 3)
