@@ -96,14 +96,12 @@ compare(r, "mlp", ways, **at)
 
 # %% [markdown] tags=["explain"]
 # Each rung skips some host work: functions skip the modules, a script skips Python, the rewrite skips dispatcher and
-# allocator. A compiler checks its assumptions at each call, issues kernels too, and writes kernels of its own: they need not be
-# faster. On the H200 at hidden 128 and 256, nearly all of *compile*'s time is its kernels', many times as long as the modules'; why
-# was not found out, so its rung is no measure of compilers. `mode="reduce-overhead"` was not recorded. The graph skips all
+# allocator. A compiler's kernels need not be faster: on the H200 at hidden 128 and 256 they take nearly all of *compile*'s time,
+# and why was not found out; that rung is no measure of compilers. The graph skips all
 # of it: every [[kernel launch]] was recorded once, and the whole list goes to the GPU in one. What is left is the GPU's own time,
 # and the small gaps between its kernels: where kernels take longer than issuing them, a graph gains little.
 #
-# Beside the measured times stand predicted ones; where one is missing, the predictor has no model of that way's host work. It
-# knows how large a product is, but not which of its kernels the library takes.
+# Where a prediction is missing, the predictor has no model of that way's host work.
 #
 # In the timelines (hidden 128), look at the gaps. Who waits for whom, from rung to rung?
 
