@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from brrr.core import __version__
 from brrr.core.errors import BrrrError, extras
-from brrr.core.files import keep_compiled_code_private
+from brrr.core.private import keep_compiled_code_private
 
 COMMANDS = {
     "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),

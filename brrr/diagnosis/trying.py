@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree
 
-from brrr.core.files import keep_compiled_code_private
+from brrr.core.private import keep_compiled_code_private
 from brrr.diagnosis.keeping import kept_as_it_was
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried

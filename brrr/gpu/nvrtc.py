@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import PACKAGE, keep, kept, private_folder
+from brrr.core.files import PACKAGE, keep, kept
+from brrr.core.private import private_folder
 
 U32, U64, I64, PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p
 I32, F32 = ctypes.c_int32, ctypes.c_float

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.files import keep_compiled_code_private
+from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, float32_recurrence
 
 Run = Callable[[], torch.Tensor]

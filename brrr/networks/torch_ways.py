@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import keep_compiled_code_private
+from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, in_full_precision
 from brrr.networks.implementations import Prepared
 from brrr.networks.network import Weights

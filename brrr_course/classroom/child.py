@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 
 from brrr.core.errors import BrrrError
-from brrr.core.files import keep_compiled_code_private
+from brrr.core.private import keep_compiled_code_private
 from brrr.gpu import tensors_on
 
 CORES = "BRRR_CLASS_CORES"

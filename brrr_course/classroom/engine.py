@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import private_folder
 from brrr.core.measurement import Processor
+from brrr.core.private import private_folder
 from brrr_course.classroom import worker
 from brrr_course.classroom.child import CORES
 from brrr_course.classroom.clock import never_back

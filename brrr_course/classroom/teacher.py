@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.core.files import python
+from brrr.core.private import python
 from brrr_course.classroom.histogram import Form, read, rows
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import python
+from brrr.core.private import python
 
 TOPIC = "brrr"
 """Where a worker says that it began to measure."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.files import python
+from brrr.core.private import python
 from brrr_course.sources.first_call import last_line
 from brrr_course.sources.plan import Step
 from brrr_course.sources.rows import Timed

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import python
 from brrr.core.measurement import Point, Value
+from brrr.core.private import python
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import BrrrError, UnavailableError
-from brrr.core.files import keep_compiled_code_private
 from brrr.core.measurement import DeviceKind, Measurement, Point, Value
+from brrr.core.private import keep_compiled_code_private
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.on_device import OnDevice

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from played_class import Classroom, Played, asks, served
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import python
+from brrr.core.private import python
 from brrr_course.classroom import teacher, telling
 from brrr_course.classroom.histogram import MOST, read, rows
 from brrr_course.classroom.store import Store

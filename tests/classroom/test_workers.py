@@ -18,7 +18,7 @@ from distributed.security import Security
 from played_class import Classroom, asks
 
 from brrr.core.errors import UnavailableError
-from brrr.core.files import private_folder
+from brrr.core.private import private_folder
 from brrr_course.classroom import worker as worker_module
 from brrr_course.classroom.clock import steady
 from brrr_course.classroom.engine import Dask

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brrr.core.files import COMPILED, keep_compiled_code_private, private_folder, python
+from brrr.core.private import COMPILED, keep_compiled_code_private, private_folder, python
 from brrr_course.sources.live import Live
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders there are the user's own")

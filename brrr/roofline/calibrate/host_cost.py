@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from brrr.core.files import keep_compiled_code_private
 from brrr.core.measurement import Estimate, median
+from brrr.core.private import keep_compiled_code_private
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
 from brrr.gpu import is_gpu, waiting
