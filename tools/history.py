@@ -3,8 +3,8 @@
 `python -m tools.history` adds to data/history.csv what today's claims say of the commits that it does not know yet, and
 of what stands here; and writes data/ages.csv anew. Run it when a recording or a claim was committed, and commit both.
 What stands in the history is kept; without the file, every commit is judged that today's reader reads (the lines of
-before 22 Nov 2026 were made from converted files, by this tool as it was first committed). A second line of one commit
-tells of a claim that was changed, or its judge: no new recording.
+before 22 Nov 2026 were made from converted files, by this tool as it was first committed). A line that ends in *anew*
+tells of a claim that was changed, or its judge: the recording is one that was judged before.
 `python -m tools.history --ages` shows how many rows are older than the code that they measured: the experiment's, the
 modules of brrr that this imports, and brrr/timing; then the claims with such rows by experiment.
 """
@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HISTORY, AGES, RECORDINGS = (ROOT / "data" / name for name in ("history.csv", "ages.csv", "recordings"))
 KNOWN = "# up to "
 """How the last line of the history begins: the newest commit that it knows."""
+ANEW = "anew"
 STATEMENT = r"^[ \t]+((return|raise|yield|if|elif|for|while|with) |[A-Za-z_][A-Za-z0-9_., ]* [-+*/]?= |[a-z_.]+\()"
 """A line that does something: a commit that changes none (it moves a file, or mends a text) leaves what is measured."""
 
@@ -58,7 +59,7 @@ def history(known: str) -> Iterator[list[str]]:
     found, newest = {key: list(lines) for key, lines in past(HISTORY).items()}, dict[tuple[str, str], list[str]]()
     unknown = git("log", "--format=%h", f"{known}..HEAD" if known else "HEAD").split()
 
-    def note(root: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    def note(root: Path, pairs: Iterable[tuple[str, str]], anew: str = "") -> None:
         for device, name in pairs:
             evidence = Evidence(experiment(name), Recorded(device, root))
             try:
@@ -69,8 +70,8 @@ def history(known: str) -> Iterator[list[str]]:
             for claim, verdict in said.items():
                 lines = found.setdefault((claim, device), [])
                 new = [verdict.status, "" if verdict.status == "not measured" else verdict.figure]
-                if verdict.status != "retired" and new != (lines[-1][2:] if lines else ["not measured", ""]):
-                    lines.append([*newest[device, name], *new])
+                if verdict.status != "retired" and new != (lines[-1][2:4] if lines else ["not measured", ""]):
+                    lines.append([*newest[device, name], *new, anew])
 
     for (commit, day, _), paths in log("-c", "--name-only", "--diff-filter=AMR", "--", "data/recordings/*.csv"):
         parts = (re.fullmatch(r"data/recordings/([^/]+)/(\w+)\.csv", path) for path in paths)
@@ -82,7 +83,8 @@ def history(known: str) -> Iterator[list[str]]:
                 with tarfile.open(f"{folder}/files.tar") as files:
                     files.extractall(folder, filter="data")
                 note(Path(folder, "data", "recordings"), pairs)
-    note(RECORDINGS, [(device, name) for device, name in newest if (RECORDINGS / device / f"{name}.csv").is_file()])
+    here = [(device, name) for device, name in newest if (RECORDINGS / device / f"{name}.csv").is_file()]
+    note(RECORDINGS, here, ANEW)
     yield from ([*key, *line] for key, lines in sorted(found.items()) for line in lines)
     yield [f"{KNOWN}{git('log', '-1', '--format=%h').strip()}"]
 
@@ -157,7 +159,7 @@ def main() -> None:
     if "--ages" in sys.argv:
         csv.writer(sys.stdout, lineterminator="\n").writerows(stale())
         return
-    for path, head, made in ((HISTORY, "claim,device,date,commit,verdict,value", history(known)),
+    for path, head, made in ((HISTORY, "claim,device,date,commit,verdict,value,anew", history(known)),
                              (AGES, "claim,device,commit,committed,older,rows,oldest", ages())):  # fmt: skip
         rows = [head.split(","), *made]
         with path.open("w", encoding="utf-8", newline="") as file:

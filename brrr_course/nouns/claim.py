@@ -106,14 +106,13 @@ class Claim:
         return self.entry.because.get(device, "") if unlike else ""
 
     def earlier(self, source: str) -> list[str]:
-        """Its verdicts on earlier recordings of that name, each time that the next one was another; oldest first.
+        """Its verdicts on earlier recordings of that name, each time that a new one brought another; oldest first.
 
-        What a later text of the claim says of the same recording stands for what an earlier one said.
+        Where the claim was changed, and its recording judged anew, that is no flip: `changed` tells it.
         """
-        lines = self._past("history.csv", source)
-        said = {commit: (verdict, f"{verdict.upper()} on {date} ({value})") for date, commit, verdict, value in lines}
-        known = [each for each in said.values() if each[0] != "not measured"]
-        return [one[1] for one, later in pairwise(known) if one[0] != later[0]]
+        known = [line for line in self._past("history.csv", source) if line[2] != "not measured"]
+        flips = [one for one, later in pairwise(known) if one[2] != later[2] and not later[4]]
+        return [f"{verdict.upper()} on {date} ({value})" for date, _, verdict, value, _ in flips]
 
     def older(self, source: str) -> str:
         """How many of the rows that it rests on were measured before its first commit; nothing where none was."""

@@ -417,7 +417,8 @@ def test_devices_stand_side_by_side_with_each_claims_verdict(
     [
         (["1 a fails 4x", "2 b holds 6x"], ["FAILS on 1 (4x)"]),
         (["1 a holds 5x", "2 b holds 6x"], []),  # another value, the same verdict
-        (["1 a fails 4x", "1 a holds 6x"], []),  # the claim was changed, not the recording
+        (["1 a fails 4x", "2 b holds 6x anew"], []),  # the claim was changed, not the recording
+        (["1 a holds 4x", "2 b fails 1x anew", "3 c holds 5x"], ["FAILS on 2 (1x)"]),
         (["1 a fails 4x", "2 b not-measured", "3 c fails 5x"], []),
         (["1 a holds 4x", "2 b fails 1x", "3 c holds 5x"], ["HOLDS on 1 (4x)", "FAILS on 2 (1x)"]),
     ],
@@ -427,9 +428,11 @@ def test_a_claim_tells_each_flip_by_a_new_recording(
 ) -> None:
     monkeypatch.setattr("brrr_course.nouns.ledger.share", lambda name: tmp_path)
     rows = [
-        ",".join(["made-up.x", "h200", *f"{line} ".split(" ")[:4]]).replace("-measured", " measured") for line in lines
+        ",".join(["made-up.x", "h200", *f"{line}  ".split(" ")[:5]]).replace("-measured", " measured") for line in lines
     ]
-    (tmp_path / "history.csv").write_text("\n".join(["claim,device,date,commit,verdict,value", *rows, "# up to c", ""]))
+    (tmp_path / "history.csv").write_text(
+        "\n".join(["claim,device,date,commit,verdict,value,anew", *rows, "# up to c", ""])
+    )
     (tmp_path / "ages.csv").write_text("made-up.x,h200,abc,20261121-134402,2,3,20261121-132255-019\n")
     claim = made_up.claim()
     assert claim.earlier("recorded:h200") == earlier and claim.earlier("h200") == claim.earlier("recorded:cpu") == []
