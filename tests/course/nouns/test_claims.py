@@ -430,9 +430,8 @@ def test_a_claim_tells_each_flip_by_a_new_recording(
     rows = [
         ",".join(["made-up.x", "h200", *f"{line}  ".split(" ")[:5]]).replace("-measured", " measured") for line in lines
     ]
-    (tmp_path / "history.csv").write_text(
-        "\n".join(["claim,device,date,commit,verdict,value,anew", *rows, "# up to c", ""])
-    )
+    head = "claim,device,date,commit,verdict,value,anew"
+    (tmp_path / "history.csv").write_text("\n".join([head, *rows, "# up to c", ""]))
     (tmp_path / "ages.csv").write_text("made-up.x,h200,abc,20261121-134402,2,3,20261121-132255-019\n")
     claim = made_up.claim()
     assert claim.earlier("recorded:h200") == earlier and claim.earlier("h200") == claim.earlier("recorded:cpu") == []
