@@ -293,7 +293,8 @@ async def _guesses(gateway: Gateway, http: Http, user: User, content: Any) -> ob
         return {"questions": None}
     if not reveal:
         gateway.truths.forget(lesson)
-    return await asyncio.to_thread(teacher.counted, gateway.turns.store.path, questions, reveal=reveal)
+    store = gateway.turns.store
+    return await store.reading(teacher.counted, store, questions, reveal)
 
 
 def _number(http: Http, name: str, most: float) -> float:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from starlette.routing import Route
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.private import python
 from brrr_course.classroom.histogram import Form, read, rows
+from brrr_course.classroom.store import Store
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
 from brrr_course.lessons.sharing import line
@@ -125,16 +125,12 @@ class Truths:
 # The class's guesses, counted.
 
 
-def counted(cache: Path, questions: Sequence[Mapping[str, Any]], *, reveal: bool) -> dict[str, Any]:
-    """How often what was guessed of each question, and what was measured if it is to be revealed.
-
-    Read on a connection of its own, so that it may run in any thread.
-    """
-    with closing(sqlite3.connect(f"{cache.resolve().as_uri()}?mode=ro", uri=True, timeout=10)) as db:
-        query = "SELECT COUNT(DISTINCT name) FROM token WHERE NOT teacher AND expires > ?"
-        ((students,),) = db.execute(query, (time.time(),))
-        query = "SELECT value, COUNT(*) FROM answer WHERE kind = 'guess' AND name = ? GROUP BY value"
-        given = [dict(db.execute(query, (line(each["question"]),))) for each in questions]
+def counted(store: Store, questions: Sequence[Mapping[str, Any]], reveal: bool) -> dict[str, Any]:
+    """How often what was guessed of each question, and what was measured if it is to be revealed."""
+    query = "SELECT COUNT(DISTINCT name) FROM token WHERE NOT teacher AND expires > ?"
+    ((students,),) = store.read(query, time.time())
+    query = "SELECT value, COUNT(*) FROM answer WHERE kind = 'guess' AND name = ? GROUP BY value"
+    given = [dict(store.read(query, line(each["question"]))) for each in questions]
     told = [_told(asked, counts, reveal) for asked, counts in zip(questions, given, strict=True)]
     return {"students": students, "questions": told}
 
