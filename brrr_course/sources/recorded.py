@@ -85,15 +85,16 @@ class Recorded:
     def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
         """RECORDED, the device, the date of the newest run of this experiment, torch's version.
 
-        Where rows of several softwares are shown, or some of the reader's own, each part is named with its points.
+        Where rows of several softwares are shown, or some of the reader's own, each part is named with its points. The
+        number of GPUs is the recording's, whatever of it is shown.
         """
         every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
         rows = [row for found in every.values() for row in found.values()]
+        gpus = {each.uuid for row in rows for each in runs[row.run].devices} - {""}
         if shown is not None:
             rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
         date = max((run.date[:10] for run in runs.values()), default="")
         device = self.recording(experiment).machine.device
-        gpus = {each.uuid for row in rows for each in runs[row.run].devices} - {""}
         return Badge("RECORDED", device, date, self._told(experiment, rows, runs), len(gpus) or 1)
 
     def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
