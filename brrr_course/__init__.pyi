@@ -22,7 +22,6 @@ from .lessons.roofline_points import roofline_of as roofline_of
 from .lessons.sharing import share as share
 from .lessons.speedup_table import speedup_table as speedup_table
 from .lessons.strassen_fused import against_float64 as against_float64
-from .lessons.together import class_answers as class_answers
 from .lessons.together import enter as enter
 from .lessons.together import leaderboard as leaderboard
 from .lessons.triton_here import tl as tl

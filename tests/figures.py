@@ -5,7 +5,7 @@ reader does not see; a mark behind a heading holds for what has none of its own,
 
 | mark | what the numbers beside it come from |
 | --- | --- |
-| `claims: strassen.odd-sizes` | what a claim says, what decides it, what the H200's recording makes of it |
+| `claims: strassen.odd-sizes` | what a claim says, what decides it, what the H200 made of it, before a change too |
 | `rows: strassen rate sgemm/fp16x3 size>=4096` | recorded rows, as `recorded` reads them |
 | `peaks: host.relu` | what `brrr calibrate` measured there |
 | `given: 700 W, the datasheet's; 64 rows` | what was not measured here: each is named |
@@ -111,7 +111,11 @@ def claimed(name: str) -> str:
 def judged(about: str) -> dict[str, str]:
     """The claims of an experiment, by their names."""
     table = claims({each.name: each for each in EXPERIMENTS}.get(about, about), H200)
-    return {claim.name: f"{verdict.measured}; {claim.text} {claim.decides}" for claim, verdict in table.rows}
+    return {
+        claim.name: f"{verdict.measured}; {claim.text} {claim.decides}; "
+        + "; ".join(f"{each.before}; {each.after}" for each in claim.entry.changed)
+        for claim, verdict in table.rows
+    }
 
 
 def calibrated(name: str) -> str:

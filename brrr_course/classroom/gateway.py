@@ -76,7 +76,6 @@ class Gateway:
             self._route("DELETE", "/requests/{id}", _cancel),
             self._route("GET", "/points/{experiment}", _points),
             self._route("POST", "/answers", _answer),
-            self._route("GET", "/answers", _answers, teacher=True),
             self._route("POST", "/scores", _enter),
             self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
@@ -253,13 +252,6 @@ def _keep_answer(store: Store, name: str, given: Mapping[str, Any]) -> object:
         raise TooManyError(f"{MOST_ANSWERS} answers of one student are kept, and no more")
     store.write("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", who, given["kind"], given["name"], given["value"])
     return {}
-
-
-async def _answers(gateway: Gateway, http: Http, user: User, content: Any) -> object:
-    """How often each answer was given to a question, or mark to an exercise."""
-    store, query = gateway.turns.store, "SELECT value FROM answer WHERE name = ?"
-    rows = await store.reading(store.read, query, http.query_params.get("name", ""))
-    return Counter(value for (value,) in rows).most_common()
 
 
 async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> object:

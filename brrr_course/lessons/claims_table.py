@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
 
 
 COUNTED = (*(f"{each} {when}" for when in ("before", "after") for each in SIGNS), "cannot change", "not measured",
-           "retired")  # fmt: skip
+           "retired", "flipped")  # fmt: skip
 
 
 def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable, Claim, Verdict]]]:
@@ -156,30 +157,27 @@ def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable
 
 
 def counted(tables: Sequence[ClaimsTable]) -> str:
-    """How many claims of each source have which verdict on each recording, a bound beside a farther one left out.
+    """How many claims have which verdict on each recording, a bound beside a farther one left out.
 
-    Those fixed before their data, those fixed after, and those that no recording can change stand apart.
+    Those fixed before their data, those fixed after, and those that no recording can change stand apart; `flipped` had
+    another verdict on an earlier recording of that name.
     """
-    lines = [_line(["source", "recording", *COUNTED, "flipped"]), _line(["---"] * 2 + ["---:"] * (len(COUNTED) + 1))]
-    for title, rows in by_source(tables).items():
-        names = {claim.entry.id for _, claim, _ in rows}
-        for source in dict.fromkeys(table.source for table, *_ in rows):
-            here = [_kind(table, claim, verdict) for table, claim, verdict in rows
-                    if table.source == source and f"{claim.entry.id}-far" not in names]  # fmt: skip
-            counts = [*(str(here.count(each)) for each in COUNTED), flipped(rows, source)]
-            lines.append(_line([title, source.removeprefix("recorded:"), *counts]))
-    return "\n".join(lines)
+    devices = list(dict.fromkeys(table.source for table in tables))
+    names = {claim.entry.id for table in tables for claim, _ in table.rows}
+    found = {device: Counter[str]() for device in devices}
+    for table in tables:
+        for claim, verdict in table.rows:
+            kinds = [_kind(table, claim, verdict)] * (f"{claim.entry.id}-far" not in names)
+            found[table.source].update(kinds + ["flipped"] * bool(claim.earlier(table.source)))
+    lines = [["claims", *(device.removeprefix("recorded:") for device in devices)], ["---", *["---:"] * len(devices)]]
+    lines += [[kind, *(str(found[device][kind]) for device in devices)] for kind in COUNTED]
+    return "\n".join(map(_line, lines))
 
 
 def _kind(table: ClaimsTable, claim: Claim, verdict: Verdict) -> str:
     if verdict.status not in SIGNS:
         return verdict.status
     return "cannot change" if claim.entry.certain else f"{verdict.status} {'after' if table.mark(claim) else 'before'}"
-
-
-def flipped(rows: Sequence[tuple[ClaimsTable, Claim, Verdict]], source: str) -> str:
-    """How many claims had another verdict on an earlier recording of that name."""
-    return str(sum(table.source == source and bool(claim.earlier(source)) for table, claim, _ in rows))
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,39 +1,16 @@
-"""What a class sees together: how often each answer was given, and whose schedule of a pipeline is fastest."""
+"""What a class sees together: whose schedule of a pipeline, or tile of a kernel, is fastest."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Value
 from brrr_course.experiments import PLAYED, experiment, own_choice
-from brrr_course.lessons.sharing import gateway, line
+from brrr_course.lessons.sharing import gateway
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
-
-BAR = 30
-"""Characters of the longest bar."""
-
-
-def class_answers(question: str) -> Comparison:
-    """How often the class gave each answer to a question, or each mark to an exercise; for the teacher's token.
-
-    >>> class_answers("01-timer")  # doctest: +SKIP
-    12 answers: 01-timer
-    right        9  ##############################
-    wrong        3  ##########
-    """
-
-    def counted(found: Sequence[Any]) -> Comparison:
-        most = max((count for _, count in found), default=1)
-        rows = tuple((value, str(count), "#" * round(BAR * count / most)) for value, count in found)
-        return Comparison(f"{sum(count for _, count in found)} answers: {question}", ("answer", "students", ""), rows)
-
-    path = f"/answers?name={quote(line(question))}"
-    shown: Comparison = gateway("class_answers").connection.ask("GET", path, read=counted)
-    return shown
 
 
 def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:

@@ -11,11 +11,10 @@ import pytest
 from played_class import Classroom, Played, answer, served
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
-from brrr_course import class_answers, enter, leaderboard, share
+from brrr_course import enter, leaderboard, share
 from brrr_course import sources as source_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.ranking import OWN_CHOICE
-from brrr_course.classroom.tokens import issue
 from brrr_course.experiments import experiment
 from brrr_course.lessons import sharing
 from brrr_course.lessons.checking import check
@@ -166,17 +165,6 @@ def test_guesses_and_marks_are_sent_by_those_who_agree_only(
     assert share(False) == "Nothing is sent."
     guess("Another?", unit="s", answer="25 us")
     assert len(read(room, rows)) == 3
-    with pytest.raises(Exception, match="for the teacher"):
-        class_answers("00-launches")
-    done = asyncio.run_coroutine_threadsafe(_teacher(room), room.loop)
-    (tmp_path / "token").write_text(done.result(10), "utf-8")
-    source_module._live.clear()
-    shown = class_answers("00-launches")
-    assert shown.text == "1 answers: 00-launches" and shown.rows == ((mark.status, "1", "#" * 30),)
-
-
-async def _teacher(room: Classroom) -> str:
-    return issue(room.store, "teacher", teacher=True)
 
 
 def read(room: Classroom, query: str) -> list[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ def test_keys_turn_the_slides_and_move_a_slider_that_has_them(browser, tmp_path)
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(path.as_uri())
-    painted = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"  # keys count from there on
+    painted = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"  # then keys count
     shown = page.locator(".deck section:not([hidden])")
     turned = page.locator("#turn output")
     page.evaluate(painted)
