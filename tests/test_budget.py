@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parents[1]
 BUDGET = {
     ("brrr", "python"): 18_480,
     ("brrr", "cuda"): 2_200,
-    ("brrr_course", "python"): 20_450,
+    ("brrr_course", "python"): 20_430,
     ("brrr/strassen", "python"): 2_815,
     ("brrr/strassen", "cuda"): 800,
-    ("tools", "python"): 3_720,
+    ("tools", "python"): 3_630,
 }
 ENDINGS = {"python": (".py", ".pyi"), "cuda": (".cu", ".cuh")}
 
