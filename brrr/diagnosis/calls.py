@@ -10,8 +10,7 @@ from typing import Literal
 
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.work import cost_of
-from brrr.tracing.events import Event
-from brrr.tracing.spans import TRANSFERS
+from brrr.tracing.events import LINKED, Event
 from brrr.tracing.trace_file import Trace
 
 MODULE = "brrr_module: "
@@ -69,7 +68,7 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Operat
                 one = OperatorRun(*owner, phase=_phase(around))
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
     for each in trace.events:
-        if each.on_device and each.sort not in TRANSFERS and start_ns <= each.start_ns < end_ns:
+        if each.on_device and each.sort not in LINKED and start_ns <= each.start_ns < end_ns:
             call = by_launch.get(each.correlation)
             if call is None:
                 call = made.setdefault(id(each), OperatorRun(each, None))
