@@ -137,7 +137,7 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
         if few or short:
             return "latency"
         return "memory" if moves or (products and not product) else "compute"
-    return "memory" if time.memory_s >= time.compute_s else "compute"
+    return "memory" if moves or time.memory_s >= time.compute_s else "compute"
 
 
 MOVING = ("copy", "index")

@@ -93,7 +93,7 @@ def diagnose(
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
     found = of_run(run, model, is_gpu(where))
-    if not found.operators:
+    if not any(each.sort == "operator" for each in run.trace.events):
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()
     seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
@@ -159,8 +159,9 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
-    unnamed = f"a device whose work cannot be read ({', '.join(trace.unread) or 'no kernels'})" if unseen else "a CPU"
-    name = name or ("a GPU that the trace does not name" if gpu else unnamed)
+    kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
+    unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else "a CPU"
+    name = name or (f"a device whose work cannot be read{kinds}" if unseen else unnamed)
     seen = timeline_of(trace, (start, end, steps), found.step_s, name, "")
     return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
 
@@ -203,12 +204,12 @@ def _known(board: Board) -> tuple[DeviceModel | None, list[str]]:
         return model, []
     memory, sms, differs = known.memory_bytes or 0, known.sm_count or 0, []
     if board.memory_bytes and memory and not MEMORY[0] <= board.memory_bytes / memory <= MEMORY[1]:
-        differs.append(f"{board.memory_bytes / 2**30:.3g} GiB of memory, not {memory / 2**30:.3g}")
+        differs.append(f"{board.memory_bytes / 2**30:.3g} GiB of memory (not {memory / 2**30:.3g})")
     if board.sm_count and sms and board.sm_count != sms:
-        differs.append(f"{board.sm_count} multiprocessors, not {sms}")
+        differs.append(f"{board.sm_count} multiprocessors (not {sms})")
     if not differs:
         return model, []
-    said = f"this {board.name} has {' and '.join(differs)} as the {known.name}"
+    said = f"this {board.name} has {' and '.join(differs)}, unlike the {known.name}"
     if normal(board.name) in map(normal, known.reported_as):
         return model, [f"{said}, whose figures are taken"]
     return None, [f"{said}: its figures are not known here. Name a device with device=, such as {known.key!r}"]

@@ -29,8 +29,8 @@ class Split:
     """The seconds of a stretch of a trace; `busy_s`, `transfer_s` alone and `idle_s` add up to `wall_s`.
 
     busy_s: kernels were running, and copies within the device; transfer_s: copies from or to the host, or another
-    device, while no kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes, until
-    it has issued everything.
+    device, while no kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the
+    same causes, until it has issued everything.
     """
 
     wall_s: float
@@ -61,8 +61,10 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
         issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
         return start, max([end, *issued]), len({each.name for each in steps})
-    inside = launches or [each for each in trace.events if each.sort != "other"] or list(trace.events)
-    first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
+    inside = [each for each in trace.events if each.sort != "other"] or list(trace.events)
+    first, last = min(each.start_ns for each in launches or inside), max(each.start_ns for each in launches or inside)
+    if not launches:
+        last = max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
     return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1
 

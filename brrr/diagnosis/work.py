@@ -121,7 +121,8 @@ def _overloads(name: str, count: int) -> Iterator[Any]:
     packet = getattr(getattr(torch.ops, library), short, None)
     names = packet.overloads() if packet is not None else []
     made = [getattr(packet, each) for each in sorted(names, key=lambda each: "out" in each)]
-    yield from (each for each in made if len(each._schema.arguments) == count)
+    usable = (each for each in made if torch._C._dispatch_has_kernel(each.name()))  # TorchScript's own take lists
+    yield from (each for each in usable if len(each._schema.arguments) == count)
 
 
 def _arguments(schema: Any, inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:

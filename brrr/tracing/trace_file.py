@@ -212,7 +212,7 @@ def _described(text: str, boards: list[Any]) -> None:
 
 _HOST: Mapping[str, Sort] = {
     "cpu_op": "operator", "operator": "operator", "runtime": "runtime", "driver": "runtime",
-    "user_annotation": "annotation", "overhead": "other",
+    "hpu_op": "runtime", "user_annotation": "annotation", "overhead": "other",
 }  # fmt: skip
 _DEVICE = ("kernel", "memcpy", "memset", "mtia_ccp_events")
 """Categories, whole or behind their last underscore: each accelerator, and each version of torch, has its own."""
@@ -244,7 +244,8 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     start, name = math.floor(start_us) * 1000 + round(start_us % 1 * 1000), _printable(str(raw.get("name", "")))
     end = start + round(length_us * 1000)
     if on_device:
-        args = {"stream": args.get("sycl queue", 0), **args}
+        pid = raw.get("pid")  # in old traces it is the device
+        args = {"device": pid if isinstance(pid, int) else 0, "stream": args.get("sycl queue", 0), **args}
         where, stream, correlation, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
         if len(grid := args.get("grid") or (0,)) > 3:
             raise ValueError
@@ -265,9 +266,9 @@ def _note_unread(category: str, args: Mapping[str, Any], unread: dict[str, None]
     """Keep the name of a category that shows an accelerator at work, and is no work that can be read."""
     drawn = any(each in category for each in _DRAWN)
     placed = isinstance(args, dict) and any(str(key).lower().startswith(("device", "stream")) for key in args)
-    if category.endswith(("runtime", "driver", "hpu_op")) or (placed and not drawn):
-        if len(unread) < MOST_SIZES:
-            unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
+    works = category.endswith(("runtime", "driver", "hpu_op")) or (placed and not drawn)
+    if works and len(unread) < MOST_SIZES:
+        unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
 
 
 def _depth(events: Sequence[Event]) -> int:
@@ -284,9 +285,9 @@ def _depth(events: Sequence[Event]) -> int:
 
 
 def _inputs(args: Mapping[str, Any], kept: dict[str, Inputs]) -> Inputs | None:
-    if "Input Dims" not in args:
+    sizes = args.get("Input Dims", args.get("Input dims"))
+    if sizes is None:
         return None
-    sizes = args["Input Dims"]
     strides = args.get("Input Strides", [_dense(size) for size in sizes])  # older traces have none
     blank = [""] * len(sizes)
     parts = [sizes, strides, args.get("Input type", blank), args.get("Concrete Inputs", blank)]
