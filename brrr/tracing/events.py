@@ -54,9 +54,9 @@ class Event:
         return self.sort in ON_DEVICE
 
 
-_COPY = re.compile(r"(?:memcpy|copy)[\W_]*(host|[hmdasp])\w*?(?:to|2)(host|[hmdasp])")
+_COPY = re.compile(r"(?:memcpy|copy)[\W_]*(host|[hmdasp])\w*?(?:to|2)_?(host|[hmdasp])")
 """From where to where: H and M are the host's memory (M of SYCL), P is a peer."""
-_WAITS = re.compile(r"Synchronize|QueueFinish|EventWait$")
+_WAITS = re.compile(r"(?i)synchronize|queueFinish|eventWait$")
 
 
 def work_sort(name: str, category: str = "") -> Sort:

@@ -220,6 +220,8 @@ _MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
 """How spans of torch's own begin, which are operators in traces of torch 1.8 to 1.12."""
 _DRAWN = ("annotation", "sync", "event", "range")
 """What is drawn on a device, and is no work of it."""
+_EVENTS = ("event_wait", "event_record")
+"""What MTIA's work is mixed with."""
 _NUMBERS = ("device", "stream", "correlation", "bytes")
 
 
@@ -229,13 +231,12 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     What is damaged ends in a KeyError, a TypeError, a ValueError and so on.
     """
     category, args = str(raw.get("cat", "")).lower(), raw.get("args") or {}
-    whose, _, last = category.rpartition("_")
-    sort = _HOST.get(category) or _HOST.get(last)
-    on_device = category in _DEVICE or last in _DEVICE
+    last = category.rpartition("_")[2]
+    sort, on_device = _HOST.get(category) or _HOST.get(last), category in _DEVICE or last in _DEVICE
     if raw.get("ph") != "X":
         return None
-    if category not in unread and not on_device and (sort is None or (sort == "runtime" and whose not in ("", "cuda"))):
-        _note_unread(category, args, unread)
+    if not on_device and category not in unread and len(unread) < MOST_SIZES and _accelerated(category, sort, args):
+        unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
     if not on_device and sort is None:
         return None
     start_us, length_us = float(raw["ts"]), float(raw.get("dur") or 0.0)
@@ -244,13 +245,15 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     start, name = math.floor(start_us) * 1000 + round(start_us % 1 * 1000), _printable(str(raw.get("name", "")))
     end = start + round(length_us * 1000)
     if on_device:
+        if name.startswith(_EVENTS):
+            return None
         pid = raw.get("pid")  # in old traces it is the device
         args = {"device": pid if isinstance(pid, int) else 0, "stream": args.get("sycl queue", 0), **args}
         where, stream, correlation, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
         if len(grid := args.get("grid") or (0,)) > 3:
             raise ValueError
-        kind, blocks = work_sort(name, category), math.prod(map(_number, grid))
-        return Event(name, kind, start, end, 0, where, stream, correlation, 0, blocks, nbytes)
+        kind = work_sort(f"Memcpy {args['direction']}" if "direction" in args else name, category)
+        return Event(name, kind, start, end, 0, where, stream, correlation, 0, math.prod(map(_number, grid)), nbytes)
     if sort == "operator" and (name.startswith(_MARKS) or (category == "operator" and _is_span(name))):
         sort = "annotation"
     thread, correlation = _whole(raw.get("tid")), _number(args.get("correlation", 0))
@@ -262,13 +265,12 @@ def _is_span(name: str) -> bool:
     return "::" not in name and re.search(r"Backward\d*$", name) is None
 
 
-def _note_unread(category: str, args: Mapping[str, Any], unread: dict[str, None]) -> None:
-    """Keep the name of a category that shows an accelerator at work, and is no work that can be read."""
-    drawn = any(each in category for each in _DRAWN)
+def _accelerated(category: str, sort: Sort | None, args: Any) -> bool:
+    """Whether an event that is no work on a device shows that an accelerator other than CUDA's works."""
+    if sort is not None:
+        return sort == "runtime" and not category.startswith(("cuda", "runtime", "driver"))
     placed = isinstance(args, dict) and any(str(key).lower().startswith(("device", "stream")) for key in args)
-    works = category.endswith(("runtime", "driver", "hpu_op")) or (placed and not drawn)
-    if works and len(unread) < MOST_SIZES:
-        unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
+    return placed and not any(each in category for each in _DRAWN)
 
 
 def _depth(events: Sequence[Event]) -> int:

@@ -198,6 +198,7 @@ COPIES: dict[str, Sort] = {
     "Memcpy M2D(HOST -> DEVICE)": "copy in", "Memcpy DtoH (Device -> Pageable)": "copy out", "memcpy_DtoH": "copy out",
     "Memcpy D2M": "copy out", "Memcpy PtoP (Device -> Device)": "peer copy", "CopyPeer": "peer copy",
     "Memcpy DtoD (Device -> Device)": "copy", "Memcpy HtoH": "copy", "CopyDeviceToDevice": "copy", "Unknown": "copy",
+    "Memcpy HOST_TO_DEVICE": "copy in", "Memcpy DEVICE_TO_HOST": "copy out",
 }  # fmt: skip
 
 
