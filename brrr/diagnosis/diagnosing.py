@@ -133,8 +133,9 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
 def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     """The same of a trace that torch's profiler saved, also gzipped: nothing runs, and no remedy is tried.
 
-    device: as `brrr.predict` takes it; without it the one that the trace names. A trace of several steps marked by
-    `profiler.step()` counts from the first to the last. TraceFileError for a file that is no trace.
+    device: as `brrr.predict` takes it; without it the one that the trace names, of several the busiest; where its
+    memory or its multiprocessors are not those of the known board of that name, the notes say so. A trace of several
+    steps marked by `profiler.step()` counts from the first to the last. TraceFileError for a file that is no trace.
     """
     trace = read_trace(path)
     gpu = any(each.on_device for each in trace.events)

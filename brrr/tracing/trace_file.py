@@ -63,7 +63,7 @@ class Board:
 class Trace:
     """What a file holds: events by their starts, the devices by number, and what is wrong with it.
 
-    unread: the kinds of a device's events that are none of those that are known here.
+    unread: categories that show an accelerator, other than CUDA's, whose work may be of kinds that are not read.
     """
 
     events: tuple[Event, ...]
@@ -220,8 +220,6 @@ _MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
 """How spans of torch's own begin, which are operators in traces of torch 1.8 to 1.12."""
 _DRAWN = ("annotation", "sync", "event", "range")
 """What is drawn on a device, and is no work of it."""
-_EVENTS = ("event_wait", "event_record")
-"""What MTIA's work is mixed with."""
 _NUMBERS = ("device", "stream", "correlation", "bytes")
 
 
@@ -245,14 +243,15 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     start, name = math.floor(start_us) * 1000 + round(start_us % 1 * 1000), _printable(str(raw.get("name", "")))
     end = start + round(length_us * 1000)
     if on_device:
-        if name.startswith(_EVENTS):
+        mtia = category == "mtia_ccp_events"  # whose copies tell a direction, and whose waits and marks are no work
+        if mtia and name.startswith("event_"):
             return None
         pid = raw.get("pid")  # in old traces it is the device
         args = {"device": pid if isinstance(pid, int) else 0, "stream": args.get("sycl queue", 0), **args}
         where, stream, correlation, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
         if len(grid := args.get("grid") or (0,)) > 3:
             raise ValueError
-        kind = work_sort(f"Memcpy {args['direction']}" if "direction" in args else name, category)
+        kind = work_sort(f"Memcpy {args['direction']}" if mtia and "direction" in args else name, category)
         return Event(name, kind, start, end, 0, where, stream, correlation, 0, math.prod(map(_number, grid)), nbytes)
     if sort == "operator" and (name.startswith(_MARKS) or (category == "operator" and _is_span(name))):
         sort = "annotation"
