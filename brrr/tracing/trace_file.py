@@ -31,8 +31,9 @@ LARGEST, HEADER = 1 << 23, 1 << 26
 """Characters that no single event has, and that do not stand in front of all events: more of them make no trace."""
 MOST_EVENTS, DEEPEST = 2_000_000, 1000
 """Events that are read of a file, and the most around one of them: Python calls itself no deeper."""
-MOST_SIZES, LARGEST_NUMBER, MOST_OTHERS, LONGEST_NAME = 64, 1 << 63, 1000, 200
-"""Of a tensor, of anything, of entries that are no events, and of a device's name: CUDA gives it 256 characters."""
+MOST_SIZES, LARGEST_NUMBER, MOST_OTHERS, MOST_KINDS, LONGEST_NAME = 64, 1 << 63, 1000, 8, 200
+"""Of a tensor, of anything, of entries that are no events, of categories that are told, and of a device's name: CUDA
+gives it 256 characters."""
 RATIO, FREE = 100, 1 << 24
 """How many times its size a trace has unzipped, beyond some bytes: a tenth of that is usual."""
 LATEST_US, LONGEST_US = 1e17, 1e11
@@ -231,9 +232,9 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     category, args = str(raw.get("cat", "")).lower(), raw.get("args") or {}
     last = category.rpartition("_")[2]
     sort, on_device = _HOST.get(category) or _HOST.get(last), category in _DEVICE or last in _DEVICE
-    if raw.get("ph") != "X":
+    if raw.get("ph") != "X" or category == "python_function":  # of which there are the most
         return None
-    if not on_device and category not in unread and len(unread) < MOST_SIZES and _accelerated(category, sort, args):
+    if sort in (None, "runtime") and not on_device and len(unread) < MOST_KINDS and _accelerated(category, args):
         unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
     if not on_device and sort is None:
         return None
@@ -264,10 +265,10 @@ def _is_span(name: str) -> bool:
     return "::" not in name and re.search(r"Backward\d*$", name) is None
 
 
-def _accelerated(category: str, sort: Sort | None, args: Any) -> bool:
+def _accelerated(category: str, args: Any) -> bool:
     """Whether an event that is no work on a device shows that an accelerator other than CUDA's works."""
-    if sort is not None:
-        return sort == "runtime" and not category.startswith(("cuda", "runtime", "driver"))
+    if category.endswith(("runtime", "driver", "hpu_op")):
+        return not category.startswith(("cuda", "runtime", "driver"))
     placed = isinstance(args, dict) and any(str(key).lower().startswith(("device", "stream")) for key in args)
     return placed and not any(each in category for each in _DRAWN)
 

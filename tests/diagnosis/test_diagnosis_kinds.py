@@ -240,6 +240,20 @@ def test_the_profilers_closing_wait_is_no_steps(tmp_path: Path) -> None:
     assert "no synchronisation" in names(diagnosed(tmp_path, made.events))
 
 
+@pytest.mark.parametrize(
+    ("name", "way", "waits"),
+    [("hipMemcpyWithStream", "DtoH", True), ("cudaMemcpy", "DtoH", True), ("cudaMemcpyAsync", "DtoH", False),
+     ("hipMemcpyWithStream", "HtoD", False), ("hipMemcpyWithStream", "DtoD", False)],
+)  # fmt: skip
+def test_a_copy_to_the_host_that_blocks_is_a_wait(name: str, way: str, waits: bool, tmp_path: Path) -> None:
+    made = loop()
+    for each in made.events:
+        each["name"] = each["name"].replace("HtoD (Pinned", f"{way} (Pinned")
+        copies = each["cat"] == "cuda_runtime" and each["args"]["correlation"] % 11 == 1
+        each["name"] = name if copies else each["name"]
+    assert ("no synchronisation" in names(diagnosed(tmp_path, made.events))) == waits
+
+
 def adam(made: Maker, count: int = 200) -> None:
     for _ in range(count):
         made.work("aten::add_", SMALL, SMALL, numbers=("", "", "1"), us=1.2, host_us=30.0, blocks=1)
