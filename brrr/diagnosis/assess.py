@@ -8,6 +8,7 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, OperatorRun
 from brrr.diagnosis.split import Split
+from brrr.diagnosis.work import kind_of
 from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.peaks import MissingPeakError
@@ -123,8 +124,9 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
         return "memory"
     sms = (model.sm_count or 0) if model is not None else 0
     few = 0 < 2 * call.blocks <= sms and not call.name.endswith(OVER_THE_BATCH)
+    moves = kind_of(call.operator.name) in MOVING
     if time is None or not time.known or not time.work_s:
-        return "latency" if few else "unknown"
+        return "latency" if few else "memory" if moves else "unknown"
     assert call.cost is not None and model is not None
     took_s = call.work_ns / 1e9
     product = multiplies(call.cost)
@@ -134,10 +136,12 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
         short = model.is_gpu and took_s < SHORT * model.value("kernel.floor")
         if few or short:
             return "latency"
-        return "memory" if products and not product else "compute"
-    return "memory" if time.memory_s >= time.compute_s else "compute"
+        return "memory" if moves or (products and not product) else "compute"
+    return "memory" if moves or time.memory_s >= time.compute_s else "compute"
 
 
+MOVING = ("copy", "index")
+"""Kinds that do no arithmetic, or one addition for each number that they fetch from anywhere: it is memory."""
 OVER_THE_BATCH = ("batch_norm", "batch_norm_backward")
 """Their kernels have a block for each channel: a larger batch gives each block more to do, and is not free."""
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.work import cost_of
-from brrr.tracing.events import Event
-from brrr.tracing.spans import TRANSFERS
+from brrr.diagnosis.work import cost_of, kind_of
+from brrr.tracing.events import LINKED, Event
 from brrr.tracing.trace_file import Trace
 
 MODULE = "brrr_module: "
 """How the spans begin that a live diagnosis puts around each module's forward."""
 PASSING = ("view",)
 """Kinds without work of their own."""
+DISPATCHED_NS = 20_000
+"""What only calls others, and is seen to call none, does the work itself where it takes longer."""
 Phase = Literal["forward", "backward", "again"]
 ENGINE = "autograd::engine"
 LAYOUT = " (layout)"
@@ -69,7 +70,7 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Operat
                 one = OperatorRun(*owner, phase=_phase(around))
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
     for each in trace.events:
-        if each.on_device and each.sort not in TRANSFERS and start_ns <= each.start_ns < end_ns:
+        if each.on_device and each.sort not in LINKED and start_ns <= each.start_ns < end_ns:
             call = by_launch.get(each.correlation)
             if call is None:
                 call = made.setdefault(id(each), OperatorRun(each, None))
@@ -82,31 +83,35 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Operat
 
 
 def _by_own_time(host: Sequence[Event]) -> list[OperatorRun]:
-    """On a CPU: the operators with a cost, each with the time that it does not spend in another one.
+    """On a CPU: the operators with work, each with the time that it does not spend in another one.
 
-    One that has all its work done by another only passes it on, and is left out: `mean` calls `sum`.
+    One that has all its work done by another only passes it on, and is left out: `mean` calls `sum`. One whose cost
+    nobody knows works too, unless it is known only to look at a tensor, or to call others.
     """
     made: dict[int, OperatorRun] = {}
     passing: set[int] = set()
+    calling = {id(each) for event, around in nested(host) if event.sort == "operator" for each in around}
     for event, around in nested(host):
-        cost = cost_of(event.name, event.inputs) if event.sort == "operator" and event.inputs is not None else None
-        if cost is None or cost.kind in PASSING:
+        if event.sort != "operator":
             continue
-        length = event.end_ns - event.start_ns
+        cost = cost_of(event.name, event.inputs) if event.inputs is not None else None
+        kind, length = cost.kind if cost is not None else kind_of(event.name), event.end_ns - event.start_ns
+        if kind in PASSING or (kind == "composed" and (id(event) in calling or length < DISPATCHED_NS)):
+            continue
         outer = next((made[id(each)] for each in reversed(around) if id(each) in made), None)
-        if outer is not None and cost.flop is None and outer.cost is not None and outer.cost.flop is not None:
+        known = outer.cost if outer is not None else None
+        if known is not None and known.flop is not None and (cost is None or cost.flop is None):
             continue  # a library's own form of the operator around it, of which nobody knows the FLOP
         if outer is not None:
             outer.work_ns -= length
-            if _does_all_of(cost, outer.cost):
+            if cost is not None and known is not None and _does_all_of(cost, known):
                 passing.add(id(outer.operator))
         made[id(event)] = OperatorRun(event, cost, _module(around), length, phase=_phase(around))
     return [call for key, call in made.items() if key not in passing and call.work_ns > 0]
 
 
-def _does_all_of(inner: OperatorCost, outer: OperatorCost | None) -> bool:
+def _does_all_of(inner: OperatorCost, outer: OperatorCost) -> bool:
     """Whether an operator's arithmetic, and most of its bytes, are those of one that it calls."""
-    assert outer is not None
     return (inner.flop or 0.0) >= 0.9 * (outer.flop or 0.0) and inner.bytes >= 0.4 * outer.bytes
 
 

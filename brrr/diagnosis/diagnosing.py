@@ -9,7 +9,6 @@ True
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -38,19 +37,22 @@ from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, common, split, window
 from brrr.diagnosis.timeline import timeline_of
 from brrr.gpu import is_gpu
-from brrr.gpu.datasheet import find_hardware
+from brrr.gpu.datasheet import find_hardware, normal
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.spans import length, union
-from brrr.tracing.trace_file import Trace, TraceFileError, read_trace
+from brrr.tracing.spans import Interval, length, union
+from brrr.tracing.trace_file import Board, Trace, TraceFileError, launches, read_trace
 
 if TYPE_CHECKING:
     from brrr.diagnosis.live import Run
 
 NO_SHAPES = "the trace tells no sizes of inputs: record it with profile(record_shapes=True), and FLOP and bytes count"
 UNMARKED = "it counts as one step: call step() of the profiler in the loop, and each step is marked"
+NAMELESS = Board("")
+MEMORY = (0.9, 1.03)
+"""What a driver may report of a datasheet's memory: some of it is the driver's own, or holds checksums."""
 QUEUED = 0.05
 """From this share of the steps on it is told that work of earlier ones is done in them."""
 PROFILED = "times of the host are those under the profiler, which slows it: the overhead is an upper limit"
@@ -91,7 +93,7 @@ def diagnose(
     run = live.run(step, (fn, args, kwargs), where, budget_s)
     model = model_for(peaks) if peaks is not None else model_here(where)
     found = of_run(run, model, is_gpu(where))
-    if not found.operators:
+    if not any(each.sort == "operator" for each in run.trace.events):
         raise ArgumentError("diagnose", "fn", fn, "a function that calls torch: no operator ran in it")
     name, today = name_here(where), date.today().isoformat()
     seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
@@ -131,17 +133,21 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
 def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     """The same of a trace that torch's profiler saved, also gzipped: nothing runs, and no remedy is tried.
 
-    device: as `brrr.predict` takes it; without it the one that the trace names. A trace of several steps marked by
-    `profiler.step()` counts from the first to the last. TraceFileError for a file that is no trace.
+    device: as `brrr.predict` takes it; without it the one that the trace names, of several the busiest; where its
+    memory or its multiprocessors are not those of the known board of that name, the notes say so. A trace of several
+    steps marked by `profiler.step()` counts from the first to the last. TraceFileError for a file that is no trace.
     """
     trace = read_trace(path)
-    name = next(iter(trace.devices.values()), "")
     gpu = any(each.on_device for each in trace.events)
+    trace, board, several = _of_one_device(trace)
+    name = board.name
     if name and not gpu:
         lost = f"it names {name}, and holds none of its work: what is said is of the host alone"
         trace = replace(trace, problems=(*trace.problems, lost))
-    trace, several = _of_one_device(trace)
-    model = model_for(device if device is not None else name) if device is not None or (name and gpu) else None
+    unseen = not gpu and (trace.unread or any(map(launches, trace.events)))  # a device works, and its work is not here
+    model, other = _known(board) if device is None and gpu else (None, [])
+    if device is not None and not unseen:
+        model = model_for(device)
     if model is not None and model.is_gpu != gpu:
         raise ArgumentError("diagnose_trace", "device", device, f"a {'GPU' if gpu else 'CPU'}, as the trace is of one")
     start, end, steps = window(trace)
@@ -149,12 +155,14 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         raise TraceFileError(f"{path}: all that it holds took no time")
     traced = split(trace, start, end)
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
-    said = [PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
-    if model is None:
+    said = [*other, PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
+    if model is None and not other:
         said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
-    name = name or ("a GPU that the trace does not name" if gpu else "a CPU")
+    kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
+    unnamed = f"a {'device' if kinds else 'GPU'} that the trace does not name{kinds}" if gpu else "a CPU"
+    name = name or (f"a device whose work cannot be read{kinds}" if unseen else unnamed)
     seen = timeline_of(trace, (start, end, steps), found.step_s, name, "")
     return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
 
@@ -169,17 +177,43 @@ def _queued(trace: Trace, start: int, end: int) -> list[str]:
     return [f"in {units.percent(share)} of it the device does what was issued before the first step: mark more steps"]
 
 
-def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:
-    """The trace with the work of its busiest device alone, and a note where there are several."""
-    busy = Counter[int]()
+def _of_one_device(trace: Trace) -> tuple[Trace, Board, list[str]]:
+    """The trace with the work of its busiest device alone, that device, and a note where several work."""
+    works: dict[int, list[Interval]] = {}
     for each in trace.events:
         if each.on_device:
-            busy[each.device] += each.end_ns - each.start_ns
-    if len(busy) < 2:
-        return trace, []
-    chosen = busy.most_common(1)[0][0]
+            works.setdefault(each.device, []).append(each.interval)
+    if not works:
+        return trace, next(iter(trace.devices.values()), NAMELESS), []
+    chosen = max(works, key=lambda device: length(works[device]))
+    alike = {each.name for each in trace.devices.values()}  # where the numbers are not those of the description
+    board = trace.devices.get(chosen) or (next(iter(trace.devices.values())) if len(alike) == 1 else NAMELESS)
+    if len(works) < 2:
+        return trace, board, []
     kept = tuple(each for each in trace.events if not each.on_device or each.device == chosen)
-    return replace(trace, events=kept), [f"of {len(busy)} devices, device {chosen} counts: it has the most work"]
+    said = f"of {len(works)} devices, device {chosen} counts: it has the most work"
+    return replace(trace, events=kept), board, [f"{said} ({board.name})" if len(alike) > 1 else said]
+
+
+def _known(board: Board) -> tuple[DeviceModel | None, list[str]]:
+    """The figures of a board, and a note where that which they are of has other memory or multiprocessors.
+
+    Such a board has other figures, unless it bears the very name that the known one's driver reports.
+    """
+    model, known = model_for(board.name) if board.name else None, find_hardware(board.name)
+    if model is None or known is None:
+        return model, []
+    memory, sms, differs = known.memory_bytes or 0, known.sm_count or 0, []
+    if board.memory_bytes and memory and not MEMORY[0] <= board.memory_bytes / memory <= MEMORY[1]:
+        differs.append(f"{board.memory_bytes / 2**30:.3g} GiB of memory (not {memory / 2**30:.3g})")
+    if board.sm_count and sms and board.sm_count != sms:
+        differs.append(f"{board.sm_count} multiprocessors (not {sms})")
+    if not differs:
+        return model, []
+    said = f"this {board.name} has {' and '.join(differs)}, unlike the {known.name}"
+    if normal(board.name) in map(normal, known.reported_as):
+        return model, [f"{said}, whose figures are taken"]
+    return None, [f"{said}: its figures are not known here. Name a device with device=, such as {known.key!r}"]
 
 
 def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = True) -> Split:

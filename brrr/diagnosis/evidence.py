@@ -1,6 +1,7 @@
 """The evidence that remedies look at: what a diagnosis knows of a stretch, and what it would take with less to do."""
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,12 @@ from brrr.diagnosis.assess import Assessed, Shares, time_of
 from brrr.diagnosis.calls import nested
 from brrr.diagnosis.split import Split, common
 from brrr.roofline.device_model import DeviceModel
-from brrr.tracing.events import Event
+from brrr.tracing.events import Event, waits
 from brrr.tracing.spans import union
-from brrr.tracing.trace_file import Trace
+from brrr.tracing.trace_file import Trace, launches
 
+BLOCKS = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)")
+"""Copies that the host waits for, where they are made to it."""
 WORTH = 1.1
 """A remedy that is predicted to gain less is not named."""
 
@@ -112,8 +115,16 @@ class Evidence:
     def waits(self) -> list[Event]:
         """Where the host waits for the device: the operator around it, else the call; copies to it do not count."""
         fed = union(each.interval for each in self.feeding)
-        calls = [each for each in self.callers if "Synchronize" in each[0].name]
-        return [around for call, around in calls if self.gpu and not common([call.interval], fed)]
+        last = max((each.start_ns for each in self.trace.events if launches(each)), default=0)
+        marks = [each.end_ns for each in self.trace.events if each.name.startswith("ProfilerStep#")]
+        closing = max([last, *marks])  # behind it the profiler waits, before it stops: no step does
+        out = {each.correlation for each in self.events if each.sort == "copy out"}
+        return [
+            around for call, around in self.callers
+            if self.gpu and (waits(call.name) or (BLOCKS.match(call.name) and call.correlation in out))
+            and not common([call.interval], fed)
+            and (around is not call or call.start_ns < closing)
+        ]  # fmt: skip
 
     def predicted_s(self, costs: Iterable[OperatorCost]) -> float:
         """What the roofline's model gives the work of these operators; equal ones are looked up once."""

@@ -71,7 +71,7 @@ Chain = tuple[list[OperatorCost], float]
 
 def _lane(each: Assessed) -> tuple[object, ...]:
     """What neighbours have in common that can become one kernel."""
-    return each.call.phase, {(one.device, one.stream) for one in each.call.kernels}
+    return each.call.phase, each.call.cost is None, {(one.device, one.stream) for one in each.call.kernels}
 
 
 def _can_run_again(chain: Sequence[OperatorCost]) -> bool:

@@ -3,10 +3,12 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
+from dataclasses import replace
+from itertools import accumulate, pairwise
 
 from brrr.core import units
 from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
+from brrr.diagnosis.calls import ENGINE
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.split import common
 from brrr.tracing.events import Event
@@ -27,6 +29,11 @@ BATCH_BYTES = 1e6
 """From so many bytes a step on, pageable copies are taken for batches."""
 PICKS = ("aten::select", "aten::slice", "aten::unbind")
 """Slices, which a loop over what could be one call takes about as often."""
+_ON_EACH = "add sub mul div addcmul addcdiv lerp sqrt rsqrt sign neg maximum pow clone copy"
+BY_TENSOR = frozenset(map("aten::{}".format, _ON_EACH.split()))
+"""What an optimiser calls on each parameter, also in place."""
+LONGER = 10.0
+"""So many times the usual time from one call to the next is not the calls' own."""
 MANY = 16
 """From so many equal small calls a step on, a loop over what could be one call is suspected."""
 
@@ -87,18 +94,30 @@ def loading(found: Evidence) -> Remedy | None:
 
 
 def optimiser(found: Evidence) -> Remedy | None:
-    """One kernel for all parameters."""
-    steps = [each for each in found.events if each.sort == "annotation" and each.name.startswith("Optimizer.step")]
-    if not steps:
+    """One kernel for all parameters; what one call in it takes longer than others, as an allocation, stays."""
+    steps = _own_steps(found)
+    single = [each for each in _inside(found, steps) if each.call.operator.name.rstrip("_") in BY_TENSOR]
+    if not steps or len(single) < MANY * len(steps):
         return None
-    inside = _inside(found, steps)
-    single = [each for each in inside if not each.call.name.startswith(("_foreach", "_fused"))]
-    if len(single) < MANY * len(steps):
-        return None
-    took_s = sum(found.unprofiled_s(*each.interval) for each in steps)
+    starts = sorted(each.call.operator.start_ns for each in single)
+    apart = sorted(found.unprofiled_s(*pair) for pair in pairwise(starts))
+    usual_s = apart[len(apart) // 2]
+    took_s = sum(each if each < LONGER * usual_s else usual_s for each in apart)
     host_s, device_s = found.host_s - 0.9 * took_s, found.device_s - 0.5 * sum(each.work_s for each in single)
     why = f"The optimiser makes {len(single) / len(steps):.3g} calls a step, tensor by tensor."
     return Remedy("fused optimiser", found.wall_s / max(host_s, device_s, 1e-12), why)
+
+
+def _own_steps(found: Evidence) -> list[Event]:
+    """The spans of the optimiser, each from where a closure in it, which computes the gradients, has ended."""
+    engine = [each for each in found.events if each.name.startswith(ENGINE)]
+    ends = [0, *accumulate((each.end_ns for each in engine), max)]
+    steps = []
+    for each in found.events:
+        if each.sort == "annotation" and each.name.startswith("Optimizer.step"):
+            closed = ends[bisect_left(engine, each.end_ns, key=lambda one: one.start_ns)]
+            steps.append(replace(each, start_ns=min(max(each.start_ns, closed), each.end_ns)))
+    return steps
 
 
 def compiling(found: Evidence) -> Remedy | None:
@@ -190,8 +209,8 @@ def keeping(found: Evidence) -> Remedy | None:
     loads = found.split.host_s.get("data loading") or "asleep_s" in found.flags
     copies = [each for each in found.events if each.sort == "copy in"]
     pageable = sum(each.nbytes for each in copies if PAGEABLE in each.name)
-    if len(found.feeding) < found.steps or loads or pageable > BATCH_BYTES * found.steps:
-        return None  # pageable batches from the host are new ones, as it seems
+    if not found.split.busy_s or len(found.feeding) < found.steps or loads or pageable > BATCH_BYTES * found.steps:
+        return None  # pageable batches from the host are new ones, as it seems; and nothing else is done with them
     host = [each for each in found.events if each.sort in ("operator", "runtime") and each.name != "aten::empty"]
     ends = list(accumulate((each.end_ns for each in host), max))
     saved_s = 0.0

@@ -37,7 +37,9 @@ def remedies(found: Evidence) -> list[Remedy]:
     First what leaves no other figure its meaning, then faults, with which nothing is lost, then what has its price, a
     kernel of one's own, and last a larger batch, which is another computation.
     """
-    made = []
+    made: list[Remedy] = []
+    if not found.device_s:  # nothing is done in the stretch that could be faster
+        return made
     for looks in (FIRST, FAULTS, GENERAL, REWRITES, LAST):
         group = [(look, each) for look in looks if (each := look(found)) is not None]
         kept = [each for look, each in group if each.gain >= WORTH or look in ALWAYS]

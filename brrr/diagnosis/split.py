@@ -12,15 +12,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from brrr.tracing.events import Event
-from brrr.tracing.spans import TRANSFERS, Interval, gaps, length, union
+from brrr.tracing.events import LINKED, Event, waits
+from brrr.tracing.spans import Interval, gaps, length, union
 from brrr.tracing.trace_file import Trace
 
 CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
 """Why a device is idle, by what the host does meanwhile: the first of these that it does."""
 LOADING = ("enumerate(DataLoader)", "DataLoader")
 ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
-WAITING = ("Synchronize",)
 GAP = 0.1
 """What may lie between two steps, as a share of the first, for them to follow each other."""
 
@@ -29,9 +28,9 @@ GAP = 0.1
 class Split:
     """The seconds of a stretch of a trace; `busy_s`, `transfer_s` alone and `idle_s` add up to `wall_s`.
 
-    busy_s: kernels were running, and copies within the device; transfer_s: copies between host and device while no
-    kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the same causes, until
-    it has issued everything.
+    busy_s: kernels were running, and copies within the device; transfer_s: copies from or to the host, or another
+    device, while no kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the
+    same causes, until it has issued everything.
     """
 
     wall_s: float
@@ -62,8 +61,10 @@ def window(trace: Trace, marked: str = "ProfilerStep#") -> tuple[int, int, int]:
         start, end = min(each.start_ns for each in steps), max(each.end_ns for each in steps)
         issued = [work[each.correlation] for each in launches if start <= each.start_ns < end]
         return start, max([end, *issued]), len({each.name for each in steps})
-    inside = launches or [each for each in trace.events if each.sort != "other"] or list(trace.events)
-    first, last = min(each.start_ns for each in inside), max(each.end_ns for each in inside)
+    inside = [each for each in trace.events if each.sort != "other"] or list(trace.events)
+    first, last = min(each.start_ns for each in launches or inside), max(each.start_ns for each in launches or inside)
+    if not launches:
+        last = max(each.end_ns for each in inside)
     around = [each for each in trace.events if each.sort == "operator" and each.start_ns <= first < each.end_ns]
     return min([first, *(each.start_ns for each in around)]), max([last, *work.values()]), 1
 
@@ -86,9 +87,9 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
     on_gpu = any(each.on_device for each in events)
     host = _by_cause(events, start_ns, end_ns)
     if on_gpu:
-        worked = (each.interval for each in events if each.on_device and each.sort not in TRANSFERS)
+        worked = (each.interval for each in events if each.on_device and each.sort not in LINKED)
         working = _cut(worked, start_ns, end_ns)
-        copying = _cut((each.interval for each in events if each.sort in TRANSFERS), start_ns, end_ns)
+        copying = _cut((each.interval for each in events if each.sort in LINKED), start_ns, end_ns)
     else:
         working, copying = host.pop("dispatcher"), []
     alone = without(copying, working)
@@ -112,7 +113,7 @@ def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, 
     """What the host did, each nanosecond under one cause: the first that holds."""
     tests: dict[str, Callable[[Event], bool]] = {
         "data loading": lambda each: each.sort == "annotation" and each.name.startswith(LOADING),
-        "synchronisation": lambda each: each.sort == "runtime" and _any(each.name, WAITING),
+        "synchronisation": lambda each: each.sort == "runtime" and waits(each.name),
         "allocation": lambda each: each.sort == "runtime" and _any(each.name, ALLOCATING),
         "launch": lambda each: each.sort == "runtime",
         "dispatcher": lambda each: each.sort == "operator",

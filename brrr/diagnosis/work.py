@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from brrr.counting.cost import ITEMSIZE, OperatorCost
@@ -35,6 +35,8 @@ GENERATED = ("triton_poi_", "triton_red_", "triton_per_")
 """How torch.compile names the elementwise kernels and the reductions that it makes; products have other names."""
 COMPOSITE = ("autograd::", "torch::", "profiler::")
 """What begins so is no operator with work of its own."""
+COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph", "CompiledFunction")
+"""How torch.compile names its regions; what it made for a CPU runs in them unseen."""
 
 
 @lru_cache(maxsize=65536)
@@ -60,6 +62,43 @@ def cost_of(name: str, inputs: Inputs) -> OperatorCost | None:
     return None
 
 
+@lru_cache(maxsize=65536)
+def kind_of(name: str) -> str:
+    """The kind of an operator by its name alone, as a trace without sizes has it; "unknown" for what nobody counts.
+
+    What only calls others, as `linear` or a node of autograd's graph, is "composed".
+
+    >>> kind_of("aten::index_add_"), kind_of("aten::select"), kind_of("aten::linear"), kind_of("mylib::attention")
+    ('index', 'view', 'composed', 'unknown')
+    """
+    import torch
+
+    from brrr.counting.conventions import formulas
+
+    library, _, short = name.partition("::")
+    names = [short, short.rstrip("_")]
+    for each in names if library == "aten" else []:
+        if (formula := formulas().get(f"aten.{each}")) is not None:
+            return formula.kind
+        packet = getattr(torch.ops.aten, each, None)
+        forms = [getattr(packet, form)._schema for form in packet.overloads()] if packet is not None else []
+        if any(
+            found.alias_info is not None and not found.alias_info.is_write for form in forms for found in form.returns
+        ):
+            return "view"
+    composed = name in _composed() or name.startswith(COMPOSITE) or not (short or name.startswith(COMPILED))
+    return "composed" if composed else "unknown"
+
+
+@cache
+def _composed() -> frozenset[str]:
+    """The operators that only call others."""
+    import torch
+
+    named: list[str] = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+    return frozenset(each.partition(".")[0] for each in named)
+
+
 def _generated(name: str, inputs: Inputs) -> OperatorCost | None:
     """A kernel that torch.compile made: what it takes and what it writes, once each. Its arithmetic is not told."""
     described = zip(inputs.sizes, inputs.types, strict=True)
@@ -82,7 +121,8 @@ def _overloads(name: str, count: int) -> Iterator[Any]:
     packet = getattr(getattr(torch.ops, library), short, None)
     names = packet.overloads() if packet is not None else []
     made = [getattr(packet, each) for each in sorted(names, key=lambda each: "out" in each)]
-    yield from (each for each in made if len(each._schema.arguments) == count)
+    usable = (each for each in made if torch._C._dispatch_has_kernel(each.name()))  # TorchScript's own take lists
+    yield from (each for each in usable if len(each._schema.arguments) == count)
 
 
 def _arguments(schema: Any, inputs: Inputs) -> tuple[list[Any], dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from brrr.tracing.events import Event, Sort, work_sort
+from brrr.tracing.events import Event, Sort, waits, work_sort
 from brrr.tracing.spans import LAUNCH, OPERATOR, PYTHON, Kind, Span
 
 _RUNTIME = re.compile(r"(?:cuda|cu|hip)[A-Z]\w*")
@@ -158,7 +158,7 @@ def spans_of(events: Sequence[Event]) -> tuple[Span, ...]:
     spans = [span for _, span in host]
     for raw, cause in work:
         call = spans[cause].call if cause >= 0 else loop.last_before(raw.start_ns)
-        lane, kind = lanes[raw.device, raw.stream], cast(Kind, raw.sort)
+        lane, kind = lanes[raw.device, raw.stream], cast(Kind, "copy" if raw.sort == "peer copy" else raw.sort)
         spans.append(Span(lane, kind, short_name(raw.name), raw.start_ns, raw.end_ns, call, cause))
     return settled(spans, loop.start_ns)
 
@@ -184,7 +184,7 @@ def runtime_kind(name: str) -> Kind:
     >>> runtime_kind("cudaStreamSynchronize"), runtime_kind("cudaLaunchKernel")
     ('wait', 'launch')
     """
-    return "wait" if "Synchronize" in name else "launch"
+    return "wait" if waits(name) else "launch"
 
 
 def _lanes(work: Sequence[Event]) -> dict[tuple[int, int], str]:

@@ -17,7 +17,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,24 @@ from brrr.core.files import open_regular
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
 
 CHUNK = 1 << 20
-LARGEST = 1 << 23
-"""Characters that no single event has: a file in which this many make none is damaged."""
+LARGEST, HEADER = 1 << 23, 1 << 26
+"""Characters that no single event has, and that do not stand in front of all events: more of them make no trace."""
 MOST_EVENTS, DEEPEST = 2_000_000, 1000
 """Events that are read of a file, and the most around one of them: Python calls itself no deeper."""
-MOST_SIZES, LARGEST_NUMBER, MOST_OTHERS, LONGEST_NAME = 64, 1 << 63, 1000, 200
-"""Of a tensor, of anything, of entries that are no events, and of a device's name: CUDA gives it 256 characters."""
+MOST_SIZES, LARGEST_NUMBER, MOST_OTHERS, MOST_KINDS, LONGEST_NAME = 64, 1 << 63, 1000, 8, 200
+"""Of a tensor, of anything, of entries that are no events, of categories that are told, and of a device's name: CUDA
+gives it 256 characters."""
 RATIO, FREE = 100, 1 << 24
 """How many times its size a trace has unzipped, beyond some bytes: a tenth of that is usual."""
-LATEST_US, LONGEST_US = 1e17, 1e12
-"""Times of year 5000, and lengths of days, are of no clock."""
+LATEST_US, LONGEST_US = 1e17, 1e11
+"""Times of year 5000, and lengths of more than a day, are of no clock."""
+LONG_NS, TIMES = 10**9, 100
+"""What the device does at once may take so long, or so many times what most of the trace takes."""
 HEAD = re.compile(r'^\s*\[|"traceEvents"\s*:\s*\[')
+BOARDS = re.compile(r'"deviceProperties"\s*:\s*(?=\[)')
 BLANK = re.compile(r"[\s,]*")
+BOMS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""Encodings by the marks that some tools write in front of a text; that of UTF-8 is skipped."""
 
 
 class TraceFileError(BrrrError, ValueError):
@@ -46,12 +52,25 @@ class TraceFileError(BrrrError, ValueError):
 
 
 @dataclass(frozen=True)
+class Board:
+    """A device as the trace describes it; 0 for what it does not tell."""
+
+    name: str
+    memory_bytes: int = 0
+    sm_count: int = 0
+
+
+@dataclass(frozen=True)
 class Trace:
-    """What a file holds: events by their starts, the names of the devices by number, and what is wrong with it."""
+    """What a file holds: events by their starts, the devices by number, and what is wrong with it.
+
+    unread: categories that show an accelerator, other than CUDA's, whose work may be of kinds that are not read.
+    """
 
     events: tuple[Event, ...]
-    devices: Mapping[int, str]
+    devices: Mapping[int, Board]
     problems: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def read_trace(path: Path | str) -> Trace:
@@ -61,15 +80,16 @@ def read_trace(path: Path | str) -> Trace:
     read, and for one that is no trace.
     """
     path = Path(path)
-    header: dict[str, Any] = {}
+    boards: list[Any] = []
     found: list[Event] = []
     problems: list[str] = []
     kept: dict[str, Inputs] = {}
+    unread: dict[str, None] = {}
     wrong = 0
     try:
-        for event in _objects(filter(None, _pieces(path)), header, problems):
+        for event in _objects(filter(None, _pieces(path)), boards, problems):
             try:
-                made = _event(event, kept)
+                made = _event(event, kept, unread)
             except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
                 wrong += 1
                 continue
@@ -86,25 +106,42 @@ def read_trace(path: Path | str) -> Trace:
         problems.append(f"the file is damaged behind {len(found)} events: {error}")
     if not found:
         raise TraceFileError(f"{path}: holds no events of torch's profiler; expected what export_chrome_trace() writes")
-    if wrong:
-        problems.append(f"{wrong} of its {wrong + len(found)} events have a time, or a number, that none can have")
     found.sort(key=lambda each: (each.start_ns, -each.end_ns))
+    read, found = len(found) + wrong, _possible(found)
+    if wrong := read - len(found):
+        problems.append(f"{wrong} of its {read} events have a time, or a number, that none can have")
     if (depth := _depth(found)) > DEEPEST:
         raise TraceFileError(f"{path}: {depth} of its events lie around one; expected {DEEPEST} at most: it is damaged")
     devices = {}
-    for number, each in enumerate(_listed(header.get("deviceProperties"))):
+    for number, each in enumerate(each for each in boards if isinstance(each, dict)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):
-            devices[_number(each.get("id", number))] = _printable(str(each.get("name", ""))[:LONGEST_NAME])
-    return Trace(tuple(found), devices, (*problems, *broken(found)))
+            sizes = (_number(each.get(key) or 0) for key in ("totalGlobalMem", "numSms"))
+            name = _printable(str(each.get("name", ""))[:LONGEST_NAME])
+            devices[_number(each.get("id", number))] = Board(name, *sizes)
+    if unread and not any(each.on_device for each in found):
+        problems.append(f"its accelerator's work is of kinds that are not read here: {', '.join(unread)}")
+    return Trace(tuple(found), devices, (*problems, *broken(found)), tuple(unread))
 
 
-def _listed(devices: Any) -> list[Mapping[str, Any]]:
-    return [each for each in devices if isinstance(each, dict)] if isinstance(devices, list) else []
+def _possible(events: list[Event]) -> list[Event]:
+    """The events, by their starts, without those that lie a day from the others, and work that never ended.
+
+    CUPTI writes lengths of hours and centuries for work whose end it missed. The host waits for what really takes long.
+    """
+    starts = [each.start_ns for each in events] or [0]
+    middle, most = starts[len(starts) // 2], starts[len(starts) * 19 // 20] - starts[len(starts) // 20]
+    waited = max((each.end_ns - each.start_ns for each in events if not each.on_device), default=0)
+    day, longest = LONGEST_US * 1000, max(LONG_NS, TIMES * most, 2 * waited)
+
+    def possible(each: Event) -> bool:
+        return abs(each.start_ns - middle) < day and not (each.on_device and each.end_ns - each.start_ns > longest)
+
+    return [each for each in events if possible(each)]
 
 
 def _pieces(path: Path) -> Iterator[str]:
     """The file's text piece by piece, unzipped; of a zipped file that ends early, what can be unzipped."""
-    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    decode: Callable[[bytes], str] | None = None
     with open_regular(path) as file:
         zipped, read, made = file.read(2) == b"\x1f\x8b", 0, 0
         file.seek(0)
@@ -116,23 +153,36 @@ def _pieces(path: Path) -> Iterator[str]:
                 made += len(piece)
                 if made > FREE + RATIO * read:
                     raise TraceFileError(f"unzipped it has {RATIO} times its size and more: it is no trace")
+                if decode is None:
+                    decode = codecs.getincrementaldecoder(BOMS.get(piece[:2], "utf-8-sig"))("replace").decode
                 yield decode(piece)
                 if unzip.eof:  # several files zipped one behind another
                     data, unzip = unzip.unused_data, zlib.decompressobj(zlib.MAX_WBITS | 16)
-        yield decode(unzip.flush())
+        if decode is not None:
+            yield decode(unzip.flush())
 
 
-def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str]) -> Iterator[Mapping[str, Any]]:
-    """The objects of the array `traceEvents`, or of a file that is such an array, one after another."""
-    decode = json.JSONDecoder(strict=False).raw_decode
+def _objects(pieces: Iterator[str], boards: list[Any], problems: list[str]) -> Iterator[Mapping[str, Any]]:
+    """The objects of the array `traceEvents`, or of a file that is such an array, one after another.
+
+    The devices that are described in front of it, or behind, go into `boards`.
+    """
+    decode, seen = json.JSONDecoder(strict=False).raw_decode, 0
     text = next(pieces, "")
-    while not HEAD.search(text) and len(text) < LARGEST and (added := next(pieces, "")):
-        text += added
-    at = _array(text, header)
+    while not (head := HEAD.search(text, max(0, seen - CHUNK))) and len(text) < HEADER and (added := next(pieces, "")):
+        text, seen = text + added, len(text)
+    if head is None:
+        raise TraceFileError('no "traceEvents" at the beginning of the file: it is no trace of torch\'s profiler')
+    _described(text[: head.end()], boards)
+    text, at = text[head.end() :], 0
     count, others, more = 0, 0, True
     while True:
         at = BLANK.match(text, at).end()  # type: ignore[union-attr]
         if at < len(text) and text[at] == "]":
+            text = text[at:]
+            while len(text) < HEADER and (added := next(pieces, "")):
+                text += added
+            _described(text, boards)
             return
         try:
             event, at = decode(text, at)
@@ -154,49 +204,73 @@ def _objects(pieces: Iterator[str], header: dict[str, Any], problems: list[str])
             return
 
 
-def _array(text: str, header: dict[str, Any]) -> int:
-    """Where the events begin; what stands before them goes into `header`."""
-    if text.lstrip()[:1] == "[":
-        return text.index("[") + 1
-    key = text.find('"traceEvents"')
-    start = text.find("[", key)
-    if key < 0 or start < 0:
-        raise TraceFileError('no "traceEvents" at the beginning of the file: it is no trace of torch\'s profiler')
-    with contextlib.suppress(ValueError, RecursionError):  # nothing but the device's name is lost
-        header.update(json.loads(text[:start] + "[]}", strict=False))
-    return start + 1
+def _described(text: str, boards: list[Any]) -> None:
+    """The devices that a part of the file describes; where that is damaged, nothing but their names is lost."""
+    if found := BOARDS.search(text):
+        with contextlib.suppress(ValueError, RecursionError):
+            boards += json.JSONDecoder(strict=False).raw_decode(text, found.end())[0]
 
 
 _HOST: Mapping[str, Sort] = {
-    "cpu_op": "operator", "operator": "operator", "cuda_runtime": "runtime", "cuda_driver": "runtime",
-    "user_annotation": "annotation", "overhead": "other",
+    "cpu_op": "operator", "operator": "operator", "runtime": "runtime", "driver": "runtime",
+    "hpu_op": "runtime", "user_annotation": "annotation", "overhead": "other",
 }  # fmt: skip
-_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_DEVICE = ("kernel", "memcpy", "memset", "mtia_ccp_events")
+"""Categories, whole or behind their last underscore: each accelerator, and each version of torch, has its own."""
+_MARKS = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)")
+"""How spans of torch's own begin, which are operators in traces of torch 1.8 to 1.12."""
+_DRAWN = ("annotation", "sync", "event", "range")
+"""What is drawn on a device, and is no work of it."""
 _NUMBERS = ("device", "stream", "correlation", "bytes")
 
 
-def _event(raw: Mapping[str, Any], kept: dict[str, Inputs]) -> Event | None:
+def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, None]) -> Event | None:
     """What the analysis needs of an event; None for flows, metadata and Python's own functions.
 
     What is damaged ends in a KeyError, a TypeError, a ValueError and so on.
     """
-    category = str(raw.get("cat", "")).lower()
-    on_device = category in _DEVICE
-    if raw.get("ph") != "X" or not (on_device or category in _HOST):
+    category, args = str(raw.get("cat", "")).lower(), raw.get("args") or {}
+    last = category.rpartition("_")[2]
+    sort, on_device = _HOST.get(category) or _HOST.get(last), category in _DEVICE or last in _DEVICE
+    if raw.get("ph") != "X" or category == "python_function":  # of which there are the most
+        return None
+    if sort in (None, "runtime") and not on_device and len(unread) < MOST_KINDS and _accelerated(category, args):
+        unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
+    if not on_device and sort is None:
         return None
     start_us, length_us = float(raw["ts"]), float(raw.get("dur") or 0.0)
     if not (abs(start_us) <= LATEST_US and 0 <= length_us <= LONGEST_US):
         raise ValueError
-    start, args, name = round(start_us * 1000), raw.get("args") or {}, _printable(str(raw.get("name", "")))
+    start, name = math.floor(start_us) * 1000 + round(start_us % 1 * 1000), _printable(str(raw.get("name", "")))
     end = start + round(length_us * 1000)
     if on_device:
+        mtia = category == "mtia_ccp_events"  # whose copies tell a direction, and whose waits and marks are no work
+        if mtia and name.startswith("event_"):
+            return None
+        pid = raw.get("pid")  # in old traces it is the device
+        args = {"device": pid if isinstance(pid, int) else 0, "stream": args.get("sycl queue", 0), **args}
         where, stream, correlation, nbytes = (_number(args.get(key, 0)) for key in _NUMBERS)
         if len(grid := args.get("grid") or (0,)) > 3:
             raise ValueError
-        kind, blocks = work_sort(name), math.prod(map(_number, grid))
-        return Event(name, kind, start, end, 0, where, stream, correlation, 0, blocks, nbytes)
+        kind = work_sort(f"Memcpy {args['direction']}" if mtia and "direction" in args else name, category)
+        return Event(name, kind, start, end, 0, where, stream, correlation, 0, math.prod(map(_number, grid)), nbytes)
+    if sort == "operator" and (name.startswith(_MARKS) or (category == "operator" and _is_span(name))):
+        sort = "annotation"
     thread, correlation = _whole(raw.get("tid")), _number(args.get("correlation", 0))
-    return Event(name, _HOST[category], start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
+    return Event(name, sort or "other", start, end, thread, correlation=correlation, inputs=_inputs(args, kept))
+
+
+def _is_span(name: str) -> bool:
+    """Whether an event of an old trace is a span that somebody named: operators have a library's name in front."""
+    return "::" not in name and re.search(r"Backward\d*$", name) is None
+
+
+def _accelerated(category: str, args: Any) -> bool:
+    """Whether an event that is no work on a device shows that an accelerator other than CUDA's works."""
+    if category.endswith(("runtime", "driver", "hpu_op")):
+        return not category.startswith(("cuda", "runtime", "driver"))
+    placed = isinstance(args, dict) and any(str(key).lower().startswith(("device", "stream")) for key in args)
+    return placed and not any(each in category for each in _DRAWN)
 
 
 def _depth(events: Sequence[Event]) -> int:
@@ -213,9 +287,9 @@ def _depth(events: Sequence[Event]) -> int:
 
 
 def _inputs(args: Mapping[str, Any], kept: dict[str, Inputs]) -> Inputs | None:
-    if "Input Dims" not in args:
+    sizes = args.get("Input Dims", args.get("Input dims"))
+    if sizes is None:
         return None
-    sizes = args["Input Dims"]
     strides = args.get("Input Strides", [_dense(size) for size in sizes])  # older traces have none
     blank = [""] * len(sizes)
     parts = [sizes, strides, args.get("Input type", blank), args.get("Concrete Inputs", blank)]
@@ -271,32 +345,35 @@ def _whole(number: Any) -> int:
 
 MISSING, EARLY = 0.2, 0.05
 """Shares from which on: of launches without work or work without a launch; of work that begins before its launch."""
-LAUNCHES = ("LaunchKernel", "cuLaunch", "GraphLaunch", "MemcpyAsync", "MemsetAsync")
+LAUNCHES = re.compile(r"(?i)^(?!.*graph(?!launch)).*(?:launch(?!host)|memcpy|memset)")
+"""Calls of CUDA, HIP, SYCL and so on that give the device work; those that build a graph do not."""
+
+
+def launches(event: Event) -> bool:
+    """Whether the host gives the device work in it."""
+    return event.sort == "runtime" and LAUNCHES.search(event.name) is not None
 
 
 def broken(events: list[Event]) -> list[str]:
     """Why idle times of this trace would be wrong; nothing where it looks whole."""
     work = [each for each in events if each.on_device]
-    launched = {each.correlation: each for each in events if each.sort == "runtime" and _launches(each.name)}
-    if not launched:
-        return ["it holds the device's work, but no launches of the host"] if work else []
+    issued = {each.correlation: each for each in events if each.sort == "runtime" and each.correlation}
+    joined = [each for each in work if each.correlation in issued]
+    launched = {each.correlation: each.name for each in events if launches(each)}
+    if not joined and work:
+        return ["it holds the device's work, but no launches of the host"]
     if not work:
-        return [f"{len(launched)} launches, and none of the device's work: the profiler lost it"]
+        return [f"{len(launched)} launches, and none of the device's work: the profiler lost it"] if launched else []
     reached = {each.correlation for each in work}
-    lasting = [number for number, each in launched.items() if "Memset" not in each.name]  # one of no bytes does nothing
+    lasting = [number for number, name in launched.items() if "memset" not in name.lower()]  # of no bytes does nothing
     lost = sum(number not in reached for number in lasting) / max(1, len(lasting))
-    orphans = sum(each.correlation not in launched for each in work) / len(work)
-    joined = [each for each in work if each.correlation in launched]
-    early = sum(each.start_ns < launched[each.correlation].start_ns for each in joined)
+    orphans = 1 - len(joined) / len(work)
+    early = sum(each.start_ns < issued[each.correlation].start_ns for each in joined)
     said = []
     if lost > MISSING:
         said.append(f"{lost:.0%} of the launches have no work on the device: the profiler lost some of it")
     if orphans > MISSING:
         said.append(f"{orphans:.0%} of the device's work has no launch: the host's part is incomplete")
-    if joined and early / len(joined) > EARLY:
+    if early / len(joined) > EARLY:
         said.append(f"{early / len(joined):.0%} of the device's work begins before its launch: the clocks disagree")
     return said
-
-
-def _launches(name: str) -> bool:
-    return any(each in name for each in LAUNCHES)
