@@ -14,7 +14,7 @@ from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 
 LEDGER = read_ledger(ledger_path())
 ENTRIES = {each.id: each for each in LEDGER.claim}
-DEVICES = ("h200", "cpu")
+DEVICES = ("h200", "h100", "cpu")
 MOST_WORDS = 45
 LONGEST = 130
 """Letters of an open claim's figure."""
