@@ -35,8 +35,8 @@ def measure(step: Step) -> dict[str, Timed]:
 
 
 def near(estimate: Estimate) -> Any:
-    """As float32 holds it."""
-    return pytest.approx(dataclasses.astuple(estimate), rel=3e-7)
+    """As float32 holds it, and a shift of what float32 holds."""
+    return pytest.approx(dataclasses.astuple(estimate), rel=1e-6)
 
 
 def test_intervals_computed_again_are_those_of_the_file(tmp_path: Path) -> None:
