@@ -121,7 +121,7 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     start, end, _ = window(run.trace, LOOP)
     wall_s = run.step_s * run.steps
     traced = split(run.trace, start, end)
-    whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu)
+    whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu, run.busy_s * run.steps)
     found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
@@ -182,8 +182,11 @@ def _of_one_device(trace: Trace) -> tuple[Trace, list[str]]:
     return replace(trace, events=kept), [f"of {len(busy)} devices, device {chosen} counts: it has the most work"]
 
 
-def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = True) -> Split:
+def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = True, busy_s: float = 0.0) -> Split:
     """The split of so many seconds without the profiler, of which issuing takes the host `host_s`.
+
+    busy_s: in which the device worked in the steps that were measured, where that is known: in a loop that leaves it
+    no rest its clock is lower than in the few steps of the trace, and its kernels take longer.
 
     >>> made = without_profiler(Split(3.0, 1.0, 0.0, {"Python": 2.0}, {"Python": 3.0}), 2.0, 2.0)
     >>> made.busy_s, made.idle_s
@@ -194,9 +197,10 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     """
     idle_s = sum(found.idle_s.values())
     working_s = found.busy_s + found.transfer_s
-    fits = gpu and working_s < wall_s < found.wall_s and idle_s > 0
-    work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
-    rest = (wall_s - working_s) / idle_s if fits else work
+    slower = max(1.0, min(busy_s, wall_s) / working_s) if gpu and working_s else 1.0
+    fits = gpu and slower * working_s <= wall_s < found.wall_s and idle_s > 0
+    work = slower if fits else wall_s / (found.wall_s or 1.0)
+    rest = (wall_s - work * working_s) / idle_s if fits else work
     host = min(1.0, host_s / found.issuing_s) if found.issuing_s else 1.0
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
@@ -225,11 +229,11 @@ def _diagnosed(
     scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
     regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
     evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
-    helps = () if trace.problems else tuple(remedies(evidence))
+    helps, dropped = ([], []) if trace.problems else remedies(evidence)
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
         shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
-        remedies=helps,
+        remedies=tuple(helps), dropped=tuple(dropped),
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model),
         model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),

@@ -1,0 +1,174 @@
+"""What is not advised: what data dependence refutes, what gains less than the idle time allows, what others mend."""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from test_diagnosis_traces import diagnosis, product, tiny
+from traces import Maker, plain, predicted_us
+
+import brrr
+from brrr.diagnosis.diagnosing import without_profiler
+from brrr.diagnosis.report import Diagnosis
+from brrr.diagnosis.split import Split
+
+quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
+SEQUENCE, STACKED, WEIGHT = torch.randn(32, 4, 64), torch.randn(32, 64, 64) / 8, torch.randn(64, 64) / 8
+
+
+def gains(found: Diagnosis) -> dict[str, float]:
+    return {each.name: each.gain for each in found.remedies}
+
+
+# --- batched: only what does not wait for each other ------------------------------------------------------------------
+
+
+def recurrent() -> torch.Tensor:
+    h = torch.zeros(4, 64)
+    for x in SEQUENCE:
+        h = torch.tanh(x + h @ WEIGHT)
+    return h
+
+
+def stacked() -> torch.Tensor:
+    h = SEQUENCE[0]
+    for w in STACKED:
+        h = h @ w
+    return h
+
+
+def gated() -> torch.Tensor:
+    h = torch.ones(4, 64)
+    for _ in range(32):
+        a, b = torch.cat([h, h], 1).chunk(2, 1)
+        h = (a * b) @ WEIGHT
+    return h
+
+
+def hoisted() -> torch.Tensor:
+    """Of each step's two products, that of the input waits for none."""
+    h = torch.zeros(4, 64)
+    for x in SEQUENCE:
+        h = torch.tanh(x @ WEIGHT + h @ WEIGHT)
+    return h
+
+
+def rows() -> torch.Tensor:
+    return torch.stack([torch.relu(x @ WEIGHT) for x in SEQUENCE])
+
+
+def pairs() -> list[torch.Tensor]:
+    return [a @ b for a, b in zip(STACKED, STACKED, strict=True)]
+
+
+@pytest.mark.parametrize("step", [recurrent, stacked, gated, hoisted, rows, pairs])
+def test_a_loop_is_batched_where_no_product_needs_another(step: Callable[[], object]) -> None:
+    found, independent = quick(step), step in (hoisted, rows, pairs)
+    (why,) = [each.why for each in (*found.remedies, *found.dropped) if each.name == "batched"]
+    assert ("one needs another" in why) != independent and (independent or "batched" not in gains(found))
+
+
+Loop = Callable[[Maker, int], None]
+
+
+def pick(made: Maker, size: list[int], at: int, name: str = "aten::select") -> None:
+    numbers = ["", "0", str(at)]
+    made._add("cpu_op", name, made.now, 2.0, **{"Input Dims": [size, [], []], "Input Strides": [[1], [], []],
+              "Input type": ["float", "Scalar", "Scalar"], "Concrete Inputs": numbers})  # fmt: skip
+    made.host(2)
+
+
+def layer_by_layer(made: Maker, at: int) -> None:
+    """A decoder's layers: slices of rotary embeddings between products that need each other."""
+    for name in ("q", "o"):
+        made.work("aten::mm", plain(8, 1024), plain(1024, 1024), us=4.0, blocks=8)
+        if name == "q":
+            pick(made, [8, 16, 64], at, "aten::slice")
+            made.work("aten::mul", plain(8, 16, 64), plain(8, 16, 64), us=3.0, blocks=8)
+
+
+def weight_by_weight(made: Maker, at: int) -> None:
+    pick(made, [64, 512, 512], at)
+    made.work("aten::mm", plain(1, 512), plain(512, 512), us=2.0, blocks=8)
+
+
+def time_by_time(made: Maker, at: int) -> None:
+    pick(made, [64, 4, 512], at)
+    made.work("aten::mm", plain(4, 512), plain(512, 512), us=2.0, blocks=8)
+    made.work("aten::add", plain(4, 512), plain(4, 512), numbers=("", "", "1"), us=2.0, blocks=8)
+
+
+def same_halves(made: Maker, at: int) -> None:
+    pick(made, [4, 1024], at % 2, "aten::slice")
+    made.work("aten::mm", plain(4, 512), plain(512, 512), us=2.0, blocks=8)
+
+
+def row_by_row(made: Maker, at: int) -> None:
+    pick(made, [64, 512], at)
+    made.work("aten::mm", plain(1, 512), plain(512, 512), us=2.0, blocks=8)
+
+
+@pytest.mark.parametrize("loop", [layer_by_layer, weight_by_weight, time_by_time, same_halves, row_by_row])
+def test_a_saved_trace_is_believed_where_it_leaves_no_doubt(loop: Loop, tmp_path: Path) -> None:
+    found = diagnosis(tmp_path, lambda made: [loop(made, at) for at in range(64)] and None)
+    assert ("batched" in gains(found)) == (loop is row_by_row), found.text
+    assert loop is row_by_row or "batched" in found.text.partition("Weighed and dropped: ")[2]
+
+
+# --- gains: no more than the share that a remedy addresses ------------------------------------------------------------
+
+
+def test_a_clock_that_falls_in_the_loop_leaves_no_idle_time() -> None:
+    """Traced, kernels of 7.5 ms in 12 ms; in the loop, of 10 ms, they take 9.3."""
+    traced = Split(12e-3, 7.5e-3, 0.0, {"launch": 4.5e-3}, {"launch": 12e-3})
+    found = without_profiler(traced, 10e-3, 8e-3, True, 9.3e-3)
+    assert found.busy_s == pytest.approx(9.3e-3) and sum(found.idle_s.values()) == pytest.approx(0.7e-3)
+    assert without_profiler(traced, 10e-3, 8e-3, True, 99.0).idle_s == {"launch": 0.0}
+    assert without_profiler(traced, 10e-3, 8e-3).busy_s == pytest.approx(7.5e-3)
+
+
+def waiting(made: Maker) -> None:
+    product(made)
+    made.wait("cudaStreamSynchronize")
+    made.host(0.05 * predicted_us("aten::mm", *2 * [plain(8192, 8192, dtype="bfloat16")]))
+
+
+def little_wait(made: Maker) -> None:
+    product(made)
+    made.wait("cudaStreamSynchronize")
+
+
+def test_a_wait_gains_no_more_than_the_idle_time_and_a_little_one_is_not_named(tmp_path: Path) -> None:
+    found = diagnosis(tmp_path, waiting)
+    idle = found.parts["overhead"] / found.step_s
+    assert all(each.gain <= 1 / (1 - idle) + 1e-9 for each in found.remedies)
+    little = diagnosis(tmp_path, little_wait)
+    assert "no synchronisation" not in gains(little) and "no synchronisation (" in little.text
+
+
+@pytest.mark.parametrize("optimiser", ["", "SGD", "AdamW"])
+def test_what_a_graph_takes_away_no_larger_batch_shares_out(optimiser: str, tmp_path: Path) -> None:
+    def step(made: Maker) -> None:
+        began, some = made.now, plain(2**23)
+        for _ in range(4):
+            made.work("aten::relu", some, us=predicted_us("aten::relu", some), host_us=60.0)
+        if optimiser:
+            made.span(f"Optimizer.step#{optimiser}.step", began)
+
+    found = diagnosis(tmp_path, step)
+    assert "cuda graph" in gains(found) and "larger batch" in [each.name for each in found.dropped], found.text
+    assert (
+        f"{optimiser}(..., capturable=True)" in found.text if optimiser == "AdamW" else "capturable" not in found.text
+    )
+    assert json.loads(found.to_json())["dropped"][-1]["name"] == "larger batch" and "larger batch (" in found.to_html()
+
+
+def test_a_step_that_waits_has_no_graph_and_it_is_said(tmp_path: Path) -> None:
+    def step(made: Maker) -> None:
+        tiny(made)
+        made.wait("cudaStreamSynchronize")
+
+    assert "cuda graph (No graph can hold a step that waits" in diagnosis(tmp_path, step).text
