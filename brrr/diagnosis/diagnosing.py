@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -20,8 +20,10 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, extras
 from brrr.core.measurement import Processor
 from brrr.diagnosis.assess import (
+    DEFAULT,
     Assessed,
     Regime,
+    as_computed,
     assess,
     by_module,
     by_operator,
@@ -39,9 +41,10 @@ from brrr.diagnosis.split import Split, common, split, window
 from brrr.diagnosis.timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware
+from brrr.gpu.precision import layers_in_tf32
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
-from brrr.roofline.terms import MATRIX_DTYPES
+from brrr.roofline.terms import MATRIX_DTYPES, dtype_of
 from brrr.tracing.kineto import LOOP
 from brrr.tracing.spans import length, union
 from brrr.tracing.trace_file import Trace, TraceFileError, read_trace
@@ -122,7 +125,7 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     wall_s = run.step_s * run.steps
     traced = split(run.trace, start, end)
     whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu, run.busy_s * run.steps)
-    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags)
+    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32())
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     return replace(found, source="live", distortion=slower, notes=notes)
@@ -219,10 +222,10 @@ def without_dispatching(found: Split, work_s: float, traced_s: float) -> Split:
 
 def _diagnosed(
     trace: Trace, stretch: tuple[int, int], steps: int, traced: Split, whole: Split, model: DeviceModel | None,
-    gpu: bool, flags: Mapping[str, float],
+    gpu: bool, flags: Mapping[str, float], layers: Container[str] = DEFAULT,
 ) -> Diagnosis:  # fmt: skip
     """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler."""
-    calls = assess(calls_of(trace, *stretch, gpu), model)
+    calls = assess(as_computed(calls_of(trace, *stretch, gpu), model, layers), model)
     taken_s = sum(each.work_s for each in calls)
     whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
     parts = shares(whole, calls)
@@ -235,7 +238,7 @@ def _diagnosed(
         shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
         remedies=tuple(helps), dropped=tuple(dropped),
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
-        peak_share=_peak_share(calls, whole.wall_s, model),
+        peak_share=_peak_share(calls, whole.wall_s, model), peak=_peak(calls, model),
         model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),
         problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
@@ -261,14 +264,32 @@ def _said(regime: Regime, found: Evidence) -> tuple[str, ...]:
 
 
 def _peak_share(calls: Sequence[Assessed], wall_s: float, model: DeviceModel | None) -> float | None:
-    """FLOP of the products over what the device can do at best in their most frequent type."""
-    flop: dict[str, float] = {}
+    """The seconds that the products take at the best rate of each one's type, over all."""
+    rates = _rates(calls, model)
+    if not rates or model is None or None in rates.values():
+        return None
+    products = [each for each in calls if each.call.cost is not None and each.call.cost.matmuls]
+    return sum(each.flop / (rates[_computed(each)] or 1.0) for each in products) / wall_s
+
+
+def _peak(calls: Sequence[Assessed], model: DeviceModel | None) -> str:
+    """The best rates that a share of the peak is of, in words."""
+    return ", ".join(
+        f"{units.quantity(rate, 'FLOP/s')} in {dtype}" for dtype, rate in _rates(calls, model).items() if rate
+    )
+
+
+def _rates(calls: Sequence[Assessed], model: DeviceModel | None) -> dict[str, float | None]:
+    """The best rate of each type that products are computed in; None where nobody knows it."""
+    found: dict[str, float | None] = {}
     for each in calls:
-        if each.call.cost is not None and each.call.cost.matmuls:
-            flop[each.call.cost.dtype] = flop.get(each.call.cost.dtype, 0.0) + each.flop
-    if model is None or not flop:
-        return None
-    dtype = short(max(flop, key=flop.__getitem__))
-    if dtype not in MATRIX_DTYPES or not (model.has(f"matmul.{dtype}") or model.has(f"arithmetic.{dtype}.fma")):
-        return None
-    return sum(flop.values()) / (wall_s * model.best_rate(dtype))
+        if model is not None and each.call.cost is not None and each.call.cost.matmuls:
+            dtype = _computed(each)
+            known = dtype in MATRIX_DTYPES and (model.has(f"matmul.{dtype}") or model.has(f"arithmetic.{dtype}.fma"))
+            found[dtype] = model.best_rate(dtype) if known else None
+    return found
+
+
+def _computed(each: Assessed) -> str:
+    assert each.call.cost is not None
+    return short(dtype_of(each.call.cost))

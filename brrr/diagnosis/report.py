@@ -54,8 +54,8 @@ class Diagnosis:
     remedies: what would help; dropped: what was weighed and would not, or is refuted.
     step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
     the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
-    FLOP done over what the device could have done in that time at its best rate of the type that most of them have
-    (HFU); model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler
+    FLOP done over what the device could have done in that time at its best rate of each one's type (HFU), which `peak`
+    names; model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler
     saw it, which draws itself in a notebook.
     """
 
@@ -73,6 +73,7 @@ class Diagnosis:
     tried: tuple[Tried, ...] = ()
     distortion: float | None = None
     peak_share: float | None = None
+    peak: str = ""
     model_share: float | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -150,9 +151,8 @@ def _share_of_peak(found: Diagnosis) -> list[str]:
         return []
     share, model = units.percent(found.peak_share), units.percent(found.model_share or 0.0)
     once = "" if share == model else f"; {model} without those done a second time (model FLOP utilisation, MFU)"
-    return [
-        f"Its products do {share} of the FLOP that the device could do meanwhile (hardware FLOP utilisation{once})."
-    ]
+    meanwhile = f"the FLOP that the device could do meanwhile ({found.peak})"
+    return [f"Its products do {share} of {meanwhile}: hardware FLOP utilisation{once}."]
 
 
 def _dropped(found: Diagnosis) -> str:

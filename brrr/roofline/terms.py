@@ -7,7 +7,7 @@ from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul, OperatorCost
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s, without_host
-from brrr.roofline.lowering import operations
+from brrr.roofline.lowering import in_tf32, operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
 from brrr.roofline.products import Products, Speeds, family_of, operator_of, product_s
@@ -53,10 +53,11 @@ def operator_time(
     Where sweeps were measured, the model's time on the device is corrected by them. What its bytes and its FLOP take
     alone does not grow where a kernel was slower than its model: something else held it up.
     """
-    made = modelled_time(each, model, working_set, tf32=tf32, host_s=host_s)
+    each = in_tf32(each) if tf32 else each
+    made = modelled_time(each, model, working_set, host_s=host_s)
     if made.device_s is None or not model.is_gpu or model.peaks is None or not model.peaks.sweeps:
         return made
-    factor = _factor(each, model, model.peaks, tf32)
+    factor = _factor(each, model, model.peaks)
     if factor is None:
         return made
     alone = min(1.0, factor)
@@ -69,17 +70,18 @@ def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -
     return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
 
 
-def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) -> float | None:
+def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> float | None:
     """By how much the measured sweeps correct the model; notes say what was taken."""
     corrections = corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
-        product = _as_computed(each.matmuls[0], tf32)
-        found = corrections.of_product(product, each.name in ADDED)
+        found = corrections.of_product(each.matmuls[0], each.name in ADDED)
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found
     if (each.matmuls and each.kind not in BY_FLOP) or each.kind in (WHOLE, "fused"):
         return None
+    if dtype_of(each) == "tf32":
+        return _between(each, model, corrections)
     answer = corrections.of_operator(each)
     if answer is None:
         return None
@@ -88,6 +90,31 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) ->
     if not own:
         model.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
     return factor
+
+
+def dtype_of(each: OperatorCost) -> str:
+    """The type that it computes in: that of its products, where it has any."""
+    return each.matmuls[0].dtype if each.matmuls else each.dtype
+
+
+def _between(each: OperatorCost, model: DeviceModel, corrections: Corrections) -> float | None:
+    """The factor of a layer in TF32, which no sweep holds: as in bfloat16, and what its model takes longer than there.
+
+    So what the library does beside, as turning images around, counts once; never slower than float32 was.
+    """
+    made = replace(each, matmuls=tuple(replace(product, dtype="float32") for product in each.matmuls))
+    half = tuple(replace(product, dtype="bfloat16") for product in each.matmuls)
+    moved = each.read_bytes / 2, each.written_bytes / 2
+    short_form = replace(each, dtype="bfloat16", matmuls=half, read_bytes=moved[0], written_bytes=moved[1])
+    taken = []
+    for one in (made, short_form):
+        if (answer := corrections.of_operator(one)) is None:
+            return None
+        modelled = modelled_time(one, model, one.bytes, host_s=0.0).device_s or 0.0
+        taken.append((modelled, modelled * answer[0]))
+    whole = modelled_time(each, model, each.bytes, host_s=0.0).device_s or 0.0
+    model.note("layers in TF32 were not swept: they count as in bfloat16, and what their bytes and FLOP take longer")
+    return min(taken[0][1], taken[1][1] + whole - taken[1][0]) / whole
 
 
 @lru_cache(maxsize=4)
@@ -102,14 +129,14 @@ def corrections_of(peaks: Peaks) -> Corrections:
         import numpy as np
 
         dtypes, places = np.unique(products.dtype, return_inverse=True)
-        rates = [model.value(f"matmul.{matrix_dtype(str(dtype), False)}") for dtype in dtypes]
+        rates = [model.value(f"matmul.{matrix_dtype(str(dtype))}") for dtype in dtypes]
         return Speeds(np.array(rates, np.float64)[places], cache_rate(model), model.sm_count or 1)
 
     return Corrections(peaks, lambda product: operator_s(operator_of(product)), speeds, operator_s, model.sm_count or 1)
 
 
 def modelled_time(
-    each: OperatorCost, model: DeviceModel, working_set: float, *, tf32: bool = False, host_s: float | None = None
+    each: OperatorCost, model: DeviceModel, working_set: float, *, host_s: float | None = None
 ) -> OperatorTime:
     """The times of one operator by the models alone."""
     host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
@@ -117,13 +144,13 @@ def modelled_time(
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
     by_flop = each.kind in BY_FLOP and each.kind in model.swept_kinds
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
-        return _tiled(each, model, working_set, tf32, host)
+        return _tiled(each, model, working_set, host)
     start = _start_s(each.kind, model) if model.is_gpu else host
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
     if by_flop:
-        computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(each.dtype, tf32)}")
+        computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
     else:
-        computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
+        computing = compute_s(operations(each) if model.is_gpu else each, model)
     device = start + max(moving, computing)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
 
@@ -141,24 +168,23 @@ def stream_s(model: DeviceModel, read: float, written: float, working_set: float
     return start + memory_s(model, read, written, max(working_set, read + written), _stream_start_s(model))
 
 
-def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, tf32: bool, host_s: float) -> OperatorTime:
+def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
     """Products of matrices by tiles and waves; memory and arithmetic overlap as the family of kernels lets them."""
     model.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
-    products = [_as_computed(product, tf32) for product in each.matmuls]
-    families = [family_of(product) for product in products]
-    computing = sum(_product_s(product, model) for product in products)
+    families = [family_of(product) for product in each.matmuls]
+    computing = sum(_product_s(product, model) for product in each.matmuls)
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set)
     start, power = max(family.start_s for family in families), min(family.overlap for family in families)
     model.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
-    alone = sum(_flop_s(product, model) for product in products)
+    alone = sum(_flop_s(product, model) for product in each.matmuls)
     return OperatorTime(each.name, host_s, moving, min(alone, computing), device, each.flop is not None)
 
 
 def _flop_s(product: Matmul, model: DeviceModel) -> float:
     """Its FLOP alone, in full tiles and full waves of its kernels."""
     share = min(1.0, family_of(product).share)
-    return product.flop / (share * model.value(f"matmul.{matrix_dtype(product.dtype, False)}"))
+    return product.flop / (share * model.value(f"matmul.{matrix_dtype(product.dtype)}"))
 
 
 def _product_s(product: Matmul, model: DeviceModel) -> float:
@@ -166,7 +192,7 @@ def _product_s(product: Matmul, model: DeviceModel) -> float:
 
     Large products draw so much power that the clock falls: the measured curve by size tells how far.
     """
-    name = f"matmul.{matrix_dtype(product.dtype, False)}"
+    name = f"matmul.{matrix_dtype(product.dtype)}"
     best, speeds = model.value(name), _speeds(product.dtype, model)
     curve = model.curves.get(name)
     if curve is not None and (size := product_size(product)) > curve.best_point[0]:
@@ -180,13 +206,9 @@ def product_size(product: Matmul) -> float:
     return float(volume ** (1 / 3))
 
 
-def _as_computed(product: Matmul, tf32: bool) -> Matmul:
-    return replace(product, dtype="tf32") if tf32 and short(product.dtype) == "fp32" else product
-
-
 def _speeds(dtype: str, model: DeviceModel) -> Speeds:
     assert model.sm_count is not None
-    return Speeds(model.value(f"matmul.{matrix_dtype(dtype, False)}"), cache_rate(model), model.sm_count)
+    return Speeds(model.value(f"matmul.{matrix_dtype(dtype)}"), cache_rate(model), model.sm_count)
 
 
 def _start_s(kind: str, model: DeviceModel) -> float:
@@ -201,14 +223,14 @@ def _stream_start_s(model: DeviceModel) -> float:
     return model.value("kernel.floor") if model.is_gpu else model.value("host.copy")
 
 
-def compute_s(each: OperatorCost, model: DeviceModel, tf32: bool) -> float:
+def compute_s(each: OperatorCost, model: DeviceModel) -> float:
     """Seconds of arithmetic: matrix products at their own rate, anything else at that of plain operations."""
     if each.matmuls:
-        return sum(matmul_s(product, model, tf32) for product in each.matmuls)
+        return sum(matmul_s(product, model) for product in each.matmuls)
     if not each.flop:
         return 0.0
     if each.kind == WHOLE:
-        return each.flop / model.best_rate(matrix_dtype(each.dtype, tf32))
+        return each.flop / model.best_rate(matrix_dtype(each.dtype))
     rate = plain_rate(model, short(each.dtype))
     return each.flop / rate if rate else 0.0
 
@@ -225,9 +247,9 @@ def plain_rate(model: DeviceModel, dtype: str) -> float | None:
     return None
 
 
-def matmul_s(product: Matmul, model: DeviceModel, tf32: bool) -> float:
+def matmul_s(product: Matmul, model: DeviceModel) -> float:
     """Seconds of arithmetic of a product where no tiles are known: on a CPU at the rate of its size, else the best."""
-    name = f"matmul.{matrix_dtype(product.dtype, tf32)}"
+    name = f"matmul.{matrix_dtype(product.dtype)}"
     if not model.is_gpu and name in model.curves:
         return product.flop / _rate_of_size(model, name, product)
     if model.is_gpu:
@@ -251,13 +273,13 @@ def cache_rate(model: DeviceModel) -> float:
     return 2 * model.value("copy")
 
 
-def matrix_dtype(dtype: str, tf32: bool) -> str:
+def matrix_dtype(dtype: str) -> str:
     """A product's data type as the peaks have it.
 
-    >>> matrix_dtype("float8_e5m2", False), matrix_dtype("float32", True)
-    ('fp8', 'tf32')
+    >>> matrix_dtype("float8_e5m2"), matrix_dtype("float32")
+    ('fp8', 'fp32')
     """
     name = "fp8" if "float8" in dtype else short(dtype)
     if name not in MATRIX_DTYPES:
         raise ArgumentError("predict", "dtype", dtype, f"one of {', '.join(MATRIX_DTYPES)} for products of matrices")
-    return "tf32" if tf32 and name == "fp32" else name
+    return name

@@ -11,7 +11,7 @@ from test_diagnosis_traces import diagnosis, product, tiny
 from traces import Maker, plain, predicted_us
 
 import brrr
-from brrr.diagnosis.diagnosing import without_profiler
+from brrr.diagnosis.diagnosing import diagnose_trace, without_profiler
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split
 
@@ -172,3 +172,31 @@ def test_a_step_that_waits_has_no_graph_and_it_is_said(tmp_path: Path) -> None:
         made.wait("cudaStreamSynchronize")
 
     assert "cuda graph (No graph can hold a step that waits" in diagnosis(tmp_path, step).text
+
+
+# --- precision: what float32 is computed in ---------------------------------------------------------------------------
+
+NAMES = {"sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n": "tf32", "cutlass_80_tensorop_s1688gemm_128x128": "tf32",
+         "ampere_sgemm_128x64_nn": "fp32", "cutlass_80_simt_sgemm_128x64": "fp32", "unheard_of": "fp32"}  # fmt: skip
+CONVOLUTIONS = {"sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32": "tf32", "volta_scudnn_winograd_128x128": "fp32",
+                "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32": "fp32", "unheard_of": "tf32"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*NAMES.items(), *((name, f"{dtype} conv") for name, dtype in CONVOLUTIONS.items())]
+)
+@pytest.mark.parametrize("device", ["NVIDIA H200", "Tesla V100-SXM2-32GB"])
+def test_a_share_of_a_peak_says_of_which(name: str, dtype: str, device: str, tmp_path: Path) -> None:
+    made = Maker(device)
+    for _ in range(3):
+        if "conv" in dtype:
+            image, weight = plain(64, 64, 56, 56), plain(64, 64, 3, 3)
+            rest = [((), (), "float32")] * 7
+            numbers = ("", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1")
+            made.work("aten::convolution", image, weight, *rest, numbers=numbers, us=500.0, kernel=name)
+        else:
+            made.work("aten::mm", plain(4096, 4096), plain(4096, 4096), us=900.0, kernel=name)
+    found = diagnose_trace(made.write(tmp_path / "one.json"))
+    dtype = dtype.split()[0] if "H200" in device else "fp32"
+    assert f"in {dtype})" in found.text and found.peak.endswith(f" in {dtype}"), found.text
+    assert (next(line for line in found.operators).products == "tf32") == (dtype == "tf32")
