@@ -61,7 +61,7 @@ PROFILED = "times of the host are those under the profiler, which slows it: the 
 
 @extras("diagnose")
 def diagnose(
-    fn: Any, *args: Any, backward: bool = False, try_remedies: bool = False, device: str | None = None,
+    fn: Any, *args: Any, backward: bool = False, try_remedies: bool | float = False, device: str | None = None,
     peaks: Where = None, budget_s: float = 0.3, **kwargs: Any,
 ) -> Diagnosis:  # fmt: skip
     """Which regime a model or a training step is in, where its time goes, and what would help.
@@ -74,7 +74,8 @@ def diagnose(
     fn: a module, or a function that runs a step; `args` and `kwargs` are what it is called with. backward: with the
     gradients of the sum of its results. device: "cuda" or "cpu"; without it where its tensors are. peaks: the
     figures to compare with, as `brrr.predict` takes them; without them this machine's, else its datasheet.
-    try_remedies: apply those remedies that are safe, and measure them. budget_s: how long the step is measured.
+    try_remedies: apply those remedies that are safe, and measure them, for a minute at most; or for so many seconds.
+    Ctrl-C ends it, and what was tried is told. budget_s: how long the step is measured.
 
     The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
     random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
@@ -100,9 +101,10 @@ def diagnose(
     seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
     found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
-        from brrr.diagnosis.trying import tried
+        from brrr.diagnosis.trying import LONGEST_S, tried
 
-        found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s))
+        longest_s = LONGEST_S if try_remedies is True else float(try_remedies)
+        found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s, longest_s))
     return found
 
 

@@ -85,8 +85,8 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
 
 def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
     """Where a step works: on the GPU if there is one, unless all tensors lie on the CPU and none is made on the GPU."""
-    roots, _, tensors, _ = found_in(around)
-    held = [*tensors, *(each for root in roots for each in (*root.parameters(), *root.buffers()))]
+    found = found_in(around)
+    held = [*found.tensors, *(each for root in found.roots for each in (*root.parameters(), *root.buffers()))]
     if not gpu_in_use():
         return "cpu"
     if not held or any(each.is_cuda for each in held):
