@@ -9,11 +9,10 @@ from brrr.core import units
 from brrr.diagnosis.assess import Assessed, as_graph_s
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.split import common
+from brrr.roofline.terms import PINNED_BYTES_PER_S
 from brrr.tracing.events import Event
 from brrr.tracing.spans import TRANSFERS, union
 
-PINNED_BYTES_PER_S = 2.5e10
-"""Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
 TRACEBACK_S = 6e-5
 """What anomaly detection takes to write down where an operator was called: 0.04 to 0.17 ms were seen, by the depth."""
 FEW = 2

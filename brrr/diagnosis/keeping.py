@@ -188,7 +188,8 @@ def found_in(around: tuple[Any, ...]) -> Held:
         if isinstance(each, nn.Module):
             found.roots.append(each)
             own = [vars(one) for one in each.modules() if not isinstance(one, torch.jit.ScriptModule)]
-            waiting[:0] = [value for values in own for name, value in values.items() if not name.startswith("_")]  # last
+            names = [(values, name) for values in own for name in values if name[0] != "_"]
+            waiting[:0] = [values[name] for values, name in names]  # last
             found.holders.extend(own)
         elif isinstance(each, torch.Tensor):
             found.tensors.append(each)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
+from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
 from brrr.roofline.peaks import short
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
@@ -241,7 +241,8 @@ def chains(operators: Sequence[OperatorCost]) -> list[list[OperatorCost]]:
 
 
 def _joins(before: OperatorCost, each: OperatorCost) -> bool:
-    return before.kind in MERGED - LAST and each.kind in MERGED and not (_of_weights(before) or _of_weights(each))
+    apart = any(_of_weights(one) or one.form.name.startswith(COPIED) for one in (before, each))
+    return before.kind in MERGED - LAST and each.kind in MERGED and not apart
 
 
 def _of_weights(each: OperatorCost) -> bool:

@@ -23,10 +23,14 @@ from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
 
 
 class Issued(NamedTuple):
-    """One operator: what it costs the host to issue, and the device to do (None: nothing runs there)."""
+    """One operator: what it costs the host to issue, and the device to do (None: nothing runs there).
+
+    waits: whether the host goes on only when the device has done it.
+    """
 
     host_s: float
     device_s: float | None
+    waits: bool = False
 
 
 class Moment(NamedTuple):
@@ -44,7 +48,7 @@ def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment
     [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
     """
     issued, free = 0.0, float("-inf")
-    for host_s, device_s in operators:
+    for host_s, device_s, waits in operators:
         issued += host_s
         if device_s is None:
             yield Moment(issued, issued, issued)
@@ -52,6 +56,7 @@ def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment
         start = max(issued, free + gap_s)
         free = start + device_s
         yield Moment(issued, start, free)
+        issued = free if waits else issued
 
 
 def period_s(operators: list[Issued], calls: int, gap_s: float = 0.0) -> float:
@@ -73,7 +78,7 @@ def span_s(operators: Iterable[Issued], gap_s: float = 0.0) -> float:
     >>> span_s([Issued(2.0, 1.0), Issued(1.0, None), Issued(2.0, 5.0)], gap_s=0.5)
     6.5
     """
-    times = [device_s for _, device_s in operators if device_s is not None]
+    times = [each.device_s for each in operators if each.device_s is not None]
     return sum(times) + gap_s * max(0, len(times) - 1)
 
 
@@ -136,7 +141,7 @@ def run_clocks(
     times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int, before: Sequence[OperatorTime] = ()
 ) -> Clocks:
     """Host and device through the chain, in a loop of so many calls and once alone; `before` comes before a graph."""
-    steps = [Issued(each.host_s, each.device_s) for each in times]
+    steps = [Issued(each.host_s, each.device_s, each.waits) for each in times]
     if not model.is_gpu:
         total = sum(each.device_s or 0.0 for each in times)
         return Clocks(sum(each.host_s for each in times), total, total, None)

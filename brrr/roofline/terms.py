@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from brrr.core.errors import ArgumentError
-from brrr.counting.cost import Matmul, OperatorCost
+from brrr.counting.cost import COPIED, Matmul, OperatorCost
+from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s, without_host
 from brrr.roofline.lowering import in_tf32, operations
@@ -18,6 +19,10 @@ COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
 ADDED = ("aten.addmm", "aten._addmm_activation")
 """Products to which a row is added in the same kernel."""
+PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
+"""B/s of pageable copies, as seen on an H200's host: in one direction the driver gathers what it sends."""
+PINNED_BYTES_PER_S = 2.5e10
+"""Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
 
@@ -29,7 +34,7 @@ class OperatorTime:
     `memory_s` and `compute_s` are those of its bytes and of its FLOP alone, at the rates that its kernels can reach;
     `device_s` is what its kernel takes, start and end included (on a CPU: the call), None where nothing runs on the
     device. `known` is False where its
-    FLOP are unknown, so that `compute_s` is too short.
+    FLOP are unknown, so that `compute_s` is too short; `waits`, whether the host waits until it is done.
     """
 
     name: str
@@ -38,6 +43,7 @@ class OperatorTime:
     compute_s: float
     device_s: float | None
     known: bool = True
+    waits: bool = False
 
     @property
     def work_s(self) -> float:
@@ -78,7 +84,9 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> float | Non
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
         return found
-    if (each.matmuls and each.kind not in BY_FLOP) or each.kind in (WHOLE, "fused"):
+    if each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
+        return None
+    if each.matmuls and each.kind not in BY_FLOP:
         return None
     if dtype_of(each) == "tf32":
         return _between(each, model, corrections)
@@ -142,6 +150,8 @@ def modelled_time(
     host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
     if each.kind == "view":
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
+    if each.form.name.startswith(COPIED) and model.is_gpu:
+        return _copied(each, model, host)
     by_flop = each.kind in BY_FLOP and each.kind in model.swept_kinds
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, host)
@@ -153,6 +163,18 @@ def modelled_time(
         computing = compute_s(operations(each) if model.is_gpu else each, model)
     device = start + max(moving, computing)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
+
+
+def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
+    """Over the link: in pinned memory at its rate, beside the host; else through a buffer of the driver's."""
+    known, pinned = find_hardware(model.device), each.form.name.endswith("pinned")
+    rate = PAGEABLE[each.form.name.removesuffix(", pinned")]
+    if pinned or (known and known.host_link and known.host_link.bytes_per_s < rate):
+        rate = 0.9 * known.host_link.bytes_per_s if known and known.host_link else PINNED_BYTES_PER_S
+    model.use("link, pinned" if pinned else "link, pageable", rate, Peak.stated(rate, "B/s", "assumed"))
+    moving = each.written_bytes / rate
+    device_s = model.value("kernel.floor") + moving
+    return OperatorTime(each.name, host_s, moving, 0.0, device_s, True, not pinned)
 
 
 def stream_s(model: DeviceModel, read: float, written: float, working_set: float = 0.0) -> float:

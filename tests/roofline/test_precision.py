@@ -6,11 +6,14 @@ from contextlib import contextmanager
 import pytest
 import torch
 from rooflines import gpu
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import brrr
-from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
+from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_products, float32_recurrence, layers_in_tf32
-from brrr.roofline.predicting import predict
+from brrr.roofline.lowering import fused
+from brrr.roofline.predicting import Issued, predict, schedule
 from brrr.roofline.prediction import Prediction
 
 KINDS = {"matmul": "matmul", "conv": "convolution", "rnn": "recurrent", "attention": "attention"}
@@ -98,3 +101,40 @@ def test_a_verdict_from_a_lower_bound_is_none_and_what_does_not_fit_is_said() ->
     assert "does not fit" in str(predict(lambda x: x * 2, brrr.array(2**32), device="datasheet:v100"))
     for fits in (predict(lambda x: x * 2, brrr.array(2**20), device="h200"), predict(Cost(1e12, 1e13), device="h200")):
         assert not fits.too_large and "does not fit" not in str(fits) and fits.bound != "unknown"
+
+
+# --- over the link ----------------------------------------------------------------------------------------------------
+
+
+def copied(form: str, nbytes: float) -> Cost:
+    made = OperatorCost("aten._to_copy", 0.0, nbytes, nbytes, "float32", ((int(nbytes) // 4,),), "copy", (), Form(form))
+    return Cost(0.0, nbytes, operators=(made,))
+
+
+@pytest.mark.parametrize(
+    ("form", "nbytes", "seconds"),
+    [("copy in", 1e8, 10.4e-3), ("copy out", 1e8, 5.7e-3), ("copy in, pinned", 1e8, 1.84e-3),
+     ("copy out, pinned", 1073741824, 19.4e-3), ("copy in", 1073741824, 107e-3)],
+)  # fmt: skip
+def test_a_copy_takes_the_links_time(form: str, nbytes: float, seconds: float) -> None:
+    """As recorded on an H200 (`transfers`); the host waits for what is not pinned."""
+    found = predict(copied(form, nbytes), device="h200")
+    assert found.period_s == pytest.approx(seconds, rel=0.1) and found.bound == "memory"
+    assert found.operators[0].waits == (not form.endswith("pinned"))
+
+
+def test_the_host_does_not_run_ahead_of_a_copy_that_it_waits_for() -> None:
+    steps = [Issued(1, 5, True), Issued(3, 1)]
+    assert [tuple(each) for each in schedule(steps)] == [(1, 1, 6), (9, 9, 10)]
+    assert [tuple(each) for each in schedule([each._replace(waits=False) for each in steps])] == [(1, 1, 6), (4, 6, 7)]
+
+
+def test_copies_between_host_and_device_are_counted_as_such() -> None:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    x = FakeTensor(mode, torch.empty(4, 8, device="meta"), torch.device("cuda:0"))
+    with torch.no_grad(), mode, CostMode() as counting:
+        there = x.cpu()
+        there.to("cuda:0", non_blocking=True)
+        there.double()
+    assert [each.form.name for each in counting.operators] == ["copy out", "copy in, pinned", "to-float64"]
+    assert len(fused(Cost(0.0, 1.0, operators=tuple(counting.operators)))) == 3
