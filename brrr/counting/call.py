@@ -146,7 +146,8 @@ def form_of(call: Call, kind: str) -> Form:
         sizes = [tensor.numel() for tensor in call.tensors(next(iter(call.args)))]
         longest = max(sizes, default=0)  # which decides where there are few pieces
         return Form("tensors", math.ceil(sum(sizes) / max(longest, 1)), longest)
-    if kind in _ALONG and (x := call.args.get("self", call.args.get("grad_output"))) is not None:
+    along = kind in _ALONG or call.name in _SORTS
+    if along and (x := call.args.get("self", call.args.get("grad_output"))) is not None:
         return _along(x, call.args.get("dim")) if isinstance(x, torch.Tensor) else Form()
     if kind == "norm" and isinstance(call.args.get("input"), torch.Tensor):
         return _normed(call, call.tensor("input"))
@@ -168,6 +169,8 @@ def _crossing(call: Call) -> Form | None:
     return Form(f"{COPIED} {'in' if there else 'out'}{', pinned' if call.args.get('non_blocking') else ''}")
 
 
+_SORTS = ("aten.sort", "aten.topk", "aten.kthvalue", "aten.median", "aten.mode")
+"""Of unknown FLOP; their time goes with how long their lines are."""
 CROSSING = ("aten._to_copy", "aten.copy")
 
 

@@ -327,14 +327,16 @@ def _prediction(
 ) -> Prediction:
     clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
-    if work.unknown:  # a verdict from a lower bound is none
+    known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP
+    unknown = tuple(name for name in work.unknown if name not in known)
+    if unknown:  # a verdict from a lower bound is none
         bound, margin = "unknown", 1.0
     return Prediction(
         device=model.device, how=how, calls=calls,
         period_s=clocks.period_s, latency_s=clocks.latency_s, host_s=clocks.host_s, span_s=clocks.span_s,
         busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
         bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
-        basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=work.unknown,
+        basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=unknown,
         too_large=_too_large(work, model),
     )  # fmt: skip
 

@@ -19,6 +19,8 @@ COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
 ADDED = ("aten.addmm", "aten._addmm_activation")
 """Products to which a row is added in the same kernel."""
+SORTS, SORTS_S, PASSES = ("aten.sort", "aten.topk"), 15e-6, 8
+"""What takes several kernels, at least so long, and goes over its bytes at least so often, as seen on an H200."""
 PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
 """B/s of pageable copies, as seen on an H200's host: in one direction the driver gathers what it sends."""
 PINNED_BYTES_PER_S = 2.5e10
@@ -63,12 +65,12 @@ def operator_time(
     made = modelled_time(each, model, working_set, host_s=host_s)
     if made.device_s is None or not model.is_gpu or model.peaks is None or not model.peaks.sweeps:
         return made
-    factor = _factor(each, model, model.peaks)
+    factor, own = _factor(each, model, model.peaks)
     if factor is None:
         return made
     alone = min(1.0, factor)
-    memory_s, compute_s = made.memory_s * alone, made.compute_s * alone
-    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=made.device_s * factor)
+    memory_s, compute_s, device_s = made.memory_s * alone, made.compute_s * alone, made.device_s * factor
+    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=device_s, known=made.known or own)
 
 
 def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
@@ -76,28 +78,27 @@ def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -
     return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
 
 
-def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> float | None:
-    """By how much the measured sweeps correct the model; notes say what was taken."""
+def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> tuple[float | None, bool]:
+    """By how much the measured sweeps correct the model, and whether they hold that very operator; notes say so."""
     corrections = corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
         found = corrections.of_product(each.matmuls[0], each.name in ADDED)
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
-        return found
+        return found, False
     if each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
-        return None
+        return None, False
     if each.matmuls and each.kind not in BY_FLOP:
-        return None
+        return None, False
     if dtype_of(each) == "tf32":
-        return _between(each, model, corrections)
-    answer = corrections.of_operator(each)
-    if answer is None:
-        return None
-    factor, own = answer
+        return _between(each, model, corrections), False
+    factor, own = corrections.of_operator(each) or (None, False)
+    if factor is None:
+        return None, False
     model.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
     if not own:
         model.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
-    return factor
+    return factor, own
 
 
 def dtype_of(each: OperatorCost) -> str:
@@ -161,6 +162,9 @@ def modelled_time(
         computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
     else:
         computing = compute_s(operations(each) if model.is_gpu else each, model)
+    if each.name in SORTS and model.is_gpu:
+        start, moving = start + SORTS_S, moving * PASSES
+        model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
     device = start + max(moving, computing)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
 
