@@ -62,7 +62,7 @@ def tried(
         print(f"diagnose: [{bar}] {said}", file=sys.stderr)
         try:
             with _within(left_s):
-                for seed in range(2 - len(exact)):  # one with other random numbers, and from the same state
+                for seed in range(len(exact), 2):  # one with other random numbers, and from the same state
                     exact.append(_seeded(plain, parameters, seed))
                     back()
                 with _APPLY[name](fn, args, kwargs, backward, device) as other:
