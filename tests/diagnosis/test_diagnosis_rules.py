@@ -11,9 +11,13 @@ from test_diagnosis_traces import diagnosis, product, tiny
 from traces import Maker, plain, predicted_us
 
 import brrr
-from brrr.diagnosis.diagnosing import diagnose_trace, without_profiler
+from brrr.diagnosis.diagnosing import diagnose_trace, of_run, without_profiler
+from brrr.diagnosis.live import Run
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split
+from brrr.roofline.device_model import model_of
+from brrr.tracing.kineto import LOOP
+from brrr.tracing.trace_file import read_trace
 
 quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
 SEQUENCE, STACKED, WEIGHT = torch.randn(32, 4, 64), torch.randn(32, 64, 64) / 8, torch.randn(64, 64) / 8
@@ -128,6 +132,21 @@ def test_a_clock_that_falls_in_the_loop_leaves_no_idle_time() -> None:
     assert found.busy_s == pytest.approx(9.3e-3) and sum(found.idle_s.values()) == pytest.approx(0.7e-3)
     assert without_profiler(traced, 10e-3, 8e-3, True, 99.0).idle_s == {"launch": 0.0}
     assert without_profiler(traced, 10e-3, 8e-3).busy_s == pytest.approx(7.5e-3)
+
+
+@pytest.mark.parametrize(("span_us", "busy_us", "most"), [(0, 0, 3.5), (110, 0, 1.14), (0, 112, 1.08)])
+def test_a_graph_gains_no_more_than_the_device_alone(span_us: int, busy_us: int, most: float, tmp_path: Path) -> None:
+    """8 kernels in 120 µs: in the trace they take 40, behind a gate or in the loop as long as is said."""
+    made = Maker()
+    for _ in range(4 * 8):
+        made.work("aten::relu", plain(2**20), us=5.0, host_us=15.0)
+    made.wait()
+    made.span(LOOP, 1e6)
+    flags = {"span_s": span_us * 1e-6} if span_us else {}
+    run = Run(120e-6, 119e-6, read_trace(made.write(tmp_path / "run.json")), 4, 125e-6, flags, busy_us * 1e-6)
+    found = of_run(run, model_of("h200"), True)
+    (gain,) = [each.gain for each in (*found.remedies, *found.dropped) if each.name == "cuda graph"]
+    assert max(1.01, 0.7 * most) < gain <= most and ("cuda graph" in gains(found)) == (gain >= 1.1)
 
 
 def waiting(made: Maker) -> None:
