@@ -38,11 +38,8 @@ def graph(found: Evidence) -> Remedy | None:
     if not found.gpu or found.shares.kernels < FEW * found.steps:
         return None
     if found.in_step or found.split.transfer_s or "recompiled" in found.flags:
-        return Remedy(
-            "cuda graph",
-            1.0,
-            "No graph can hold a step that waits for the device, copies from pageable memory, or compiles.",
-        )
+        why = "No graph can hold a step that waits for the device, copies from pageable memory, or compiles."
+        return Remedy("cuda graph", 1.0, why)
     started = (each.end_ns - each.start_ns for each in found.events if each.sort == "runtime")
     starting_s = sum(each for each in started if each > START_NS) / 1e9
     launching_s = max(0.0, found.split.idle_s.get("launch", 0.0) - starting_s)
@@ -54,11 +51,8 @@ def graph(found: Evidence) -> Remedy | None:
     left_s = max(left_s, alone_s * found.steps)
     why = f"The device is idle {units.percent(idle_s / found.wall_s)} of the time while the host issues {kernels:.3g}"
     steps = [each.name.partition("#")[2].partition(".")[0] for each in found.events if each.name.startswith(OPTIMISER)]
-    ready = (
-        f" Its optimiser has to be made for it: {steps[0]}(..., capturable=True)."
-        if steps and steps[0] in CAPTURABLE
-        else ""
-    )
+    first = next((name for name in steps if name in CAPTURABLE), "")
+    ready = f" Its optimiser has to be made for it: {first}(..., capturable=True)." if first else ""
     return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.{ready}")
 
 
