@@ -9,7 +9,7 @@ from brrr.core import units
 from brrr.diagnosis.assess import Assessed, as_graph_s
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.split import common
-from brrr.roofline.terms import PINNED_BYTES_PER_S
+from brrr.roofline.terms import pinned_rate
 from brrr.tracing.events import Event
 from brrr.tracing.spans import TRANSFERS, union
 
@@ -169,17 +169,9 @@ def pinning(found: Evidence) -> Remedy | None:
     if not nbytes:
         return None
     alone = min(1.0, found.split.transfer_s / took_s)  # a copy beside a kernel costs nothing
-    saved_s = alone * max(0.0, took_s - nbytes / _link(found))
+    saved_s = alone * max(0.0, took_s - nbytes / pinned_rate(found.model.device if found.model else ""))
     why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
-
-
-def _link(found: Evidence) -> float:
-    from brrr.gpu.datasheet import find_hardware
-
-    known = find_hardware(found.model.device) if found.model is not None else None
-    link = known.host_link if known is not None else None
-    return PINNED_BYTES_PER_S if link is None else 0.9 * link.bytes_per_s
 
 
 def keeping(found: Evidence) -> Remedy | None:

@@ -76,12 +76,11 @@ class Timed:
 
     @property
     def _which(self) -> str:
-        """Whose roof it is: the memory's, or that of the types which the products are computed in."""
-        found = self.prediction
-        if found is None:
-            return ""
-        types = [each.name.rpartition("matmul.")[2] for each in found.basis if each.name.startswith("matmul.")]
-        return f" of {' and '.join(types) or 'arithmetic'}" if found.compute_s >= found.memory_s else " of the memory"
+        """Whose roof it is: the memory's, or that of the types which products are computed in."""
+        if self.prediction is None or self.prediction.compute_s < self.prediction.memory_s:
+            return " of the memory" if self.prediction else ""
+        types = [each.name.removeprefix("matmul.") for each in self.prediction.basis if "matmul." in each.name]
+        return f" of {' and '.join(types) or 'arithmetic'}"
 
     def details(self) -> str:
         """The line, all times, and the operators with what the roofline predicts of them."""

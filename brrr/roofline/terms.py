@@ -171,14 +171,17 @@ def modelled_time(
 
 def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
     """Over the link: in pinned memory at its rate, beside the host; else through a buffer of the driver's."""
-    known, pinned = find_hardware(model.device), each.form.name.endswith("pinned")
-    rate = PAGEABLE[each.form.name.removesuffix(", pinned")]
-    if pinned or (known and known.host_link and known.host_link.bytes_per_s < rate):
-        rate = 0.9 * known.host_link.bytes_per_s if known and known.host_link else PINNED_BYTES_PER_S
-    model.use("link, pinned" if pinned else "link, pageable", rate, Peak.stated(rate, "B/s", "assumed"))
+    way, _, pinned = each.form.name.partition(", ")
+    rate = pinned_rate(model.device) if pinned else min(PAGEABLE[way], pinned_rate(model.device))
+    model.use(f"link, {pinned or 'pageable'}", rate, Peak.stated(rate, "B/s", "assumed"))
     moving = each.written_bytes / rate
-    device_s = model.value("kernel.floor") + moving
-    return OperatorTime(each.name, host_s, moving, 0.0, device_s, True, not pinned)
+    return OperatorTime(each.name, host_s, moving, 0.0, model.value("kernel.floor") + moving, True, not pinned)
+
+
+def pinned_rate(device: str) -> float:
+    """B/s of copies of pinned memory from or to a device, by its datasheet where that tells the link."""
+    known = find_hardware(device)
+    return 0.9 * known.host_link.bytes_per_s if known and known.host_link else PINNED_BYTES_PER_S
 
 
 def stream_s(model: DeviceModel, read: float, written: float, working_set: float = 0.0) -> float:
