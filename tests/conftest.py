@@ -89,6 +89,17 @@ class ByFile(LoadScopeScheduling):
         return nodeid if file.rpartition("/")[2] in SPREAD or nodeid.endswith("_in_a_browser") else file
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Torch's small operators on one thread: several wait for each other on a machine that others use too."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """How tests are dealt out to the workers."""

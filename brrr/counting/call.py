@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from brrr.counting.cost import Form, Matmul
+from brrr.counting.cost import COPIED, Form, Matmul
+from brrr.gpu import is_gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +146,32 @@ def form_of(call: Call, kind: str) -> Form:
         sizes = [tensor.numel() for tensor in call.tensors(next(iter(call.args)))]
         longest = max(sizes, default=0)  # which decides where there are few pieces
         return Form("tensors", math.ceil(sum(sizes) / max(longest, 1)), longest)
-    if kind in _ALONG and (x := call.args.get("self", call.args.get("grad_output"))) is not None:
+    along = kind in _ALONG or call.name in _SORTS
+    if along and (x := call.args.get("self", call.args.get("grad_output"))) is not None:
         return _along(x, call.args.get("dim")) if isinstance(x, torch.Tensor) else Form()
     if kind == "norm" and isinstance(call.args.get("input"), torch.Tensor):
         return _normed(call, call.tensor("input"))
     if kind in ("pointwise", "copy", "random") and call.outputs:
-        return _elementwise(call)
+        return _crossing(call) or _elementwise(call)
     if kind in _SPECIAL and call.outputs:
         return _SPECIAL[kind](call)
     return Form()
+
+
+def _crossing(call: Call) -> Form | None:
+    """Of a copy between the host's memory and a GPU's. What need not wait is taken to be of pinned memory."""
+    source = call.args.get("src", call.args.get("self"))
+    if call.name not in CROSSING or not isinstance(source, torch.Tensor) or not (source.dim() or call.output.dim()):
+        return None
+    there = is_gpu(call.output.device)
+    if is_gpu(source.device) == there:
+        return None
+    return Form(f"{COPIED} {'in' if there else 'out'}{', pinned' if call.args.get('non_blocking') else ''}")
+
+
+_SORTS = ("aten.sort", "aten.topk", "aten.kthvalue", "aten.median", "aten.mode")
+"""Of unknown FLOP; their time goes with how long their lines are."""
+CROSSING = ("aten._to_copy", "aten.copy")
 
 
 def _indexed(call: Call) -> Form:

@@ -14,6 +14,10 @@ ITEMSIZE = {
 """Bytes of an element, by torch's name of its type."""
 
 
+COPIED = "copy"
+"""How the names of forms begin whose bytes go over the link between the host's memory and a GPU's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Matmul:
     """`batch` products of an (m, k) by a (k, n) matrix; a convolution counts as the product it amounts to.

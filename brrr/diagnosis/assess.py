@@ -1,6 +1,7 @@
 """What limits each operator's work, and the whole: the roofline's times beside those that were taken."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,9 +12,10 @@ from brrr.diagnosis.split import Split
 from brrr.diagnosis.work import kind_of
 from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
+from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
-from brrr.roofline.terms import OperatorTime, kernel_time
+from brrr.roofline.terms import OperatorTime, dtype_of, kernel_time
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
 Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]
@@ -86,6 +88,23 @@ def name_here(device: str) -> str:
     from brrr.gpu.device import this_device
 
     return this_device(tensors_on(device)).name
+
+
+TF32, FULL = re.compile("tf32|s1688"), re.compile("sgemm|simt|scudnn|f32f32_f32f32")
+"""In the names of kernels for float32: on tensor cores, and on the others."""
+DEFAULT = ("conv", "rnn")
+"""What torch computes in TF32 if nobody says otherwise."""
+
+
+def as_computed(calls: Iterable[OperatorRun], model: DeviceModel | None, layers: Container[str]) -> list[OperatorRun]:
+    """The calls, their products of float32 in TF32 where their kernels' names say so, else for these layers."""
+    calls = list(calls)
+    if model is not None and model.is_gpu and model.has("matmul.tf32"):
+        for each in calls:
+            names = " ".join(kernel.name for kernel in each.kernels)
+            if each.cost is not None and (TF32.search(names) or not FULL.search(names)):
+                each.cost = in_tf32(each.cost) if TF32.search(names) else in_tf32(each.cost, layers)
+    return calls
 
 
 def assess(calls: Iterable[OperatorRun], model: DeviceModel | None) -> list[Assessed]:
@@ -253,6 +272,6 @@ def _line(name: str, group: Sequence[Assessed], scale: float) -> Line:
     return Line(
         name, len(group), scale * sum(each.work_s for each in group), sum(each.flop for each in group),
         sum(each.nbytes for each in group), known, max(LIMITS, key=lambda limit: by_limit[limit]),
-        next((each.call.cost.dtype for each in group if each.call.cost is not None and each.call.cost.matmuls), ""),
+        next((dtype_of(each.call.cost) for each in group if each.call.cost is not None and each.call.cost.matmuls), ""),
         next((each.call.cost.kind for each in group if each.call.cost is not None), "unknown"),
     )  # fmt: skip

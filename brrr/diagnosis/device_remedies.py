@@ -11,6 +11,7 @@ from brrr.diagnosis.calls import turns
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.roofline.peaks import short
 from brrr.roofline.shapes import whole
+from brrr.roofline.terms import dtype_of
 from brrr.tracing.events import Event
 
 SHORT_TYPES = ("bfloat16", "float16")
@@ -85,7 +86,7 @@ def multiplying(found: Evidence) -> Remedy | None:
     device, saved_s, spent_s = found.model.peaks or found.model.device, 0.0, 0.0
     for each in found.calls:
         cost = each.call.cost
-        if each.limit != "compute" or cost is None or cost.kind != "matmul" or cost.dtype != "float32":
+        if each.limit != "compute" or cost is None or cost.kind != "matmul" or dtype_of(cost) != "float32":
             continue
         if all(product.batch == 1 for product in cost.matmuls):
             plans = [plan(product.m, product.n, product.k, device=device) for product in cost.matmuls]

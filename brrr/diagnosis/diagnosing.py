@@ -9,7 +9,7 @@ True
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -19,8 +19,10 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, extras
 from brrr.core.measurement import Processor
 from brrr.diagnosis.assess import (
+    DEFAULT,
     Assessed,
     Regime,
+    as_computed,
     assess,
     by_module,
     by_operator,
@@ -38,9 +40,10 @@ from brrr.diagnosis.split import Split, common, split, window
 from brrr.diagnosis.timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
+from brrr.gpu.precision import layers_in_tf32
 from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
-from brrr.roofline.terms import MATRIX_DTYPES
+from brrr.roofline.terms import MATRIX_DTYPES, dtype_of
 from brrr.tracing.kineto import LOOP
 from brrr.tracing.spans import Interval, length, union
 from brrr.tracing.trace_file import Board, Trace, TraceFileError, launches, read_trace
@@ -60,7 +63,7 @@ PROFILED = "times of the host are those under the profiler, which slows it: the 
 
 @extras("diagnose")
 def diagnose(
-    fn: Any, *args: Any, backward: bool = False, try_remedies: bool = False, device: str | None = None,
+    fn: Any, *args: Any, backward: bool = False, try_remedies: bool | float = False, device: str | None = None,
     peaks: Where = None, budget_s: float = 0.3, **kwargs: Any,
 ) -> Diagnosis:  # fmt: skip
     """Which regime a model or a training step is in, where its time goes, and what would help.
@@ -73,7 +76,8 @@ def diagnose(
     fn: a module, or a function that runs a step; `args` and `kwargs` are what it is called with. backward: with the
     gradients of the sum of its results. device: "cuda" or "cpu"; without it where its tensors are. peaks: the
     figures to compare with, as `brrr.predict` takes them; without them this machine's, else its datasheet.
-    try_remedies: apply those remedies that are safe, and measure them. budget_s: how long the step is measured.
+    try_remedies: apply those remedies that are safe, and measure them, for a minute at most; or for so many seconds.
+    Ctrl-C ends it, and what was tried is told. budget_s: how long the step is measured.
 
     The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
     random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
@@ -99,9 +103,10 @@ def diagnose(
     seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
     found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
-        from brrr.diagnosis.trying import tried
+        from brrr.diagnosis.trying import LONGEST_S, tried
 
-        found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s))
+        longest_s = LONGEST_S if try_remedies is True else float(try_remedies)
+        found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s, longest_s))
     return found
 
 
@@ -123,8 +128,8 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     start, end, _ = window(run.trace, LOOP)
     wall_s = run.step_s * run.steps
     traced = split(run.trace, start, end)
-    whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu)
-    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags)
+    whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu, run.busy_s * run.steps)
+    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32())
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     return replace(found, source="live", distortion=slower, notes=notes)
@@ -216,8 +221,11 @@ def _known(board: Board) -> tuple[DeviceModel | None, list[str]]:
     return None, [f"{said}: its figures are not known here. Name a device with device=, such as {known.key!r}"]
 
 
-def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = True) -> Split:
+def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = True, busy_s: float = 0.0) -> Split:
     """The split of so many seconds without the profiler, of which issuing takes the host `host_s`.
+
+    busy_s: in which the device worked in the steps that were measured, where that is known: in a loop that leaves it
+    no rest its clock is lower than in the few steps of the trace, and its kernels take longer.
 
     >>> made = without_profiler(Split(3.0, 1.0, 0.0, {"Python": 2.0}, {"Python": 3.0}), 2.0, 2.0)
     >>> made.busy_s, made.idle_s
@@ -228,9 +236,10 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     """
     idle_s = sum(found.idle_s.values())
     working_s = found.busy_s + found.transfer_s
-    fits = gpu and working_s < wall_s < found.wall_s and idle_s > 0
-    work = 1.0 if fits else wall_s / (found.wall_s or 1.0)
-    rest = (wall_s - working_s) / idle_s if fits else work
+    slower = max(1.0, min(busy_s, wall_s) / working_s) if gpu and working_s else 1.0
+    fits = gpu and slower * working_s <= wall_s < found.wall_s and idle_s > 0
+    work = slower if fits else wall_s / (found.wall_s or 1.0)
+    rest = (wall_s - work * working_s) / idle_s if fits else work
     host = min(1.0, host_s / found.issuing_s) if found.issuing_s else 1.0
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
@@ -249,23 +258,23 @@ def without_dispatching(found: Split, work_s: float, traced_s: float) -> Split:
 
 def _diagnosed(
     trace: Trace, stretch: tuple[int, int], steps: int, traced: Split, whole: Split, model: DeviceModel | None,
-    gpu: bool, flags: Mapping[str, float],
+    gpu: bool, flags: Mapping[str, float], layers: Container[str] = DEFAULT,
 ) -> Diagnosis:  # fmt: skip
     """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler."""
-    calls = assess(calls_of(trace, *stretch, gpu), model)
+    calls = assess(as_computed(calls_of(trace, *stretch, gpu), model, layers), model)
     taken_s = sum(each.work_s for each in calls)
     whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
     parts = shares(whole, calls)
     scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
     regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
     evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
-    helps = () if trace.problems else tuple(remedies(evidence))
+    helps, dropped = ([], []) if trace.problems else remedies(evidence)
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
         shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
-        remedies=helps,
+        remedies=tuple(helps), dropped=tuple(dropped),
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
-        peak_share=_peak_share(calls, whole.wall_s, model),
+        peak_share=_peak_share(calls, whole.wall_s, model), peak=_peak(calls, model),
         model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),
         problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
@@ -291,14 +300,32 @@ def _said(regime: Regime, found: Evidence) -> tuple[str, ...]:
 
 
 def _peak_share(calls: Sequence[Assessed], wall_s: float, model: DeviceModel | None) -> float | None:
-    """FLOP of the products over what the device can do at best in their most frequent type."""
-    flop: dict[str, float] = {}
+    """The seconds that the products take at the best rate of each one's type, over all."""
+    rates = _rates(calls, model)
+    if not rates or model is None or None in rates.values():
+        return None
+    products = [each for each in calls if each.call.cost is not None and each.call.cost.matmuls]
+    return sum(each.flop / (rates[_computed(each)] or 1.0) for each in products) / wall_s
+
+
+def _peak(calls: Sequence[Assessed], model: DeviceModel | None) -> str:
+    """The best rates that a share of the peak is of, in words."""
+    return ", ".join(
+        f"{units.quantity(rate, 'FLOP/s')} in {dtype}" for dtype, rate in _rates(calls, model).items() if rate
+    )
+
+
+def _rates(calls: Sequence[Assessed], model: DeviceModel | None) -> dict[str, float | None]:
+    """The best rate of each type that products are computed in; None where nobody knows it."""
+    found: dict[str, float | None] = {}
     for each in calls:
-        if each.call.cost is not None and each.call.cost.matmuls:
-            flop[each.call.cost.dtype] = flop.get(each.call.cost.dtype, 0.0) + each.flop
-    if model is None or not flop:
-        return None
-    dtype = short(max(flop, key=flop.__getitem__))
-    if dtype not in MATRIX_DTYPES or not (model.has(f"matmul.{dtype}") or model.has(f"arithmetic.{dtype}.fma")):
-        return None
-    return sum(flop.values()) / (wall_s * model.best_rate(dtype))
+        if model is not None and each.call.cost is not None and each.call.cost.matmuls:
+            dtype = _computed(each)
+            known = dtype in MATRIX_DTYPES and (model.has(f"matmul.{dtype}") or model.has(f"arithmetic.{dtype}.fma"))
+            found[dtype] = model.best_rate(dtype) if known else None
+    return found
+
+
+def _computed(each: Assessed) -> str:
+    assert each.call.cost is not None
+    return short(dtype_of(each.call.cost))

@@ -19,8 +19,8 @@ from brrr.tracing.trace_file import Trace, launches
 
 BLOCKS = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*Async)")
 """Copies that the host waits for, where they are made to it."""
-WORTH = 1.1
-"""A remedy that is predicted to gain less is not named."""
+WORTH, LEAST = 1.1, 1.05
+"""A remedy that is predicted to gain less is weighed and dropped; the second is for what hides or hinders others."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class Evidence:
     """What a diagnosis knows: the trace's stretch, its split, the calls, the device's figures, and flags that were set.
 
     steps: how often the program's step is in the stretch. traced: the split under the profiler. flags, of a live run:
-    "launch blocking"; "asleep_s", seconds in which the host did nothing; "recompiled", the share of it that was spent
-    on compiling; "mended_s", seconds of a step without that, or without anomaly detection.
+    by `alike`, how many of a step's equal products do not wait for each other; "span_s", what the device takes for a
+    step that is issued before; "launch blocking"; "asleep_s", seconds in which the host did nothing; "recompiled", the
+    share of it that was spent on compiling; "mended_s", seconds of a step without that, or without anomaly detection.
     """
 
     trace: Trace

@@ -7,15 +7,14 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from brrr.core import units
-from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
+from brrr.diagnosis.assess import Assessed, as_graph_s
 from brrr.diagnosis.calls import ENGINE
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.split import common
+from brrr.roofline.terms import pinned_rate
 from brrr.tracing.events import Event
 from brrr.tracing.spans import TRANSFERS, union
 
-PINNED_BYTES_PER_S = 2.5e10
-"""Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
 TRACEBACK_S = 6e-5
 """What anomaly detection takes to write down where an operator was called: 0.04 to 0.17 ms were seen, by the depth."""
 FEW = 2
@@ -27,22 +26,27 @@ START_NS = 1_000_000
 PAGEABLE = "Pageable"
 BATCH_BYTES = 1e6
 """From so many bytes a step on, pageable copies are taken for batches."""
-PICKS = ("aten::select", "aten::slice", "aten::unbind")
-"""Slices, which a loop over what could be one call takes about as often."""
 _ON_EACH = "add sub mul div addcmul addcdiv lerp sqrt rsqrt sign neg maximum pow clone copy"
 BY_TENSOR = frozenset(map("aten::{}".format, _ON_EACH.split()))
 """What an optimiser calls on each parameter, also in place."""
 LONGER = 10.0
 """So many times the usual time from one call to the next is not the calls' own."""
+OPTIMISER = "Optimizer.step"
+CAPTURABLE = ("Adadelta", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
+"""Optimisers of torch's that a CUDA Graph holds only where they were made with `capturable=True`."""
+GAP_S = 0.5e-6
+"""By so much two kernels can lie closer in a graph than in a stream."""
 MANY = 16
-"""From so many equal small calls a step on, a loop over what could be one call is suspected."""
+"""From so many calls a step on, tensor by tensor, an optimiser is taken for one that goes so."""
 
 
 def graph(found: Evidence) -> Remedy | None:
     """The host issues one launch in place of many; what Python does besides stays."""
-    impossible = found.in_step or found.split.transfer_s or "recompiled" in found.flags
-    if not found.gpu or found.shares.kernels < FEW * found.steps or impossible:
+    if not found.gpu or found.shares.kernels < FEW * found.steps:
         return None
+    if found.in_step or found.split.transfer_s or "recompiled" in found.flags:
+        why = "No graph can hold a step that waits for the device, copies from pageable memory, or compiles."
+        return Remedy("cuda graph", 1.0, why)
     started = (each.end_ns - each.start_ns for each in found.events if each.sort == "runtime")
     starting_s = sum(each for each in started if each > START_NS) / 1e9
     launching_s = max(0.0, found.split.idle_s.get("launch", 0.0) - starting_s)
@@ -50,20 +54,30 @@ def graph(found: Evidence) -> Remedy | None:
     idle_s = issuing_s + min(found.split.idle_s.get("Python", 0.0), BESIDE * issuing_s)
     left_s = as_graph_s(found.wall_s - idle_s, found.shares.kernels, found.steps, found.model)
     kernels = found.shares.kernels / found.steps
+    alone_s = found.flags.get("span_s", 0.0) - GAP_S * kernels  # measured without the host, and without a profiler
+    left_s = max(left_s, alone_s * found.steps)
     why = f"The device is idle {units.percent(idle_s / found.wall_s)} of the time while the host issues {kernels:.3g}"
-    return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.")
+    steps = [each.name.partition("#")[2].partition(".")[0] for each in found.events if each.name.startswith(OPTIMISER)]
+    first = next((name for name in steps if name in CAPTURABLE), "")
+    ready = f" Its optimiser has to be made for it: {first}(..., capturable=True)." if first else ""
+    return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.{ready}")
 
 
-def batch(found: Evidence) -> Remedy | None:
-    """Twice the work for the same overhead, where host or latency is the limit. Loading and copies grow with it."""
+def batch(found: Evidence, mended: float = 1.0) -> Remedy | None:
+    """Twice the work for the same overhead, where host or latency is the limit. Loading and copies grow with it.
+
+    mended: what a remedy of the host's gains, which leaves that much less of the overhead.
+    """
     latency_s = found.shares.work_s.get("latency", 0.0)
     loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
     fixed_s = found.wall_s - found.device_s + latency_s - loading_s
     if not found.split.busy_s or fixed_s < 0.3 * found.wall_s or all(each.call.cost is None for each in found.calls):
         return None  # a replayed CUDA Graph shows no operators, and its sizes are fixed
-    doubled_s = 2 * found.wall_s - fixed_s
     why = f"{units.percent(fixed_s / found.wall_s)} of the time does not grow with the batch."
-    return Remedy("larger batch", 2 * found.wall_s / doubled_s, why)
+    left_s, saved_s = found.wall_s / mended, found.wall_s * (1 - 1 / mended)
+    if fixed_s - saved_s < 0.3 * left_s:
+        return Remedy("larger batch", 1.0, f"{why} What stands above takes most of that away.")
+    return Remedy("larger batch", 2 * left_s / (2 * left_s - fixed_s + saved_s), why)
 
 
 def waiting(found: Evidence) -> Remedy | None:
@@ -105,7 +119,8 @@ def optimiser(found: Evidence) -> Remedy | None:
     took_s = sum(each if each < LONGER * usual_s else usual_s for each in apart)
     host_s, device_s = found.host_s - 0.9 * took_s, found.device_s - 0.5 * sum(each.work_s for each in single)
     why = f"The optimiser makes {len(single) / len(steps):.3g} calls a step, tensor by tensor."
-    return Remedy("fused optimiser", found.wall_s / max(host_s, device_s, 1e-12), why)
+    least_s = found.wall_s - 0.9 * took_s - 0.5 * sum(each.work_s for each in single)  # where neither works ahead
+    return Remedy("fused optimiser", found.wall_s / max(host_s, device_s, least_s, 1e-12), why)
 
 
 def _own_steps(found: Evidence) -> list[Event]:
@@ -114,7 +129,7 @@ def _own_steps(found: Evidence) -> list[Event]:
     ends = [0, *accumulate((each.end_ns for each in engine), max)]
     steps = []
     for each in found.events:
-        if each.sort == "annotation" and each.name.startswith("Optimizer.step"):
+        if each.sort == "annotation" and each.name.startswith(OPTIMISER):
             closed = ends[bisect_left(engine, each.end_ns, key=lambda one: one.start_ns)]
             steps.append(replace(each, start_ns=min(max(each.start_ns, closed), each.end_ns)))
     return steps
@@ -162,24 +177,6 @@ def allocating(found: Evidence) -> Remedy | None:
     return Remedy("keep memory", found.wall_s / max(found.device_s, found.wall_s - spent_s), why)
 
 
-def looping(found: Evidence) -> Remedy | None:
-    """Many equal small calls could be one."""
-    products = [each for each in found.calls if multiplies(each.call.cost)]
-    alike = Counter((each.call.name, each.call.operator.inputs) for each in products)
-    if not alike:
-        return None
-    (name, _), count = alike.most_common(1)[0]
-    picked = sum(each.name in PICKS for each in found.events)
-    if count < MANY * found.steps or picked < 0.5 * count:
-        return None
-    per = count / found.steps
-    alike_s = sum(each.work_s for each in products if each.call.name == name and each.limit in ("latency", "unknown"))
-    idle_s = sum(found.split.idle_s.get(cause, 0.0) for cause in ("dispatcher", "launch", "Python"))
-    saved_s = (1 - 1 / per) * (idle_s + min(alike_s, found.split.busy_s))
-    why = f"{name} is called {per:.3g} times a step with equal sizes, on one slice after another."
-    return Remedy("batched", found.wall_s / max(found.wall_s - saved_s, found.wall_s / per), why)
-
-
 # ---- copies between host and device ----------------------------------------------------------------------------------
 
 
@@ -191,17 +188,9 @@ def pinning(found: Evidence) -> Remedy | None:
     if not nbytes:
         return None
     alone = min(1.0, found.split.transfer_s / took_s)  # a copy beside a kernel costs nothing
-    saved_s = alone * max(0.0, took_s - nbytes / _link(found))
+    saved_s = alone * max(0.0, took_s - nbytes / pinned_rate(found.model.device if found.model else ""))
     why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
-
-
-def _link(found: Evidence) -> float:
-    from brrr.gpu.datasheet import find_hardware
-
-    known = find_hardware(found.model.device) if found.model is not None else None
-    link = known.host_link if known is not None else None
-    return PINNED_BYTES_PER_S if link is None else 0.9 * link.bytes_per_s
 
 
 def keeping(found: Evidence) -> Remedy | None:

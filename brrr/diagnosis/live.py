@@ -21,8 +21,10 @@ from torch.utils import _pytree
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
+from brrr.diagnosis.batching import MANY, PICKS
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.keeping import found_in, kept_as_it_was
+from brrr.diagnosis.lineage import at_once
 from brrr.gpu import GPU, gpu_in_use
 from brrr.timing import measure
 from brrr.tracing.kineto import LOOP
@@ -46,7 +48,8 @@ ASLEEP = 0.2
 class Run:
     """A program's steps: measured without the profiler, traced with it, and what was noticed besides.
 
-    step_s: seconds of a step in a loop; host_s: what issuing one takes the host. flags: see `Evidence`.
+    step_s: seconds of a step in a loop; host_s: what issuing one takes the host; busy_s: in which the device worked, 0
+    where nobody knows. flags: see `Evidence`.
     """
 
     step_s: float
@@ -55,6 +58,7 @@ class Run:
     steps: int
     traced_s: float
     flags: Mapping[str, float]
+    busy_s: float = 0.0
 
 
 def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward: bool) -> Callable[[], Any]:
@@ -81,8 +85,8 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
 
 def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
     """Where a step works: on the GPU if there is one, unless all tensors lie on the CPU and none is made on the GPU."""
-    roots, _, tensors, _ = found_in(around)
-    held = [*tensors, *(each for root in roots for each in (*root.parameters(), *root.buffers()))]
+    found = found_in(around)
+    held = [*found.tensors, *(each for root in found.roots for each in (*root.parameters(), *root.buffers()))]
     if not gpu_in_use():
         return "cpu"
     if not held or any(each.is_cuda for each in held):
@@ -113,16 +117,23 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         fewest = 1 if step_s > LONG_S else FEWEST_STEPS
         steps = max(fewest, min(MOST_STEPS, int(TRACE_S / step_s)))
         flags = _flags(step, steps, device)
+        if measured.span_s is not None:
+            flags["span_s"] = measured.span_s.median
+        busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
         with named(modules):
             trace, traced_s = _traced(step, steps, device)
         if _compiled_s() > compiled and (again := _recompiling(step, fewest, device)):
             flags["recompiled"] = again
             with torch.compiler.set_stance("eager_on_recompile"):
                 flags["mended_s"] = _taken_s(step, steps, device)
+        if sum(each.name in PICKS for each in trace.events) >= MANY * steps:
+            with suppress(Exception):  # what runs by itself may refuse to be followed
+                flags |= at_once(step)
         if any(each.name == CHECKED for each in trace.events):
+            checked_s = _taken_s(step, steps, device)  # as long ago, on a machine that others use too
             with _no_anomaly_detection():
-                flags["mended_s"] = _taken_s(step, steps, device)
-    return Run(step_s, host_s, trace, steps, traced_s, flags)
+                flags["mended_s"] = step_s * _taken_s(step, steps, device) / checked_s
+    return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s)
 
 
 @contextmanager

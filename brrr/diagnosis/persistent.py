@@ -58,7 +58,7 @@ def _stacks(found: Evidence, step: Sequence[Assessed]) -> Iterator[Chain]:
 
 def _square(each: Assessed) -> Matmul | None:
     products = each.call.cost.matmuls if each.call.cost is not None and each.call.name == "addmm" else ()
-    fits = len(products) == 1 and products[0].n == products[0].k and products[0].dtype == "float32"
+    fits = len(products) == 1 and products[0].n == products[0].k and products[0].dtype in ("float32", "tf32")
     return products[0] if fits else None
 
 

@@ -4,8 +4,11 @@ A gain is the time as it is over the time predicted with the remedy. The host an
 that what is saved on the one does not count where the other takes as long.
 """
 
+from dataclasses import replace
+
+from brrr.diagnosis.batching import looping
 from brrr.diagnosis.device_remedies import channels, halving, multiplying, padding, precision, strided
-from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
+from brrr.diagnosis.evidence import LEAST, WORTH, Evidence, Remedy
 from brrr.diagnosis.fusion import fusing
 from brrr.diagnosis.host_remedies import (
     allocating,
@@ -15,7 +18,6 @@ from brrr.diagnosis.host_remedies import (
     graph,
     keeping,
     loading,
-    looping,
     optimiser,
     pinning,
     waiting,
@@ -26,22 +28,34 @@ FIRST = (compiling, debugging)
 FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
 GENERAL = (precision, multiplying, fusing, halving, graph)
 REWRITES = (persistent,)
-LAST = (batch,)
-ALWAYS = (waiting, debugging)
-"""Named however little they gain: no CUDA Graph can hold a step that waits, and checks hide what else there is."""
+DEVICE = ("tensor cores", "lower precision", "strassen", "fusion", "rematerialisation")
+"""What takes nothing from the host, so that a larger batch gains beside it."""
+ALWAYS = ("no synchronisation", "debugging off")
+"""Named from `LEAST` on: no CUDA Graph can hold a step that waits, and checks hide what else there is."""
+WAITS = ("load in the background", "no synchronisation", "keep memory", "cuda graph")
+"""What leaves the device its work: it gains no more than the time in which that does nothing."""
 
 
-def remedies(found: Evidence) -> list[Remedy]:
-    """Those that are predicted to gain a tenth, and `ALWAYS`, in each group by their gain.
+def remedies(found: Evidence) -> tuple[list[Remedy], list[Remedy]]:
+    """Those that are predicted to gain a tenth (`ALWAYS`: a twentieth), in each group by their gain; and those dropped.
 
     First what leaves no other figure its meaning, then faults, with which nothing is lost, then what has its price, a
-    kernel of one's own, and last a larger batch, which is another computation.
+    kernel of one's own, and last a larger batch, which is another computation, for the overhead that the others leave.
     """
-    made: list[Remedy] = []
+    named: list[Remedy] = []
+    dropped: list[Remedy] = []
     if not found.device_s:  # nothing is done in the stretch that could be faster
-        return made
-    for looks in (FIRST, FAULTS, GENERAL, REWRITES, LAST):
-        group = [(look, each) for look in looks if (each := look(found)) is not None]
-        kept = [each for look, each in group if each.gain >= WORTH or look in ALWAYS]
-        made += sorted(kept, key=lambda each: -each.gain)
-    return made
+        return named, dropped
+    for looks in (FIRST, FAULTS, GENERAL, REWRITES):
+        made = [_bounded(found, each) for look in looks if (each := look(found)) is not None]
+        for each in sorted(made, key=lambda each: -each.gain):
+            (named if each.gain >= (LEAST if each.name in ALWAYS else WORTH) else dropped).append(each)
+    host = [each.gain for each in named if each.name not in DEVICE]
+    if (last := batch(found, max(host, default=1.0))) is not None:
+        (named if last.gain >= WORTH else dropped).append(last)
+    return named, dropped
+
+
+def _bounded(found: Evidence, each: Remedy) -> Remedy:
+    most = found.wall_s / found.device_s if each.name in WAITS else each.gain
+    return each if each.gain <= most else replace(each, gain=most)

@@ -51,10 +51,11 @@ class Tried:
 class Diagnosis:
     """What limits a program. Prints as text; `roofline()` draws its operators, `to_json` and `to_html` are for keeping.
 
+    remedies: what would help; dropped: what was weighed and would not, or is refuted.
     step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
     the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
-    FLOP done over what the device could have done in that time at its best rate of the type that most of them have
-    (HFU); model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler
+    FLOP done over what the device could have done in that time at its best rate of each one's type (HFU), which `peak`
+    names; model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler
     saw it, which draws itself in a notebook.
     """
 
@@ -68,9 +69,11 @@ class Diagnosis:
     operators: tuple[Line, ...]
     modules: tuple[Line, ...] = ()
     remedies: tuple[Remedy, ...] = ()
+    dropped: tuple[Remedy, ...] = ()
     tried: tuple[Tried, ...] = ()
     distortion: float | None = None
     peak_share: float | None = None
+    peak: str = ""
     model_share: float | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -132,6 +135,7 @@ def _lines(found: Diagnosis) -> list[str]:
     said += ["", "What would help:" if found.remedies else "No remedy is predicted to gain a tenth."]
     said += [f"- {each}" for each in found.remedies]
     said += [f"- tried: {each}" for each in found.tried]
+    said += [_dropped(found)] if found.dropped else []
     said += [f"note: {each}." for each in found.notes]
     return said
 
@@ -147,9 +151,17 @@ def _share_of_peak(found: Diagnosis) -> list[str]:
         return []
     share, model = units.percent(found.peak_share), units.percent(found.model_share or 0.0)
     once = "" if share == model else f"; {model} without those done a second time (model FLOP utilisation, MFU)"
-    return [
-        f"Its products do {share} of the FLOP that the device could do meanwhile (hardware FLOP utilisation{once})."
-    ]
+    meanwhile = f"the FLOP that the device could do meanwhile ({found.peak})"
+    return [f"Its products do {share} of {meanwhile}: hardware FLOP utilisation{once}."]
+
+
+def _dropped(found: Diagnosis) -> str:
+    """What was weighed and is not advised, each with its gain, or the reason against it."""
+    each = (
+        f"{one.name} ({f'{units.ratio(one.gain)}' if one.gain > 1.005 else one.why.rstrip('.')})"
+        for one in found.dropped
+    )
+    return f"Weighed and dropped: {'; '.join(each)}."
 
 
 def _parts(found: Diagnosis) -> list[tuple[str, ...]]:
@@ -196,7 +208,8 @@ def _body(found: Diagnosis) -> str:
     parts = _table(("time", "share", "of a step"), _parts(found))
     return (
         f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}{_pictures(found)}"
-        f"<p>{'What would help:' if helps else 'No remedy is predicted to gain a tenth.'}</p><ul>{helps}</ul>{notes}"
+        f"<p>{'What would help:' if helps else 'No remedy is predicted to gain a tenth.'}</p><ul>{helps}</ul>"
+        f"{f'<p>{escape(_dropped(found))}</p>' if found.dropped else ''}{notes}"
     )
 
 

@@ -70,9 +70,17 @@ class Timed:
             counted = self.prediction is not None and self.prediction.compute_s >= self.prediction.memory_s
             why = "the device is faster than when that was measured" if counted else "its data lie in a nearer cache"
             above = f"above the roof: {why}"
-            rates.append(f"{units.percent(share, 2)} of the roof" if share <= 1.02 else above)
+            rates.append(f"{units.percent(share, 2)} of the roof{self._which}" if share <= 1.02 else above)
         line = ", ".join([said[0], *said[1:]])
         return f"{line}{'; ' * bool(rates)}{', '.join(rates)}: {self.regime}"
+
+    @property
+    def _which(self) -> str:
+        """Whose roof it is: the memory's, or that of the types which products are computed in."""
+        if self.prediction is None or self.prediction.compute_s < self.prediction.memory_s:
+            return " of the memory" if self.prediction else ""
+        types = [each.name.removeprefix("matmul.") for each in self.prediction.basis if "matmul." in each.name]
+        return f" of {' and '.join(types) or 'arithmetic'}"
 
     def details(self) -> str:
         """The line, all times, and the operators with what the roofline predicts of them."""
@@ -189,6 +197,8 @@ def _regime(found: Measurement, prediction: Prediction | None, notes: Sequence[s
         return "host-bound"
     if prediction is None:
         return f"what limits it is not known ({notes[0]})" if notes else "what limits it is not known"
+    if prediction.unknown:
+        return f"what limits it is not known (FLOP unknown: {', '.join(prediction.unknown)})"
     busy = found.span_s or found.period_s or found.latency_s
     work_s = prediction.memory_s, prediction.compute_s
     if busy is not None and max(work_s) * GRAPH_GAIN < HALF * busy.median and prediction.bound == "overhead":

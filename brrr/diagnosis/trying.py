@@ -1,16 +1,19 @@
 """Remedies that are safe to try: applied to a copy, checked against the result without, and measured beside it."""
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 from torch.utils import _pytree
 
+from brrr.core import units
 from brrr.core.private import keep_compiled_code_private
-from brrr.diagnosis.keeping import kept_as_it_was
+from brrr.diagnosis.keeping import found_in, snapshot
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
 from brrr.gpu import GPU
@@ -18,76 +21,128 @@ from brrr.timing import measure_together
 
 TOLERANCES = {"exact": 1e-4, "tensor cores": 5e-2, "lower precision": 5e-2}
 """Relative change of the result (Frobenius) up to which a remedy is taken; the last two change the arithmetic."""
+OWN = 1.5
+"""So many times as far as two runs of the step itself, with other random numbers, a remedy's result may lie."""
+LONGEST_S = 60.0
+"""What all trials together may take, if nobody says otherwise."""
 NOT_SAFE = "not applied: it takes a change of the program"
 
 Step = Callable[[], Any]
+Results = list[torch.Tensor]
+
+
+class NotApplied(Exception):
+    """A remedy that cannot be applied here, with what would make it possible."""
+
+
+class _Late(KeyboardInterrupt):
+    """The time is over; no program catches it by accident."""
 
 
 def tried(
     found: Diagnosis, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward: bool, device: str,
-    budget_s: float,
+    budget_s: float, longest_s: float = LONGEST_S,
 ) -> tuple[Tried, ...]:  # fmt: skip
     """Each remedy that was named: measured where it is safe to apply, else with the reason why not.
 
-    A remedy that fails, or whose result differs by more than its tolerance, is told, and nothing is raised.
+    A remedy that fails, or whose result differs by more than its tolerance, is told, and nothing is raised. longest_s:
+    of all together; what is not through by then, or when Ctrl-C ends it, says so.
     """
-    made = []
-    for remedy in found.remedies:
-        apply = _APPLY.get(remedy.name)
-        if apply is None:
-            made.append(Tried(remedy.name, None, None, None, None, NOT_SAFE))
+    plain, modules, back = step_of(fn, args, kwargs, backward), *snapshot((fn, args, kwargs))
+    parameters = [each for module in modules.values() for each in module.parameters(recurse=False)]
+    until, made, ended = time.monotonic() + longest_s, [], ""
+    exact: list[Results] = []
+    for place, name in enumerate(each.name for each in found.remedies):
+        if ended or name not in _APPLY:
+            made.append(Tried(name, None, None, None, None, ended or NOT_SAFE))
             continue
-        with kept_as_it_was((fn, args, kwargs)):
-            made.append(_one(remedy.name, apply, fn, args, kwargs, backward, device, budget_s))
+        left_s = until - time.monotonic()
+        bar = "#" * (place + 1) + "-" * (len(found.remedies) - place - 1)
+        said = f"trying {name}, {units.seconds(max(0.0, left_s), 2)} left; Ctrl-C ends it"
+        print(f"diagnose: [{bar}] {said}", file=sys.stderr)
+        try:
+            with _within(left_s):
+                for seed in range(len(exact), 2):  # one with other random numbers, and from the same state
+                    exact.append(_seeded(plain, parameters, seed))
+                    back()
+                with _APPLY[name](fn, args, kwargs, backward, device) as other:
+                    if name == "cuda graph":  # whose capture ran the step
+                        back()
+                    made.append(_one(name, plain, other, exact, parameters, device, min(budget_s, left_s / 4)))
+        except KeyboardInterrupt as error:
+            ended = f"not tried to the end: {f'{longest_s:g} s were over' if isinstance(error, _Late) else 'cancelled'}"
+            made.append(Tried(name, None, None, None, None, ended))
+        except NotApplied as error:
+            made.append(Tried(name, None, None, None, None, f"not applied: {error}"))
+        except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else ""
+            made.append(Tried(name, None, None, None, None, f"failed: {type(error).__name__}: {reason}"))
+        finally:
+            back()
     return tuple(made)
 
 
-def _one(
-    name: str, apply: Callable[..., Any], fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward: bool,
-    device: str, budget_s: float,
-) -> Tried:  # fmt: skip
-    plain = step_of(fn, args, kwargs, backward)
-    exact = _seeded(plain)
-    if not exact:
-        return Tried(name, None, None, None, None, "not applied: the step returns no tensor to compare")
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Ended by `_Late` after so long; only a process's first thread can be, and where there is such a timer."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        if seconds <= 0:
+            raise _Late
+        yield
+        return
+
+    def late(*_: Any) -> None:
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
     try:
-        with apply(fn, args, kwargs, backward, device) as other:
-            change = _difference(exact, _seeded(other))
-            allowed = TOLERANCES.get(name, TOLERANCES["exact"])
-            if change is None:
-                return Tried(name, None, None, None, None, "refused: there is no result to compare")
-            if not change <= allowed:
-                said = f"refused: the result differs by {change:.1e}, more than {allowed:.0e}"
-                return Tried(name, None, None, None, change, said)
-            place: Any = GPU if device == GPU else "cpu"
-            before, after = measure_together([plain, other], device=place, budget_s=budget_s)
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else ""
-        return Tried(name, None, None, None, None, f"failed: {type(error).__name__}: {reason}")
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _one(
+    name: str, plain: Step, other: Step, exact: Sequence[Results], parameters: Sequence[torch.Tensor], device: str,
+    budget_s: float,
+) -> Tried:  # fmt: skip
+    near = _seeded(other, parameters, 0)
+    changes, own = _differences(exact[0], near), _differences(*exact)
+    if changes is None:
+        return Tried(name, None, None, None, None, "refused: there is no result to compare")
+    change, most = max(changes), max(own or [0.0])
+    tolerance = TOLERANCES.get(name, TOLERANCES["exact"])
+    itself = f"two runs of the step itself by {most:.1e}" if most > tolerance else ""
+    if not all(one <= max(tolerance, OWN * its) for one, its in zip(changes, own or [0.0] * len(changes), strict=True)):
+        said = f"refused: the result differs by {change:.1e}, more than {tolerance:.0e}"
+        return Tried(name, None, None, None, change, f"{said}; {itself}" if itself else said)
+    if name == "tensor cores" and not change:
+        raise NotApplied("automatic mixed precision changes nothing here: it is for products of float32")
+    place: Any = GPU if device == GPU else "cpu"
+    before, after = measure_together([plain, other], device=place, budget_s=budget_s)
     if before.period_s is None or after.period_s is None:
         return Tried(name, None, None, None, change, "no period was measured")
     gain = before.period_s / after.period_s
-    return Tried(name, gain.median, gain.low, gain.high, change)
+    return Tried(name, gain.median, gain.low, gain.high, change, itself and f"It differs from {itself}.")
 
 
-def _seeded(step: Step) -> list[torch.Tensor]:
-    """The results with the same random numbers each time."""
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if torch.cuda.is_available() else []):
-        torch.manual_seed(0)
-        found = step()
-    return [each.detach().clone() for each in _pytree.tree_leaves(found) if isinstance(each, torch.Tensor)]
+def _seeded(step: Step, parameters: Sequence[torch.Tensor], seed: int) -> Results:
+    """The results with these random numbers; of a step that returns none, the parameters that it leaves."""
+    torch.manual_seed(seed)
+    found = [each for each in _pytree.tree_leaves(step()) if isinstance(each, torch.Tensor)]
+    return [each.detach().clone() for each in found or parameters]
 
 
-def _difference(ones: list[torch.Tensor], others: list[torch.Tensor]) -> float | None:
-    """The largest relative difference (Frobenius) of two results; None where they cannot be compared."""
+def _differences(ones: Results, others: Results) -> list[float] | None:
+    """The relative difference (Frobenius) of each two results; None where they cannot be compared."""
     if not ones or [each.shape for each in ones] != [each.shape for each in others]:
         return None
-    found = 0.0
+    found = []
     for one, other in zip(ones, others, strict=True):
         exact, near = one.double(), other.double()
-        size = float(exact.norm()) or 1.0
-        apart = float((exact - near).norm()) / size
-        found = max(found, apart if apart == apart else float("inf"))
+        apart = float((exact - near).norm()) / (float(exact.norm()) or 1.0)
+        found.append(apart if apart == apart else float("inf"))
     return found
 
 
@@ -102,6 +157,10 @@ def _compiled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> I
 def _captured(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
     from brrr.running.graphs import capture
 
+    for each in found_in((fn, args, kwargs)).stateful:
+        if any(group.get("capturable") is False for group in getattr(each, "param_groups", ())):
+            name = type(each).__name__
+            raise NotApplied(f"no graph holds the optimiser as it is: make it {name}(..., capturable=True)")
     yield capture(step_of(fn, args, kwargs, backward)).replay
 
 
@@ -116,28 +175,44 @@ def _short(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iter
     yield step_of(inside, args, kwargs, backward)
 
 
-@contextmanager
-def _channels_last(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
-    """A copy of the module, and the images, with the channels last."""
-    if not isinstance(fn, nn.Module):
-        raise TypeError("only a module can be put with its channels last")
-    made: Any = copy.deepcopy(fn)
-    turned = _pytree.tree_map_only(torch.Tensor, _turned, args)
-    yield step_of(made.to(memory_format=torch.channels_last), turned, kwargs, backward)
+def _swapped(change: Callable[[torch.Tensor], torch.Tensor], what: str) -> Callable[..., Any]:
+    """A remedy that puts the tensors of the step into another form, wherever it holds them, and back."""
+
+    @contextmanager
+    def apply(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
+        held = found_in((fn, args, kwargs))
+        each_once = {id(each): each for root in held.roots for each in (*root.parameters(), *root.buffers())}
+        every = [*each_once.values(), *held.tensors]
+        before = [(each, each.data, each.grad) for each in every if each.is_floating_point() and each.is_leaf]
+        after = [change(data) for _, data, _ in before]
+        if all(new is data for new, (_, data, _) in zip(after, before, strict=True)):
+            raise NotApplied(f"no {what} found in the step: pass the module and its inputs, diagnose(model, x)")
+        try:
+            for (each, _, _), new in zip(before, after, strict=True):
+                each.grad, each.data = None, new
+            yield step_of(fn, args, kwargs, backward)
+        finally:
+            for each, data, gradient in before:
+                each.grad = None
+                each.data = data
+                each.grad = gradient
+
+    return apply
 
 
 def _turned(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+    """Channels last, where it has any."""
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
 
 
-@contextmanager
-def _contiguous(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
-    """The arguments without gaps."""
-    yield step_of(fn, _pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, args), kwargs, backward)
+def _halved(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.bfloat16() if tensor.element_size() > 2 else tensor
 
 
 _APPLY: Mapping[str, Callable[..., Any]] = {
-    "fusion": _compiled, "rematerialisation": _compiled, "cuda graph": _captured, "contiguous": _contiguous,
-    "channels last": _channels_last, "tensor cores": _short, "lower precision": _short,
+    "fusion": _compiled, "rematerialisation": _compiled, "cuda graph": _captured, "tensor cores": _short,
+    "channels last": _swapped(_turned, "images channel by channel were"),
+    "contiguous": _swapped(torch.Tensor.contiguous, "tensors with gaps were"),
+    "lower precision": _swapped(_halved, "numbers of more than 16 bits were"),
 }  # fmt: skip
 """How a remedy is applied, by its name; the others need the program's author."""

@@ -1,5 +1,6 @@
 """Whether float32 products may use TF32: one switch over torch's own ones, which refuse to be mixed."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -92,6 +93,25 @@ def in_full_precision(backend: str | None = None) -> bool:
     import torch
 
     return not any(map(_reduced, BACKENDS)) and torch.get_float32_matmul_precision() == "highest"
+
+
+def layers_in_tf32() -> frozenset[str]:
+    """Which of "matmul", "conv" and "rnn" torch computes in TF32 where float32 is asked for, on a GPU that has it.
+
+    >>> sorted(layers_in_tf32())
+    ['conv', 'rnn']
+
+    Without cuDNN its layers are made of products.
+    """
+    import torch
+
+    if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0":
+        return frozenset()
+    products = not in_full_precision("cuda")
+    newer, older = _getter() is not None, _older_cudnn()
+    cudnn = {each: _read("cuda", each) in REDUCED if newer else older is True for each in ("conv", "rnn")}
+    used = cudnn if torch.backends.cudnn.enabled else dict.fromkeys(cudnn, products)
+    return frozenset(each for each, reduced in {"matmul": products, **used}.items() if reduced)
 
 
 def _reduced(backend: str) -> bool:

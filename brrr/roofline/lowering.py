@@ -5,12 +5,13 @@ an RMS norm, a dropout and the gates of a recurrent cell are several operators o
 convolution's bias is a kernel of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from brrr.counting.cost import ITEMSIZE, Cost, Form, OperatorCost
+from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
+from brrr.roofline.peaks import short
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
 CAST = "_to_copy"
@@ -33,6 +34,8 @@ CELLS = {
 
 
 FILLS = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "ones_like", "full_like", "fill", "zero")
+LAYERS = {"convolution": "conv", "recurrent": "rnn"}
+"""Kinds whose precision torch sets by itself; all others follow that of products."""
 GATES = 4
 """Of an LSTM: the first result of its gradient holds so many elements for each of the state."""
 SAME_KERNEL = {
@@ -43,6 +46,22 @@ SAME_KERNEL = {
     **dict.fromkeys(map("aten.{}".format, FILLS), "aten.zeros_like"),
 }  # fmt: skip
 """Operators that run what another one runs, whose sweep counts for them."""
+
+
+def in_tf32(each: OperatorCost, layers: Container[str] = ("matmul", "conv", "rnn")) -> OperatorCost:
+    """The operator with its products of float32 in TF32, where it is one of these layers.
+
+    >>> from brrr.counting.cost import Matmul
+    >>> conv = OperatorCost("aten.convolution", 0, 0, 0, "float32", (), "convolution", (Matmul(8, 8, 8),))
+    >>> in_tf32(conv, {"conv"}).matmuls[0].dtype, in_tf32(conv, {"matmul"}).matmuls[0].dtype
+    ('tf32', 'float32')
+    """
+    if LAYERS.get(each.kind, "matmul") not in layers:
+        return each
+    if each.kind == "whole" and short(each.dtype) == "fp32":
+        return replace(each, dtype="tf32")
+    products = (replace(one, dtype="tf32") if short(one.dtype) == "fp32" else one for one in each.matmuls)
+    return replace(each, matmuls=tuple(products))
 
 
 def name_on_gpu(each: OperatorCost) -> str:
@@ -222,7 +241,8 @@ def chains(operators: Sequence[OperatorCost]) -> list[list[OperatorCost]]:
 
 
 def _joins(before: OperatorCost, each: OperatorCost) -> bool:
-    return before.kind in MERGED - LAST and each.kind in MERGED and not (_of_weights(before) or _of_weights(each))
+    apart = any(_of_weights(one) or one.form.name.startswith(COPIED) for one in (before, each))
+    return before.kind in MERGED - LAST and each.kind in MERGED and not apart
 
 
 def _of_weights(each: OperatorCost) -> bool:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
+from brrr.core import units
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
+from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
-from brrr.roofline.lowering import as_on_gpu, fused, is_special, operations
+from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
 from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
@@ -21,10 +23,14 @@ from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
 
 
 class Issued(NamedTuple):
-    """One operator: what it costs the host to issue, and the device to do (None: nothing runs there)."""
+    """One operator: what it costs the host to issue, and the device to do (None: nothing runs there).
+
+    waits: whether the host goes on only when the device has done it.
+    """
 
     host_s: float
     device_s: float | None
+    waits: bool = False
 
 
 class Moment(NamedTuple):
@@ -42,7 +48,7 @@ def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment
     [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
     """
     issued, free = 0.0, float("-inf")
-    for host_s, device_s in operators:
+    for host_s, device_s, waits in operators:
         issued += host_s
         if device_s is None:
             yield Moment(issued, issued, issued)
@@ -50,6 +56,7 @@ def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment
         start = max(issued, free + gap_s)
         free = start + device_s
         yield Moment(issued, start, free)
+        issued = free if waits else issued
 
 
 def period_s(operators: list[Issued], calls: int, gap_s: float = 0.0) -> float:
@@ -71,7 +78,7 @@ def span_s(operators: Iterable[Issued], gap_s: float = 0.0) -> float:
     >>> span_s([Issued(2.0, 1.0), Issued(1.0, None), Issued(2.0, 5.0)], gap_s=0.5)
     6.5
     """
-    times = [device_s for _, device_s in operators if device_s is not None]
+    times = [each.device_s for each in operators if each.device_s is not None]
     return sum(times) + gap_s * max(0, len(times) - 1)
 
 
@@ -93,15 +100,13 @@ def operator_times(
     model: DeviceModel,
     how: How,
     working_set: float,
-    tf32: bool,
     gradients: int = 0,
     lines: int = 0,
 ) -> tuple[OperatorTime, ...]:
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
     costs = _host_costs(kernels, model, how, gradients, lines)
     return tuple(
-        operator_time(each, model, working_set, tf32=tf32, host_s=host_s)
-        for each, host_s in zip(kernels, costs, strict=True)
+        operator_time(each, model, working_set, host_s=host_s) for each, host_s in zip(kernels, costs, strict=True)
     )
 
 
@@ -136,7 +141,7 @@ def run_clocks(
     times: Sequence[OperatorTime], model: DeviceModel, how: How, calls: int, before: Sequence[OperatorTime] = ()
 ) -> Clocks:
     """Host and device through the chain, in a loop of so many calls and once alone; `before` comes before a graph."""
-    steps = [Issued(each.host_s, each.device_s) for each in times]
+    steps = [Issued(each.host_s, each.device_s, each.waits) for each in times]
     if not model.is_gpu:
         total = sum(each.device_s or 0.0 for each in times)
         return Clocks(sum(each.host_s for each in times), total, total, None)
@@ -193,7 +198,7 @@ def predict(
     how: How = "eager",
     calls: int = 100,
     backward: bool = False,
-    tf32: bool = False,
+    tf32: bool | None = None,
     dtype: str = "float32",
 ) -> Prediction:
     """How long it should take, and what limits it: nothing runs, and no GPU is needed.
@@ -207,7 +212,9 @@ def predict(
         was calibrated, else the H200, and the answer says so.
     how: operator by operator ("eager"), replayed as a CUDA Graph ("graph"), or fused by torch.compile ("compiled").
     calls: the loop that `period_s` is for; with 1 it is the latency.
-    backward: with the gradients, as `brrr.cost` counts them. tf32: products of float32 run in TF32.
+    backward: with the gradients, as `brrr.cost` counts them.
+    tf32: whether float32 is multiplied in TF32. Without it, as torch is set here, for products, convolutions (by
+        default in TF32) and recurrent layers (likewise) each, on a GPU that has it.
     dtype: of a `Cost` without operators, which counts as one kernel.
 
     Times rest on models of streams and of tiles, corrected by measured sweeps where the peaks have them: `notes` say
@@ -221,8 +228,8 @@ def predict(
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
     work = _cost(fn_or_cost, args, backward, model)
-    kernels = _kernels(work, model, how, dtype)
-    times = operator_times(kernels, model, how, work.working_set_bytes, tf32, work.gradients, work.lines)
+    kernels = _in_precision(_kernels(work, model, how, dtype), model, tf32)
+    times = operator_times(kernels, model, how, work.working_set_bytes, work.gradients, work.lines)
     return _prediction(work, times, _seeds(kernels, model) if how == "graph" else (), model, how, calls)
 
 
@@ -294,6 +301,22 @@ def _kernels(work: Cost, model: DeviceModel, how: How, dtype: str) -> Sequence[O
     return (OperatorCost("work", work.flop, work.bytes / 2, work.bytes / 2, dtype, (), WHOLE),)
 
 
+def _in_precision(kernels: Sequence[OperatorCost], model: DeviceModel, tf32: bool | None) -> list[OperatorCost]:
+    """The kernels, with what runs in TF32 put so: by what was asked for, else by what torch is set to."""
+    layers = {"matmul", *LAYERS.values()} if tf32 else set[str]()
+    told = "torch" in sys.modules or any(each.matmuls for each in kernels)
+    if tf32 is None and told and model.is_gpu and model.has("matmul.tf32"):
+        from brrr.gpu.precision import layers_in_tf32
+
+        layers = {*layers_in_tf32()}
+    made = [in_tf32(each, layers) for each in kernels]
+    if tf32 is None and made != list(kernels):
+        model.note(
+            f"float32 counts in TF32 for {' and '.join(sorted(layers))}, as torch is set: tf32=False if it is not"
+        )
+    return made
+
+
 def _prediction(
     work: Cost,
     times: tuple[OperatorTime, ...],
@@ -304,10 +327,24 @@ def _prediction(
 ) -> Prediction:
     clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
+    known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP
+    unknown = tuple(name for name in work.unknown if name not in known)
+    if unknown:  # a verdict from a lower bound is none
+        bound, margin = "unknown", 1.0
     return Prediction(
         device=model.device, how=how, calls=calls,
         period_s=clocks.period_s, latency_s=clocks.latency_s, host_s=clocks.host_s, span_s=clocks.span_s,
         busy_s=sum(each.device_s or 0.0 for each in times) if model.is_gpu else None,
         bound=bound, margin=margin, operators=times, cost=work, origin=model.origin,
-        basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=work.unknown,
+        basis=tuple(model.used.values()), notes=tuple(model.notes), unknown=unknown,
+        too_large=_too_large(work, model),
     )  # fmt: skip
+
+
+def _too_large(work: Cost, model: DeviceModel) -> str:
+    """What it needs and the device has not, in words; of a bare cost nobody knows what it needs at once."""
+    known = find_hardware(model.device) if model.is_gpu and work.operators else None
+    if known is None or known.memory_bytes is None or work.working_set_bytes <= known.memory_bytes:
+        return ""
+    needed, there = units.nbytes(work.working_set_bytes), units.nbytes(known.memory_bytes)
+    return f"it needs {needed} at once and does not fit into the device's {there}"

@@ -14,7 +14,10 @@ from brrr.roofline.terms import OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
 
-_BOUND = {"overhead": "overhead-bound", "memory": "memory-bound", "compute": "compute-bound", "balanced": "balanced"}
+_BOUND = {
+    "overhead": "overhead-bound", "memory": "memory-bound", "compute": "compute-bound", "balanced": "balanced",
+    "unknown": "what limits it is not known",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,7 +27,8 @@ class Prediction:
     `period_s` is for a loop of `calls` calls, `latency_s` for one call on an idle device; `span_s` and `busy_s` are
     None on a CPU. `operators` are the kernels and calls one by one; `bound` is what limits, `margin` by which factor.
     `basis` are the figures used, each measured, datasheet or assumed; `notes` what was simplified. `unknown` names
-    operators whose FLOP nobody knows: the times are then "at least".
+    operators whose FLOP nobody knows: the times are then "at least", and the bound is unknown. `too_large` says how
+    much memory it takes where the device has less.
     """
 
     device: str
@@ -43,6 +47,7 @@ class Prediction:
     basis: tuple[Used, ...] = ()
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = field(default=())
+    too_large: str = ""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -67,6 +72,7 @@ class Prediction:
     def __str__(self) -> str:
         about = "at least" if self.unknown else "about"
         missing = f"; FLOP unknown: {', '.join(self.unknown)}" if self.unknown else ""
+        missing += f"; {self.too_large}" if self.too_large else ""
         stands_in = f", {STANDS_IN}" if STANDS_IN in self.notes else ""
         where = f"{self.device}{stands_in}, {_HOW[self.how]}, peaks: {' and '.join(self.kinds) or 'none'}"
         return f"PREDICTED: {about} {units.seconds(self.period_s, 2)}, {_BOUND[self.bound]} ({where}{missing})"
@@ -100,7 +106,7 @@ def _row(each: OperatorTime, count: int) -> tuple[str, ...]:
 def _times(prediction: Prediction) -> list[str]:
     names = ("period_s", "span_s", "busy_s", "host_s", "latency_s")
     times = [(name, getattr(prediction, name)) for name in names]
-    margin = f"margin {units.ratio(prediction.margin)}"
+    margin = f"margin {units.ratio(prediction.margin)}" if prediction.bound != "unknown" else "no margin"
     return [", ".join([*(f"{name} {units.seconds(time)}" for name, time in times if time is not None), margin])]
 
 
@@ -115,7 +121,7 @@ def _origins(prediction: Prediction) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # What limits a piece of work: overhead, memory or compute, or the last two alike; and by how much.
 
-Bound = Literal["overhead", "memory", "compute", "balanced"]
+Bound = Literal["overhead", "memory", "compute", "balanced", "unknown"]
 
 RIDGE = 1.15
 """Memory and compute within 15 % of each other are balanced."""

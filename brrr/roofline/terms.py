@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from brrr.core.errors import ArgumentError
-from brrr.counting.cost import Matmul, OperatorCost
+from brrr.counting.cost import COPIED, Matmul, OperatorCost
+from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s, without_host
-from brrr.roofline.lowering import operations
+from brrr.roofline.lowering import in_tf32, operations
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, short
 from brrr.roofline.products import Products, Speeds, family_of, operator_of, product_s
@@ -18,6 +19,12 @@ COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
 ADDED = ("aten.addmm", "aten._addmm_activation")
 """Products to which a row is added in the same kernel."""
+SORTS, SORTS_S, PASSES = ("aten.sort", "aten.topk"), 15e-6, 8
+"""What takes several kernels, at least so long, and goes over its bytes at least so often, as seen on an H200."""
+PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
+"""B/s of pageable copies, as seen on an H200's host: in one direction the driver gathers what it sends."""
+PINNED_BYTES_PER_S = 2.5e10
+"""Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
 
@@ -29,7 +36,7 @@ class OperatorTime:
     `memory_s` and `compute_s` are those of its bytes and of its FLOP alone, at the rates that its kernels can reach;
     `device_s` is what its kernel takes, start and end included (on a CPU: the call), None where nothing runs on the
     device. `known` is False where its
-    FLOP are unknown, so that `compute_s` is too short.
+    FLOP are unknown, so that `compute_s` is too short; `waits`, whether the host waits until it is done.
     """
 
     name: str
@@ -38,6 +45,7 @@ class OperatorTime:
     compute_s: float
     device_s: float | None
     known: bool = True
+    waits: bool = False
 
     @property
     def work_s(self) -> float:
@@ -53,15 +61,16 @@ def operator_time(
     Where sweeps were measured, the model's time on the device is corrected by them. What its bytes and its FLOP take
     alone does not grow where a kernel was slower than its model: something else held it up.
     """
-    made = modelled_time(each, model, working_set, tf32=tf32, host_s=host_s)
+    each = in_tf32(each) if tf32 else each
+    made = modelled_time(each, model, working_set, host_s=host_s)
     if made.device_s is None or not model.is_gpu or model.peaks is None or not model.peaks.sweeps:
         return made
-    factor = _factor(each, model, model.peaks, tf32)
+    factor, own = _factor(each, model, model.peaks)
     if factor is None:
         return made
     alone = min(1.0, factor)
-    memory_s, compute_s = made.memory_s * alone, made.compute_s * alone
-    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=made.device_s * factor)
+    memory_s, compute_s, device_s = made.memory_s * alone, made.compute_s * alone, made.device_s * factor
+    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=device_s, known=made.known or own)
 
 
 def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
@@ -69,25 +78,52 @@ def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -
     return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
 
 
-def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks, tf32: bool) -> float | None:
-    """By how much the measured sweeps correct the model; notes say what was taken."""
+def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> tuple[float | None, bool]:
+    """By how much the measured sweeps correct the model, and whether they hold that very operator; notes say so."""
     corrections = corrections_of(without_host(peaks))
     if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
-        product = _as_computed(each.matmuls[0], tf32)
-        found = corrections.of_product(product, each.name in ADDED)
+        found = corrections.of_product(each.matmuls[0], each.name in ADDED)
         if found is not None:
             model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
-        return found
-    if (each.matmuls and each.kind not in BY_FLOP) or each.kind in (WHOLE, "fused"):
-        return None
-    answer = corrections.of_operator(each)
-    if answer is None:
-        return None
-    factor, own = answer
+        return found, False
+    if each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
+        return None, False
+    if each.matmuls and each.kind not in BY_FLOP:
+        return None, False
+    if dtype_of(each) == "tf32":
+        return _between(each, model, corrections), False
+    factor, own = corrections.of_operator(each) or (None, False)
+    if factor is None:
+        return None, False
     model.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
     if not own:
         model.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
-    return factor
+    return factor, own
+
+
+def dtype_of(each: OperatorCost) -> str:
+    """The type that it computes in: that of its products, where it has any."""
+    return each.matmuls[0].dtype if each.matmuls else each.dtype
+
+
+def _between(each: OperatorCost, model: DeviceModel, corrections: Corrections) -> float | None:
+    """The factor of a layer in TF32, which no sweep holds: as in bfloat16, and what its model takes longer than there.
+
+    So what the library does beside, as turning images around, counts once; never slower than float32 was.
+    """
+    made = replace(each, matmuls=tuple(replace(product, dtype="float32") for product in each.matmuls))
+    half = tuple(replace(product, dtype="bfloat16") for product in each.matmuls)
+    moved = each.read_bytes / 2, each.written_bytes / 2
+    short_form = replace(each, dtype="bfloat16", matmuls=half, read_bytes=moved[0], written_bytes=moved[1])
+    taken = []
+    for one in (made, short_form):
+        if (answer := corrections.of_operator(one)) is None:
+            return None
+        modelled = modelled_time(one, model, one.bytes, host_s=0.0).device_s or 0.0
+        taken.append((modelled, modelled * answer[0]))
+    whole = modelled_time(each, model, each.bytes, host_s=0.0).device_s or 0.0
+    model.note("layers in TF32 were not swept: they count as in bfloat16, and what their bytes and FLOP take longer")
+    return min(taken[0][1], taken[1][1] + whole - taken[1][0]) / whole
 
 
 @lru_cache(maxsize=4)
@@ -102,30 +138,50 @@ def corrections_of(peaks: Peaks) -> Corrections:
         import numpy as np
 
         dtypes, places = np.unique(products.dtype, return_inverse=True)
-        rates = [model.value(f"matmul.{matrix_dtype(str(dtype), False)}") for dtype in dtypes]
+        rates = [model.value(f"matmul.{matrix_dtype(str(dtype))}") for dtype in dtypes]
         return Speeds(np.array(rates, np.float64)[places], cache_rate(model), model.sm_count or 1)
 
     return Corrections(peaks, lambda product: operator_s(operator_of(product)), speeds, operator_s, model.sm_count or 1)
 
 
 def modelled_time(
-    each: OperatorCost, model: DeviceModel, working_set: float, *, tf32: bool = False, host_s: float | None = None
+    each: OperatorCost, model: DeviceModel, working_set: float, *, host_s: float | None = None
 ) -> OperatorTime:
     """The times of one operator by the models alone."""
     host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
     if each.kind == "view":
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
+    if each.form.name.startswith(COPIED) and model.is_gpu:
+        return _copied(each, model, host)
     by_flop = each.kind in BY_FLOP and each.kind in model.swept_kinds
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
-        return _tiled(each, model, working_set, tf32, host)
+        return _tiled(each, model, working_set, host)
     start = _start_s(each.kind, model) if model.is_gpu else host
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
     if by_flop:
-        computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(each.dtype, tf32)}")
+        computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
     else:
-        computing = compute_s(operations(each) if model.is_gpu else each, model, tf32)
+        computing = compute_s(operations(each) if model.is_gpu else each, model)
+    if each.name in SORTS and model.is_gpu:
+        start, moving = start + SORTS_S, moving * PASSES
+        model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
     device = start + max(moving, computing)
     return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
+
+
+def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
+    """Over the link: in pinned memory at its rate, beside the host; else through a buffer of the driver's."""
+    way, _, pinned = each.form.name.partition(", ")
+    rate = pinned_rate(model.device) if pinned else min(PAGEABLE[way], pinned_rate(model.device))
+    model.use(f"link, {pinned or 'pageable'}", rate, Peak.stated(rate, "B/s", "assumed"))
+    moving = each.written_bytes / rate
+    return OperatorTime(each.name, host_s, moving, 0.0, model.value("kernel.floor") + moving, True, not pinned)
+
+
+def pinned_rate(device: str) -> float:
+    """B/s of copies of pinned memory from or to a device, by its datasheet where that tells the link."""
+    known = find_hardware(device)
+    return 0.9 * known.host_link.bytes_per_s if known and known.host_link else PINNED_BYTES_PER_S
 
 
 def stream_s(model: DeviceModel, read: float, written: float, working_set: float = 0.0) -> float:
@@ -141,24 +197,23 @@ def stream_s(model: DeviceModel, read: float, written: float, working_set: float
     return start + memory_s(model, read, written, max(working_set, read + written), _stream_start_s(model))
 
 
-def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, tf32: bool, host_s: float) -> OperatorTime:
+def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
     """Products of matrices by tiles and waves; memory and arithmetic overlap as the family of kernels lets them."""
     model.note("constants of the kernels of matrix products are assumed: they were fitted on an H200")
-    products = [_as_computed(product, tf32) for product in each.matmuls]
-    families = [family_of(product) for product in products]
-    computing = sum(_product_s(product, model) for product in products)
+    families = [family_of(product) for product in each.matmuls]
+    computing = sum(_product_s(product, model) for product in each.matmuls)
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set)
     start, power = max(family.start_s for family in families), min(family.overlap for family in families)
     model.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
-    alone = sum(_flop_s(product, model) for product in products)
+    alone = sum(_flop_s(product, model) for product in each.matmuls)
     return OperatorTime(each.name, host_s, moving, min(alone, computing), device, each.flop is not None)
 
 
 def _flop_s(product: Matmul, model: DeviceModel) -> float:
     """Its FLOP alone, in full tiles and full waves of its kernels."""
     share = min(1.0, family_of(product).share)
-    return product.flop / (share * model.value(f"matmul.{matrix_dtype(product.dtype, False)}"))
+    return product.flop / (share * model.value(f"matmul.{matrix_dtype(product.dtype)}"))
 
 
 def _product_s(product: Matmul, model: DeviceModel) -> float:
@@ -166,7 +221,7 @@ def _product_s(product: Matmul, model: DeviceModel) -> float:
 
     Large products draw so much power that the clock falls: the measured curve by size tells how far.
     """
-    name = f"matmul.{matrix_dtype(product.dtype, False)}"
+    name = f"matmul.{matrix_dtype(product.dtype)}"
     best, speeds = model.value(name), _speeds(product.dtype, model)
     curve = model.curves.get(name)
     if curve is not None and (size := product_size(product)) > curve.best_point[0]:
@@ -180,13 +235,9 @@ def product_size(product: Matmul) -> float:
     return float(volume ** (1 / 3))
 
 
-def _as_computed(product: Matmul, tf32: bool) -> Matmul:
-    return replace(product, dtype="tf32") if tf32 and short(product.dtype) == "fp32" else product
-
-
 def _speeds(dtype: str, model: DeviceModel) -> Speeds:
     assert model.sm_count is not None
-    return Speeds(model.value(f"matmul.{matrix_dtype(dtype, False)}"), cache_rate(model), model.sm_count)
+    return Speeds(model.value(f"matmul.{matrix_dtype(dtype)}"), cache_rate(model), model.sm_count)
 
 
 def _start_s(kind: str, model: DeviceModel) -> float:
@@ -201,14 +252,14 @@ def _stream_start_s(model: DeviceModel) -> float:
     return model.value("kernel.floor") if model.is_gpu else model.value("host.copy")
 
 
-def compute_s(each: OperatorCost, model: DeviceModel, tf32: bool) -> float:
+def compute_s(each: OperatorCost, model: DeviceModel) -> float:
     """Seconds of arithmetic: matrix products at their own rate, anything else at that of plain operations."""
     if each.matmuls:
-        return sum(matmul_s(product, model, tf32) for product in each.matmuls)
+        return sum(matmul_s(product, model) for product in each.matmuls)
     if not each.flop:
         return 0.0
     if each.kind == WHOLE:
-        return each.flop / model.best_rate(matrix_dtype(each.dtype, tf32))
+        return each.flop / model.best_rate(matrix_dtype(each.dtype))
     rate = plain_rate(model, short(each.dtype))
     return each.flop / rate if rate else 0.0
 
@@ -225,9 +276,9 @@ def plain_rate(model: DeviceModel, dtype: str) -> float | None:
     return None
 
 
-def matmul_s(product: Matmul, model: DeviceModel, tf32: bool) -> float:
+def matmul_s(product: Matmul, model: DeviceModel) -> float:
     """Seconds of arithmetic of a product where no tiles are known: on a CPU at the rate of its size, else the best."""
-    name = f"matmul.{matrix_dtype(product.dtype, tf32)}"
+    name = f"matmul.{matrix_dtype(product.dtype)}"
     if not model.is_gpu and name in model.curves:
         return product.flop / _rate_of_size(model, name, product)
     if model.is_gpu:
@@ -251,13 +302,13 @@ def cache_rate(model: DeviceModel) -> float:
     return 2 * model.value("copy")
 
 
-def matrix_dtype(dtype: str, tf32: bool) -> str:
+def matrix_dtype(dtype: str) -> str:
     """A product's data type as the peaks have it.
 
-    >>> matrix_dtype("float8_e5m2", False), matrix_dtype("float32", True)
-    ('fp8', 'tf32')
+    >>> matrix_dtype("float8_e5m2"), matrix_dtype("float32")
+    ('fp8', 'fp32')
     """
     name = "fp8" if "float8" in dtype else short(dtype)
     if name not in MATRIX_DTYPES:
         raise ArgumentError("predict", "dtype", dtype, f"one of {', '.join(MATRIX_DTYPES)} for products of matrices")
-    return "tf32" if tf32 and name == "fp32" else name
+    return name

@@ -148,7 +148,8 @@ class Predictions:
 
         calls = max(10, min(100, MOST_OPERATORS // max(1, len(run.cost.operators))))
         try:
-            return predict(run.cost, device=known, how=run.how, dtype=run.dtype, calls=calls)
+            tf32 = run.dtype == "tf32"  # what a line measures it sets itself, whatever torch is set to here
+            return predict(run.cost, device=known, how=run.how, dtype=run.dtype, calls=calls, tf32=tf32)
         except MissingPeakError as error:  # what else was measured helps nobody here
             self.problem = f"{str(error).partition(';')[0].removeprefix('Peaks: ')}; `brrr calibrate` measures it."
             return None

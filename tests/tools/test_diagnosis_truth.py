@@ -94,6 +94,7 @@ def test_the_first_that_holds_is_the_regime(
     assert truth.regime(eager_s, graph_s, fewer, wider) == found
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_the_judge_compares_with_the_truth(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     one = next(each for each in WORKLOADS if each.name == "64 steps of 2048")
     fault = next(each for each in FAULTS if each.name == "anomaly detection left on")

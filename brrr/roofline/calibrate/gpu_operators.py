@@ -87,6 +87,8 @@ def matrices() -> Mapping[str, Swept]:
         "deviation of columns": lines(lambda x: x.std(0)),
         "product along rows": lines(lambda x: x.cumprod(-1), most=SLOW_BYTES),
         "running sum of columns": lines(lambda x: x.cumsum(0), most=SLOW_BYTES),
+        "sorted rows": lines(lambda x: x.sort(-1)[0], most=SLOW_BYTES),
+        "greatest few of rows": lines(lambda x: x.topk(min(32, x.shape[-1]), -1)[0], most=SLOW_BYTES),
         "dropout": lines(lambda x: f.dropout(x, 0.5), right=dropped_is_right),
     }  # fmt: skip
 

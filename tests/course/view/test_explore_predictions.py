@@ -16,16 +16,18 @@ from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Cost
 from brrr.counting.description import array
 from brrr.gpu.device import this_device
+from brrr.gpu.precision import float32_products
 from brrr.roofline.peaks import Peaks, write
 from brrr.roofline.predicting import predict
 from brrr_course.experiments import NAMES
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Experiment, PredictedRun
+from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer
 from brrr_course.view.canvas import PREDICTED, SEVERAL
 from brrr_course.view.explorer import explore
-from brrr_course.view.predictions import time_of
+from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.words import as_bundle, as_panel, residual, table_of
 
 UNPREDICTED = ("rnn_ladder", "rnn")
@@ -401,3 +403,16 @@ def test_the_edition_that_is_read_has_the_table_behind_the_picture(
     assert ["image/png" in data for data in found] == [False, True, False]
     assert "PREDICTED · NVIDIA H200 SXM" in found[2]["text/plain"]
     assert "<table" in found[2]["text/html"]
+
+
+@pytest.mark.parametrize("name", ["gemm_many", "mlp"])
+def test_a_recorded_line_is_predicted_as_it_was_recorded(name: str) -> None:
+    """Whatever torch is set to here."""
+    found, made = experiment_named(name), {}
+    point = {axis.name: axis.values[len(axis.values) // 2] for axis in found.axes}
+    for tf32 in (False, True):
+        with float32_products(tf32):
+            lines = Predictions(found, Recorded("h200"), True)
+            every = {each.name: lines.at(each.name, point) for each in found.variants}
+            made[tf32] = {line: (each.period_s, each.basis) for line, each in every.items() if each is not None}
+    assert made[False] and made[False] == made[True]

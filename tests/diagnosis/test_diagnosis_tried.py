@@ -1,0 +1,209 @@
+"""Trials: from the same state, held against the program's own difference, put back, and over when their time is."""
+
+import functools
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import brrr
+from brrr.diagnosis import trying
+from brrr.diagnosis.evidence import Remedy
+from brrr.diagnosis.report import Tried
+
+quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
+Applied = Callable[..., Any]
+
+
+@contextmanager
+def other(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+    """A remedy that runs the step as it is."""
+    yield lambda: fn(*args, **kwargs)
+
+
+def tried(step: Any, *names: str, args: tuple[Any, ...] = (), longest_s: float = 20.0) -> list[Tried]:
+    found = replace(quick(step, *args), remedies=tuple(Remedy(name, 2.0, "why.") for name in names))
+    return list(trying.tried(found, step, args, {}, False, "cpu", 0.02, longest_s))
+
+
+# --- from the same state ----------------------------------------------------------------------------------------------
+
+PAST: torch.Tensor = torch.ones(4)
+COUNTS: dict[str, list[torch.Tensor]] = {"past": []}
+
+
+class Cache:
+    def __init__(self) -> None:
+        self.keys: torch.Tensor | None = None
+        self.layers: list[torch.Tensor] = []
+        self.seen = 0
+
+
+def decoding(kind: str) -> tuple[Callable[[], torch.Tensor], Callable[[], object]]:
+    """A step whose result depends on what it kept before, and what tells whether that is as it was."""
+    cache, module, nonlocal_past = Cache(), nn.Linear(4, 4), torch.zeros(4)
+    module.past = []  # type: ignore[assignment]
+    module.mask = None  # type: ignore[assignment]
+
+    def by_attribute() -> torch.Tensor:
+        cache.keys = torch.ones(4) if cache.keys is None else torch.cat([cache.keys, torch.ones(4)])
+        cache.layers.append(cache.keys)
+        cache.seen += 1
+        return torch.stack([cache.keys.sum() + len(cache.layers), torch.tensor(float(cache.seen))])
+
+    def by_variable() -> torch.Tensor:
+        nonlocal nonlocal_past
+        nonlocal_past = nonlocal_past + 1
+        return nonlocal_past * 2
+
+    def by_global() -> torch.Tensor:
+        global PAST
+        PAST = PAST + 1
+        COUNTS["past"].append(PAST)
+        return PAST * len(COUNTS["past"])
+
+    def by_module() -> torch.Tensor:
+        module.past.append(torch.ones(4))
+        module.mask = torch.ones(4) if module.mask is None else module.mask * 2
+        return module(torch.ones(4)).detach() + len(module.past) * module.mask
+
+    step = {"attribute": by_attribute, "variable": by_variable, "global": by_global, "module": by_module}[kind]
+
+    def state() -> object:
+        lengths = len(cache.layers), len(COUNTS["past"]), len(module.past)
+        return cache.keys, cache.seen, id(nonlocal_past), id(PAST), module.mask, lengths
+
+    return step, state
+
+
+@pytest.mark.parametrize("kind", ["attribute", "variable", "global", "module"])
+def test_what_a_step_keeps_is_put_back_between_trials(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": other})
+    step, state = decoding(kind)
+    before = state()
+    (found,) = tried(step, "fusion")
+    assert found.gain is not None and found.change == 0.0, found
+    assert state() == before
+
+
+def trained(*parts: nn.Module) -> Callable[[], None]:
+    """A step that returns nothing: its parameters are compared."""
+    model, x = nn.Sequential(nn.Linear(16, 16), *parts), torch.randn(8, 16)
+    optimiser = torch.optim.Adam(model.parameters())
+
+    def step() -> None:
+        optimiser.zero_grad()
+        model(x).square().mean().backward()
+        optimiser.step()
+
+    return step
+
+
+@contextmanager
+def spoiled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+    """One that trains with other numbers."""
+    (model,) = [cell.cell_contents for cell in fn.__closure__ if isinstance(cell.cell_contents, nn.Module)]
+
+    def step() -> None:
+        fn()
+        with torch.no_grad():
+            model[0].weight.mul_(2)
+
+    yield step
+
+
+@contextmanager
+def redrawn(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+    """One that draws other random numbers, as a compiler does."""
+
+    def step() -> Any:
+        torch.rand(7)
+        return fn()
+
+    yield step
+
+
+DROPPED = nn.Dropout(0.5)
+X = torch.randn(1000)
+
+
+@pytest.mark.parametrize(
+    ("step", "apply", "right"),
+    [(trained(nn.BatchNorm1d(16)), other, True), (trained(nn.BatchNorm1d(16)), spoiled, False),
+     (lambda: DROPPED(X), redrawn, True), (lambda: X * 2, redrawn, True)],
+    ids=["batch norm", "spoiled", "dropout", "not random"],
+)  # fmt: skip
+def test_a_result_may_differ_as_far_as_the_programs_own(
+    step: Any, apply: Applied, right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": apply})
+    (found,) = tried(step, "fusion")
+    assert (found.gain is not None) == right, found
+    assert ("two runs of the step itself" in str(found)) == (found.change is not None and found.change > 0.5 and right)
+
+
+# --- remedies for what a step closes over -----------------------------------------------------------------------------
+
+
+def test_a_closures_images_and_weights_are_turned_and_put_back() -> None:
+    model, x = nn.Conv2d(8, 8, 3), torch.randn(2, 8, 16, 16)
+    seen = StringIO()  # a list of the step's own would be put back, too
+    model.weight.grad = gradient = torch.ones_like(model.weight)
+
+    def step() -> torch.Tensor:
+        seen.write(f"{x.stride()[1]} {model.weight.dtype}\n")
+        return model(x)
+
+    last, short = tried(step, "channels last", "lower precision")
+    assert last.gain is not None and short.gain is not None, (last, short)
+    assert {*seen.getvalue().split("\n")} == {"256 torch.float32", "1 torch.float32", "256 torch.bfloat16", ""}
+    assert x.stride() == (2048, 256, 16, 1) and model.weight.dtype == torch.float32 and model.weight.grad is gradient
+
+
+def test_what_cannot_be_applied_says_what_to_do() -> None:
+    double, plain = torch.randn(8, 8).double(), torch.randn(8, 8).int()
+    last, gaps = tried(lambda: plain * 2, "channels last", "contiguous")
+    assert "pass the module and its inputs" in str(last) and "not applied" in str(gaps)
+    (cores,) = tried(lambda: double @ double, "tensor cores")
+    assert "automatic mixed precision changes nothing here" in str(cores)
+    model = nn.Linear(4, 4)
+    optimiser = torch.optim.AdamW(model.parameters())
+    (graph,) = tried(lambda: (model(torch.ones(4)).sum().backward(), optimiser.step())[0], "cuda graph")
+    assert str(graph).endswith("make it AdamW(..., capturable=True)") and "not applied" in str(graph)
+
+
+# --- an end -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def endless(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+    while True:
+        with suppress(Exception):
+            time.sleep(0.01)
+    yield fn
+
+
+@contextmanager
+def cancelled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+    signal.raise_signal(signal.SIGINT)
+    yield fn
+
+
+@pytest.mark.parametrize(("apply", "said"), [(endless, "0.5 s were over"), (cancelled, "cancelled")])
+def test_trials_end_in_time_and_on_request(
+    apply: Applied, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": other, "cuda graph": apply, "contiguous": other})
+    handler = signal.getsignal(signal.SIGALRM)
+    first, second, third = tried(lambda: X * 2, "fusion", "cuda graph", "contiguous", longest_s=0.5)
+    assert first.gain is not None and str(second) == f"cuda graph: not tried to the end: {said}"
+    assert third.said == second.said and signal.getsignal(signal.SIGALRM) is handler
+    shown = capsys.readouterr().err
+    assert "[#--] trying fusion, " in shown and "[##-] trying cuda graph, " in shown and "Ctrl-C ends it" in shown
