@@ -45,11 +45,16 @@ from brrr.counting.reductions import losses, norms, reductions
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators that move data, draw random numbers, or add up what they move.
 
-EMPTY = "empty empty_like empty_strided new_empty new_empty_strided resize"
+EMPTY = "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize resize_as"
 
 _COPY = (
     "copy _to_copy clone contiguous fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones "
-    "new_full arange linspace logspace eye scalar_tensor cat stack split_copy split_with_sizes_copy unbind_copy "
+    "new_full arange range linspace logspace eye scalar_tensor cat _chunk_cat stack split_copy split_with_sizes_copy "
+    "unbind_copy hann_window hamming_window blackman_window bartlett_window kaiser_window block_diag narrow_copy "
+    "unsqueeze_copy squeeze_copy unfold_copy alias_copy detach_copy diagonal_copy view_as_real_copy lift _lazy_clone "
+    "_foreach_clone rot90 diag_embed im2col max_unpool2d max_unpool3d upsample_nearest3d _upsample_nearest_exact1d "
+    "_upsample_nearest_exact2d _upsample_nearest_exact3d reflection_pad3d replication_pad3d _assert_async "
+    "_pack_padded_sequence "
     "slice_backward select_backward diagonal_backward roll flip repeat tril triu constant_pad_nd reflection_pad1d "
     "reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle pixel_unshuffle slice_scatter select_scatter "
     "diagonal_scatter as_strided_scatter view_copy expand_copy permute_copy transpose_copy t_copy as_strided_copy "
@@ -59,16 +64,35 @@ _COPY = (
 )
 _INDEX = (
     "embedding gather index_select index take index_copy index_fill masked_select masked_scatter nonzero "
-    "nonzero_static _unsafe_index one_hot _unsafe_masked_index"
+    "nonzero_static _unsafe_index one_hot _unsafe_masked_index masked_scatter_backward"
 )
 _RANDOM = (
     "bernoulli normal uniform exponential random log_normal cauchy geometric rand randn randint randperm "
-    "rand_like randn_like randint_like multinomial poisson"
+    "rand_like randn_like randint_like multinomial poisson binomial _standard_gamma _sample_dirichlet"
 )
 
 
 def _index_put(call: Call) -> float:
     return float(indexed_elements(call)) if call.args.get("accumulate") else 0.0
+
+
+def looked_up(call: Call) -> int:
+    """The elements of the rows of a table that indices name, one after the other."""
+    rows = call.tensor("weight" if "weight" in call.args else "self")
+    return call.tensor("indices").numel() * rows.shape[-1]
+
+
+def _bags(call: Call) -> float:
+    """Each row is added to its bag's, or compared with it; a product for a weight of its own; a mean's division."""
+    elements, mean = looked_up(call), call.args["mode"] == 1
+    summed = max(0, elements - call.output.numel())
+    return float(summed + elements * call.has("per_sample_weights") + mean * call.output.numel())
+
+
+def _bags_backward(call: Call) -> float:
+    """Each row of the gradient is added once for each look-up of its bag, times what the sum had."""
+    elements = call.tensor("indices").numel() * call.tensor("grad").shape[-1]
+    return float(elements * (1 + call.has("per_sample_weights") + (call.args["mode"] == 1)))
 
 
 def _per_source(call: Call) -> float:
@@ -107,6 +131,13 @@ def movement() -> dict[str, Formula]:
             "index",
             {
                 "index_put _index_put_impl _unsafe_index_put": _index_put,
+                "_embedding_bag _embedding_bag_forward_only": _bags,
+                # The 2-norm of each row, and its scale.
+                "embedding_renorm": lambda call: 3.0 * looked_up(call),
+                # The product of each row and its bag's gradient.
+                "_embedding_bag_per_sample_weights_backward": lambda call: 2.0 * looked_up(call),
+                "put": lambda call: float(call.tensor("index").numel() * call.args["accumulate"]),
+                "_embedding_bag_backward _embedding_bag_dense_backward": _bags_backward,
                 # `scatter` with a reduction combines once for each index; without, it only moves.
                 "scatter": lambda call: float(call.tensor("index").numel() * (call.args.get("reduce") is not None)),
                 "scatter_add scatter_reduce": lambda call: float(call.tensor("index").numel()),
@@ -151,7 +182,7 @@ def dtype_of(call: Call) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # FLOP of elementwise operators: how many elementary operations each element of the result takes.
 
-PerElement = int | Callable[[Call], int]
+PerElement = float | Callable[[Call], float]
 
 _ELEMENTARY = (
     "mul div true_divide maximum minimum fmax fmin pow reciprocal neg abs sign sgn square sqrt rsqrt exp exp2 expm1 "
@@ -181,9 +212,18 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "threshold": 2,  # compare, select
     "lerp": 3,  # a + w (b - a)
     "hypot": 4,
+    "deg2rad rad2deg nextafter special_i0e special_i1 special_i1e i0 special_erfcx special_ndtri special_log_ndtr": 1,
+    "ldexp _add_relu xlogy _masked_scale": 2,
+    "special_xlog1py special_entr linalg_cross": 3,
+    "addr": lambda call: 2 + sum(call.args.get(each, 1) != 1 for each in ("alpha", "beta")),
+    "isclose allclose": 4,
     "hardtanh": 2,
     "leaky_relu": 3,  # compare, multiply, select
     "prelu _prelu_kernel": 3,
+    "hardshrink softshrink hardshrink_backward softshrink_backward": 3,
+    "rrelu_with_noise rrelu_with_noise_backward": 3,
+    "logaddexp2": 7,
+    "_prelu_kernel_backward": 5,  # compare, g w, select; g x, select
     "elu": 4,  # compare, expm1, multiply, select
     "celu selu": 5,
     "sigmoid silu": 4,  # 1 / (1 + exp(-x)), and x / (1 + exp(-x))
@@ -205,6 +245,10 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "elu_backward": 5,
     "hardswish_backward": 7,  # g (x / 3 + 1 / 2), g or 0: two comparisons and selections
     "softplus_backward": 7,
+    "log_sigmoid_backward": 8,  # g times 0 or 1, less or plus a sigmoid of 4
+    "mish_backward": 13,  # t = tanh(log1p(exp(x))), s a sigmoid of 4; g (t + x s (1 - t t)) 6
+    "logit_backward": 3,
+    "glu_backward": 4.5,  # of two results: s a sigmoid of 4, g s 1, g a s (1 - s) 4
     "silu_backward": 9,  # s = 1 / (1 + exp(-x)); g s (1 + x (1 - s))
     # Exact: cdf 4, pdf 4, g (cdf + x pdf) 3. tanh: the argument 5, tanh 1, and 12 for its derivative.
     "gelu_backward": lambda call: 18 if call.args.get("approximate") == "tanh" else 11,
@@ -213,6 +257,15 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "_thnn_fused_lstm_cell": 31,
     "_thnn_fused_lstm_cell_backward_impl": 29,
     "_thnn_fused_gru_cell": 26,
+    # Optimizers' steps: two averages (3 and 4), a root and two more below, three for the step; decay 2, or 1 apart.
+    "_fused_adam": lambda call: 13 + 2 * bool(call.args["weight_decay"]) + bool(call.args["amsgrad"]),
+    "_fused_adamw": lambda call: 13 + bool(call.args["weight_decay"]) + bool(call.args["amsgrad"]),
+    "_fused_sgd": lambda call: (
+        2 + 2 * bool(call.args["weight_decay"]) + (2 + 2 * call.args["nesterov"]) * bool(call.args["momentum"])
+    ),
+    "_fused_adagrad": lambda call: 7 + 2 * bool(call.args["weight_decay"]),
+    "_amp_foreach_non_finite_check_and_unscale": 2,
+    "_amp_update_scale": 3,
 }
 
 

@@ -1,6 +1,7 @@
 """FLOP of matrix products, convolutions and attention, and the products each amounts to."""
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -50,6 +51,63 @@ def _added(call: Call) -> int:
 def _activated(call: Call) -> int:
     """A product's own activation: GELU or ReLU, as `conventions` counts them."""
     return (5 if call.args["use_gelu"] else 1) if "use_gelu" in call.args else 0
+
+
+def _grouped(call: Call) -> tuple[Matmul, ...]:
+    """Rows, columns or summands of the whole, each of one group: who has how many are values, their sum is known."""
+    a, b = call.tensors(next(iter(call.args)))[0], call.tensor("mat2" if "mat2" in call.args else "mat_b")
+    return (
+        _product(a, b)
+        if a.dim() == b.dim() == 3
+        else (Matmul(a.shape[-2], b.shape[-1], a.shape[-1], 1, dtype_name(a)),)
+    )
+
+
+def _packed(call: Call) -> tuple[Matmul, ...]:
+    """Of a weight in a form of its own: the sizes are those of what goes in and what comes out."""
+    x, out = next(iter(call.each_argument()))[1], call.output
+    return (Matmul(out.numel() // out.shape[-1], out.shape[-1], x.shape[-1], 1, dtype_name(x)),)
+
+
+def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
+    """Products, and a bias where there is one."""
+
+    def flop(call: Call) -> float:
+        return sum(each.flop for each in matmuls(call)) + call.output.numel() * call.has("bias")
+
+    return Formula("matmul", flop, matmuls)
+
+
+def _trilinear(call: Call) -> float:
+    """x W y, and its gradients: two of the three are multiplied first, their result then with the third, 2 each."""
+    gaps = [call.args[f"expand{number}"] for number in (1, 2, 3)]
+    shapes = [list(call.tensor(f"i{number}").shape) for number in (1, 2, 3)]
+    for shape, gap in zip(shapes, gaps, strict=True):
+        for place in gap:
+            shape.insert(place, 1)
+    full = torch.broadcast_shapes(*shapes)
+    summed = set(call.args["sumdim"]) & set(gaps[2])  # over which the first two are summed before
+    between = math.prod(full[place] for place in summed or set(gaps[0]) & set(gaps[2]))
+    return float(math.prod(full) * (2 + (2 if summed else 1) / between))
+
+
+def _distances(call: Call) -> float:
+    """Of each pair of rows of n: differences n, their powers n (n more for |d|^p), sums n - 1, a root."""
+    x = next(iter(call.each_argument()))[1]
+    return float(call.output.numel() * x.shape[-1] * (3 if call.args.get("p", 2) in (0, 1, 2, math.inf) else 4))
+
+
+def _windows_in_time(call: Call) -> tuple[Matmul, ...]:
+    weight, out = call.tensor("weight"), call.output
+    taps, inner, outer = weight.shape
+    return (Matmul(out.numel() // outer, outer, taps * inner, 1, dtype_name(weight)),)
+
+
+def _affine(call: Call) -> tuple[Matmul, ...]:
+    theta, out = call.tensor("theta"), call.output
+    return (
+        Matmul(out[0].numel() // theta.shape[1], theta.shape[1], theta.shape[2], theta.shape[0], dtype_name(theta)),
+    )
 
 
 def _spatial(tensor: torch.Tensor) -> int:
@@ -135,6 +193,15 @@ ATTENTION = tuple(
 )  # fmt: skip
 
 
+PACKED = (
+    "aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu", "aten._weight_int4pack_mm_with_scales_and_zeros",
+    "aten._weight_int8pack_mm", "aten._dyn_quant_matmul_4bit", "aten._mixed_dtypes_linear", "aten.mkldnn_linear",
+    "quantized.linear", "quantized.linear_relu", "quantized.linear_dynamic", "quantized.linear_relu_dynamic",
+    "quantized.linear_dynamic_fp16", "onednn.qlinear_pointwise", "onednn.linear_dynamic_fp16",
+)  # fmt: skip
+"""Linear layers whose weight is quantised, or packed for one kernel."""
+
+
 def products() -> dict[str, Formula]:
     """Matrix products, convolutions, attention."""
     convolution = Formula("convolution", _convolution, _convolution_matmuls)
@@ -149,6 +216,26 @@ def products() -> dict[str, Formula]:
         "aten.addmm": _two("mat1", "mat2"),
         "aten._addmm_activation": _two("mat1", "mat2"),
         "aten.baddbmm": _two("batch1", "batch2"),
+        "aten.addbmm": _two("batch1", "batch2"),
+        **dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _sums(_grouped)),
+        "aten._scaled_mm_v2": _two("self", "mat2"),
+        **dict.fromkeys(PACKED, _sums(_packed)),
+        "aten._trilinear": Formula("matmul", _trilinear),
+        "aten.affine_grid_generator": _sums(_affine),
+        "aten.conv_tbc": _sums(_windows_in_time),
+        # Distances by a product, as torch takes it for many rows: |x|^2 - 2 x y + |y|^2.
+        "aten._euclidean_dist": Formula(
+            "matmul", _distances, lambda call: _product(call.tensor("x1"), call.tensor("x2").mT)
+        ),
+        **table(
+            "reduction",
+            {
+                "_cdist_forward _pdist_forward": _distances,
+                # g (x - y) / d for each, added to both rows' gradients.
+                "_cdist_backward": lambda call: 4.0 * call.tensor("cdist").numel() * call.tensor("x1").shape[-1],
+                "_pdist_backward": lambda call: 4.0 * call.tensor("pdist").numel() * call.tensor("self").shape[-1],
+            },
+        ),
         "aten.mv": _two("self", "vec"),
         "aten.addmv": _two("mat", "vec"),
         **table("reduction", {"dot vdot": lambda call: 2.0 * call.tensor("self").numel()}),
@@ -156,7 +243,8 @@ def products() -> dict[str, Formula]:
         "aten.convolution_overrideable": convolution,
         "aten.convolution_backward": backward,
         "aten.convolution_backward_overrideable": backward,
-        **dict.fromkeys(ATTENTION, forward_attention),
+        **dict.fromkeys((*ATTENTION, "flex_attention"), forward_attention),
+        "flex_attention_backward": backward_attention,
         **{f"{name}_backward": backward_attention for name in ATTENTION if not name.endswith("cpu")},
         "aten._scaled_dot_product_flash_attention_for_cpu_backward": backward_attention,
     }
