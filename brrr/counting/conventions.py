@@ -45,7 +45,9 @@ from brrr.counting.reductions import losses, norms, reductions
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators that move data, draw random numbers, or add up what they move.
 
-EMPTY = "empty empty_like empty_strided empty_permuted new_empty new_empty_strided resize resize_as"
+EMPTY = (
+    "empty _efficientzerotensor empty_like empty_strided empty_permuted new_empty new_empty_strided resize resize_as"
+)
 
 _COPY = (
     "copy _to_copy clone contiguous fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones "

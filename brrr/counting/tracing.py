@@ -17,6 +17,7 @@ from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableEr
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
 from brrr.counting.mode import CostMode
+from brrr.counting.parts import as_written
 from brrr.gpu import is_gpu
 
 
@@ -52,7 +53,7 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
     inputs = [stage.input(leaf) for leaf in leaves]
     counting = CostMode(stage.resident)
     try:
-        with stage.surroundings(), explained(fn, run):
+        with stage.surroundings(), as_written(), explained(fn, run):
             results = _forward(counting, fn, _pytree.tree_unflatten(inputs, structure), backward)
             gradients = _backward(counting, inputs, results) if backward else ()
             return counting.cost(results, gradients)
@@ -67,7 +68,7 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forward(counting: CostMode, fn: Callable[..., Any], args: Any, backward: bool) -> Any:
-    with torch.enable_grad() if backward else nullcontext(), counting, counting.lines:
+    with torch.set_grad_enabled(backward or torch.is_grad_enabled()), counting, counting.lines:
         return fn(*args)
 
 
@@ -87,8 +88,11 @@ def _backward(counting: CostMode, inputs: list[Any], results: Any) -> Any:
         hint = "Describe an input with array(..., requires_grad=True), or pass a module with parameters."
         raise ArgumentError("cost", "backward", True, "a callable with a result that requires a gradient", hint)
     upstream = [torch.ones_like(out) for out in outputs]
+    before = {key: leaf.grad for key, leaf in wanted.items()}
     with counting:
-        return torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
+        found = torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
+    left = [leaf.grad for key, leaf in wanted.items() if leaf.grad is not before[key]]  # by a re-entrant checkpoint
+    return *found, *left
 
 
 def _tensors(leaves: Iterable[Any]) -> list[torch.Tensor]:
