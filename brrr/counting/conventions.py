@@ -56,7 +56,7 @@ _COPY = (
     "unsqueeze_copy squeeze_copy unfold_copy alias_copy detach_copy diagonal_copy view_as_real_copy lift _lazy_clone "
     "_foreach_clone rot90 diag_embed im2col max_unpool2d max_unpool3d upsample_nearest3d _upsample_nearest_exact1d "
     "_upsample_nearest_exact2d _upsample_nearest_exact3d reflection_pad3d replication_pad3d _assert_async "
-    "_pack_padded_sequence "
+    "_pack_padded_sequence quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr "
     "slice_backward select_backward diagonal_backward roll flip repeat tril triu constant_pad_nd reflection_pad1d "
     "reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle pixel_unshuffle slice_scatter select_scatter "
     "diagonal_scatter as_strided_scatter view_copy expand_copy permute_copy transpose_copy t_copy as_strided_copy "

@@ -59,9 +59,14 @@ class CostMode(TorchDispatchMode):
             len(self.leaves) if any(each.backward for each in self.operators) else 0, self.lines.count,
         )  # fmt: skip
 
+    def left(self) -> list[int]:
+        """The storages that were made inside it and are still held."""
+        return self._ledger.results()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and count it; a composite operator is first decomposed into its parts."""
         kwargs = kwargs or {}
+        only_strided(leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
         if getattr(func, "namespace", "") == "prim":  # asks for a tensor's device or layout
             return func(*args, **kwargs)
         if func in PARTS:
@@ -98,7 +103,7 @@ class CostMode(TorchDispatchMode):
         taken = [tensor for _, tensor in call.each_argument()]
         if not taken and not call.outputs:
             return
-        _only_strided([*taken, *call.outputs])
+        only_strided(call.outputs)
         self._ledger.given(taken)
         traffic = traffic_of(call)
         self._ledger.made(call.outputs)
@@ -132,10 +137,12 @@ def _is_composite(func: Any) -> bool:
     return has(keys.CompositeImplicitAutograd) and not (has(keys.CPU) or has(keys.CUDA))
 
 
-def _only_strided(tensors: Iterable[torch.Tensor]) -> None:
+def only_strided(tensors: Iterable[torch.Tensor]) -> None:
+    """TraceError for a tensor whose elements do not lie in one storage, at strides."""
     for tensor in tensors:
-        if tensor.layout is not torch.strided:
-            raise TraceError(f"cost: a tensor of layout {tensor.layout} has no bytes that can be counted here")
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            nested = " (nested)" * tensor.is_nested
+            raise TraceError(f"cost: a tensor of layout {tensor.layout}{nested} has no bytes that can be counted here")
 
 
 _TORCH = os.path.dirname(torch.__file__)

@@ -107,7 +107,7 @@ _LOOPS = ("while_loop", "map_impl", "associative_scan")
 @contextmanager
 def as_written() -> Iterator[None]:
     """Loops and branches by their bodies, compiled functions as they are written, and checkpoints of the older kind."""
-    call = torch._ops.HigherOrderOperator.__call__
+    call: Any = torch._ops.HigherOrderOperator.__call__
 
     def by_body(operator: Any, /, *args: Any, **kwargs: Any) -> Any:
         name = str(operator)
@@ -117,9 +117,9 @@ def as_written() -> Iterator[None]:
 
     with (
         _replaced(torch._ops.HigherOrderOperator, "__call__", by_body),
-        # A re-entrant checkpoint refuses `autograd.grad`, since it leaves gradients in its leaves; that is where they are.
+        # A re-entrant checkpoint refuses `autograd.grad`, since it leaves gradients in its leaves: there they are.
         _replaced(torch.autograd, "_is_checkpoint_valid", lambda: True),
-        torch.compiler.set_stance("force_eager"),  # type: ignore[no-untyped-call]
+        torch.compiler.set_stance("force_eager"),
     ):
         yield
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from brrr.counting.call import Call, Formula, table
 from brrr.counting.cost import Matmul
@@ -73,7 +74,9 @@ def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
     """Products, and a bias where there is one."""
 
     def flop(call: Call) -> float:
-        return sum(each.flop for each in matmuls(call)) + call.output.numel() * call.has("bias")
+        with unset_fake_temporarily():  # a packed weight unpacks itself to tell
+            biased = call.has("bias") or (call.has("W_prepack") and call.args["W_prepack"].bias() is not None)
+        return sum(each.flop for each in matmuls(call)) + call.output.numel() * biased
 
     return Formula("matmul", flop, matmuls)
 
@@ -231,9 +234,11 @@ def products() -> dict[str, Formula]:
             "reduction",
             {
                 "_cdist_forward _pdist_forward": _distances,
-                # g (x - y) / d for each, added to both rows' gradients.
-                "_cdist_backward": lambda call: 4.0 * call.tensor("cdist").numel() * call.tensor("x1").shape[-1],
-                "_pdist_backward": lambda call: 4.0 * call.tensor("pdist").numel() * call.tensor("self").shape[-1],
+                # g / d for each pair, times x - y, summed; for one set, taken off the other row's sum.
+                "_cdist_backward": lambda call: call.tensor("cdist").numel() * (1.0 + 3 * call.tensor("x1").shape[-1]),
+                "_pdist_backward": lambda call: (
+                    call.tensor("pdist").numel() * (1.0 + 4 * call.tensor("self").shape[-1])
+                ),
             },
         ),
         "aten.mv": _two("self", "vec"),
