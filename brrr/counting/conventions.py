@@ -32,6 +32,7 @@ Matrix products, convolutions and attention agree with `torch.utils.flop_counter
 weight gradient of a grouped convolution, which that counts once for each group too often.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 
@@ -51,18 +52,13 @@ EMPTY = (
 
 _COPY = (
     "copy _to_copy clone contiguous fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones "
-    "new_full arange range linspace logspace eye scalar_tensor cat _chunk_cat stack split_copy split_with_sizes_copy "
-    "unbind_copy hann_window hamming_window blackman_window bartlett_window kaiser_window block_diag narrow_copy "
-    "unsqueeze_copy squeeze_copy unfold_copy alias_copy detach_copy diagonal_copy view_as_real_copy lift _lazy_clone "
-    "_foreach_clone rot90 diag_embed im2col max_unpool2d max_unpool3d upsample_nearest3d _upsample_nearest_exact1d "
-    "_upsample_nearest_exact2d _upsample_nearest_exact3d reflection_pad3d replication_pad3d _assert_async "
-    "_pack_padded_sequence quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr "
-    "slice_backward select_backward diagonal_backward roll flip repeat tril triu constant_pad_nd reflection_pad1d "
-    "reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle pixel_unshuffle slice_scatter select_scatter "
-    "diagonal_scatter as_strided_scatter view_copy expand_copy permute_copy transpose_copy t_copy as_strided_copy "
-    "slice_copy select_copy _reshape_copy lift_fresh_copy _local_scalar_dense equal _linalg_check_errors "
-    "channel_shuffle upsample_nearest1d upsample_nearest2d tril_indices triu_indices set "
-    "_foreach_copy _foreach_zero native_channel_shuffle _pin_memory"
+    "new_full arange range linspace logspace eye scalar_tensor tril_indices triu_indices hann_window hamming_window "
+    "blackman_window cat _chunk_cat stack block_diag slice_backward select_backward diagonal_backward roll rot90 flip "
+    "repeat tril triu diag_embed constant_pad_nd reflection_padnd replication_padnd pixel_shuffle pixel_unshuffle "
+    "im2col max_unpoolnd upsample_nearestnd _upsample_nearest_exactnd slice_scatter select_scatter diagonal_scatter "
+    "as_strided_scatter lift _local_scalar_dense equal _linalg_check_errors _assert_async channel_shuffle "
+    "native_channel_shuffle set _pin_memory _foreach_copy _foreach_zero _foreach_clone _pack_padded_sequence "
+    "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr"
 )
 _INDEX = (
     "embedding gather index_select index take index_copy index_fill masked_select masked_scatter nonzero "
@@ -138,7 +134,6 @@ def movement() -> dict[str, Formula]:
                 "embedding_renorm": lambda call: 3.0 * looked_up(call),
                 # The product of each row and its bag's gradient.
                 "_embedding_bag_per_sample_weights_backward": lambda call: 2.0 * looked_up(call),
-                "put": lambda call: float(call.tensor("index").numel() * call.args["accumulate"]),
                 "_embedding_bag_backward _embedding_bag_dense_backward": _bags_backward,
                 # `scatter` with a reduction combines once for each index; without, it only moves.
                 "scatter": lambda call: float(call.tensor("index").numel() * (call.args.get("reduce") is not None)),
@@ -162,7 +157,8 @@ def formulas() -> dict[str, Formula]:
 
 def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     """The kind, the FLOP (None: unknown) and the matrix products of a call."""
-    formula = formulas().get(call.name)
+    known, name = formulas(), re.sub(r"\d(?=d)", "n", call.name)  # "nd": of any number of dimensions
+    formula = known.get(call.name) or known.get("aten.copy" if name.endswith("_copy") else name)
     if formula is None:
         return "unknown", None, ()
     tensors = call.all_tensors()
@@ -192,7 +188,7 @@ _ELEMENTARY = (
     "lgamma digamma floor ceil round trunc fmod remainder relu clamp_min clamp_max masked_fill where "
     "eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit copysign heaviside "
     "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not "
-    "bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__"
+    "bitwise_left_shift bitwise_right_shift deg2rad rad2deg __and__ __or__ __xor__ __lshift__ __rshift__"
 )
 
 
@@ -214,17 +210,14 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "threshold": 2,  # compare, select
     "lerp": 3,  # a + w (b - a)
     "hypot": 4,
-    "deg2rad rad2deg nextafter special_i0e special_i1 special_i1e i0 special_erfcx special_ndtri special_log_ndtr": 1,
-    "ldexp _add_relu xlogy _masked_scale": 2,
+    "ldexp xlogy _masked_scale": 2,
     "special_xlog1py special_entr linalg_cross": 3,
     "addr": lambda call: 2 + sum(call.args.get(each, 1) != 1 for each in ("alpha", "beta")),
     "isclose allclose": 4,
     "hardtanh": 2,
     "leaky_relu": 3,  # compare, multiply, select
     "prelu _prelu_kernel": 3,
-    "hardshrink softshrink hardshrink_backward softshrink_backward": 3,
-    "rrelu_with_noise rrelu_with_noise_backward": 3,
-    "logaddexp2": 7,
+    "hardshrink softshrink hardshrink_backward softshrink_backward rrelu_with_noise rrelu_with_noise_backward": 3,
     "_prelu_kernel_backward": 5,  # compare, g w, select; g x, select
     "elu": 4,  # compare, expm1, multiply, select
     "celu selu": 5,
@@ -235,7 +228,7 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "mish": 4,  # x * tanh(log1p(exp(x)))
     "glu": 5,  # a * sigmoid(b)
     "log_sigmoid_forward": 6,  # min(0, x) - log1p(exp(-|x|))
-    "logaddexp": 7,
+    "logaddexp logaddexp2": 7,
     "logit": 3,  # log(x / (1 - x))
     "nan_to_num": 6,
     # 0.5 x (1 + erf(c x)) is 5; 0.5 x (1 + tanh(c (x + k x x x))) is 9.
@@ -260,14 +253,13 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "_thnn_fused_lstm_cell_backward_impl": 29,
     "_thnn_fused_gru_cell": 26,
     # Optimizers' steps: two averages (3 and 4), a root and two more below, three for the step; decay 2, or 1 apart.
-    "_fused_adam": lambda call: 13 + 2 * bool(call.args["weight_decay"]) + bool(call.args["amsgrad"]),
-    "_fused_adamw": lambda call: 13 + bool(call.args["weight_decay"]) + bool(call.args["amsgrad"]),
+    "_fused_adam": lambda call: 13 + 2 * bool(call.args["weight_decay"]) + call.args["amsgrad"],
+    "_fused_adamw": lambda call: 13 + bool(call.args["weight_decay"]) + call.args["amsgrad"],
     "_fused_sgd": lambda call: (
-        2 + 2 * bool(call.args["weight_decay"]) + (2 + 2 * call.args["nesterov"]) * bool(call.args["momentum"])
+        2 + 2 * (bool(call.args["weight_decay"]) + (1 + call.args["nesterov"]) * bool(call.args["momentum"]))
     ),
     "_fused_adagrad": lambda call: 7 + 2 * bool(call.args["weight_decay"]),
-    "_amp_foreach_non_finite_check_and_unscale": 2,
-    "_amp_update_scale": 3,
+    "_amp_foreach_non_finite_check_and_unscale _amp_update_scale": 2,
 }
 
 

@@ -57,11 +57,7 @@ def _activated(call: Call) -> int:
 def _grouped(call: Call) -> tuple[Matmul, ...]:
     """Rows, columns or summands of the whole, each of one group: who has how many are values, their sum is known."""
     a, b = call.tensors(next(iter(call.args)))[0], call.tensor("mat2" if "mat2" in call.args else "mat_b")
-    return (
-        _product(a, b)
-        if a.dim() == b.dim() == 3
-        else (Matmul(a.shape[-2], b.shape[-1], a.shape[-1], 1, dtype_name(a)),)
-    )
+    return (Matmul(a.shape[-2], b.shape[-1], a.shape[-1], len(a) if a.dim() == b.dim() == 3 else 1, dtype_name(a)),)
 
 
 def _packed(call: Call) -> tuple[Matmul, ...]:
@@ -82,16 +78,9 @@ def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
 
 
 def _trilinear(call: Call) -> float:
-    """x W y, and its gradients: two of the three are multiplied first, their result then with the third, 2 each."""
-    gaps = [call.args[f"expand{number}"] for number in (1, 2, 3)]
-    shapes = [list(call.tensor(f"i{number}").shape) for number in (1, 2, 3)]
-    for shape, gap in zip(shapes, gaps, strict=True):
-        for place in gap:
-            shape.insert(place, 1)
-    full = torch.broadcast_shapes(*shapes)
-    summed = set(call.args["sumdim"]) & set(gaps[2])  # over which the first two are summed before
-    between = math.prod(full[place] for place in summed or set(gaps[0]) & set(gaps[2]))
-    return float(math.prod(full) * (2 + (2 if summed else 1) / between))
+    """x W y, or a gradient of it: the first two are multiplied, their result then with the third."""
+    x, largest = call.tensor("i1"), max(call.tensor("i2").numel(), call.output.numel())
+    return 2.0 * len(x) * largest * (1 + 1 / x.shape[-1])
 
 
 def _distances(call: Call) -> float:
@@ -100,17 +89,8 @@ def _distances(call: Call) -> float:
     return float(call.output.numel() * x.shape[-1] * (3 if call.args.get("p", 2) in (0, 1, 2, math.inf) else 4))
 
 
-def _windows_in_time(call: Call) -> tuple[Matmul, ...]:
-    weight, out = call.tensor("weight"), call.output
-    taps, inner, outer = weight.shape
-    return (Matmul(out.numel() // outer, outer, taps * inner, 1, dtype_name(weight)),)
-
-
-def _affine(call: Call) -> tuple[Matmul, ...]:
-    theta, out = call.tensor("theta"), call.output
-    return (
-        Matmul(out[0].numel() // theta.shape[1], theta.shape[1], theta.shape[2], theta.shape[0], dtype_name(theta)),
-    )
+def _distances_product(call: Call) -> tuple[Matmul, ...]:
+    return _product(call.tensor("x1"), call.tensor("x2").mT)
 
 
 def _spatial(tensor: torch.Tensor) -> int:
@@ -224,26 +204,17 @@ def products() -> dict[str, Formula]:
         "aten._scaled_mm_v2": _two("self", "mat2"),
         **dict.fromkeys(PACKED, _sums(_packed)),
         "aten._trilinear": Formula("matmul", _trilinear),
-        "aten.affine_grid_generator": _sums(_affine),
-        "aten.conv_tbc": _sums(_windows_in_time),
         # Distances by a product, as torch takes it for many rows: |x|^2 - 2 x y + |y|^2.
-        "aten._euclidean_dist": Formula(
-            "matmul", _distances, lambda call: _product(call.tensor("x1"), call.tensor("x2").mT)
-        ),
-        **table(
-            "reduction",
-            {
-                "_cdist_forward _pdist_forward": _distances,
-                # g / d for each pair, times x - y, summed; for one set, taken off the other row's sum.
-                "_cdist_backward": lambda call: call.tensor("cdist").numel() * (1.0 + 3 * call.tensor("x1").shape[-1]),
-                "_pdist_backward": lambda call: (
-                    call.tensor("pdist").numel() * (1.0 + 4 * call.tensor("self").shape[-1])
-                ),
-            },
-        ),
+        "aten._euclidean_dist": Formula("matmul", _distances, _distances_product),
+        **table("reduction", {
+            "dot vdot": lambda call: 2.0 * call.tensor("self").numel(),
+            "_cdist_forward _pdist_forward": _distances,
+            # g / d for each pair, times x - y, summed; for one set, taken off the other row's sum.
+            "_cdist_backward": lambda call: call.tensor("cdist").numel() * (1.0 + 3 * call.tensor("x1").shape[-1]),
+            "_pdist_backward": lambda call: call.tensor("pdist").numel() * (1.0 + 4 * call.tensor("self").shape[-1]),
+        }),
         "aten.mv": _two("self", "vec"),
         "aten.addmv": _two("mat", "vec"),
-        **table("reduction", {"dot vdot": lambda call: 2.0 * call.tensor("self").numel()}),
         "aten.convolution": convolution,
         "aten.convolution_overrideable": convolution,
         "aten.convolution_backward": backward,
@@ -252,7 +223,7 @@ def products() -> dict[str, Formula]:
         "flex_attention_backward": backward_attention,
         **{f"{name}_backward": backward_attention for name in ATTENTION if not name.endswith("cpu")},
         "aten._scaled_dot_product_flash_attention_for_cpu_backward": backward_attention,
-    }
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------

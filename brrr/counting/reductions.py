@@ -65,28 +65,15 @@ def _scan(call: Call) -> float:
     return float(x.numel() - rows(x, call.args["dim"]))
 
 
-def _added(call: Call) -> float:
-    """Each gradient is added where its value came from."""
-    return float(call.tensor("grad_output").numel())
+def _each(*count: int) -> Count:
+    """So many for each result, in a backward for each gradient; of a grid's samples by how they are found: between the
+    neighbours, the nearest, of cubic curves."""
 
+    def flop(call: Call) -> float:
+        of = call.tensor("grad_output") if "grad_output" in call.args else call.output
+        return float(count[call.args.get("interpolation_mode", 0)] * of.numel())
 
-def _by_mode(*per_element: float) -> Count:
-    """Of a grid's samples, forward or backward: between the neighbours, the nearest one, of cubic curves."""
-    return lambda call: (
-        per_element[call.args["interpolation_mode"]] * call.args.get("grad_output", call.outputs[0]).numel()
-    )
-
-
-def _resampled(per_result: int) -> Count:
-    """So many for each result; in the backward, each gradient times its weight added to each element it came from."""
-    return lambda call: float(per_result * (call.args.get("grad_output", call.outputs[0])).numel())
-
-
-def _smoothed(call: Call, taps: int) -> float:
-    """First along rows, then along columns; a window has so many elements for each that its side shrinks by."""
-    (*_, high, wide), (*outer, rows, columns) = call.tensor("self").shape, call.output.shape
-    along, down = (taps * max(1.0, before / after) for before, after in ((wide, columns), (high, rows)))
-    return math.prod(outer) * columns * (high * (2 * along - 1) + rows * (2 * down - 1))
+    return flop
 
 
 def reductions() -> dict[str, Formula]:
@@ -102,7 +89,6 @@ def reductions() -> dict[str, Formula]:
                 "aminmax": lambda call: 2 * _combine(call),
                 "linalg_vector_norm norm": _vector_norm,
                 "dist renorm": lambda call: 3.0 * call.tensor("self").numel(),
-                "trace": lambda call: float(min(call.tensor("self").shape) - 1),
                 "_foreach_norm": lambda call: 2.0 * sum(each.numel() for each in call.tensors("self")),
                 # Maximum n - 1, differences n, exponentials n, sum n - 1, logarithm, addition: 4n.
                 "logsumexp": lambda call: 4.0 * call.tensor("self").numel(),
@@ -123,43 +109,29 @@ def reductions() -> dict[str, Formula]:
         **table(
             "pooling",
             {
-                "max_pool2d_with_indices max_pool3d_with_indices fractional_max_pool2d fractional_max_pool3d":
-                    lambda call: float(call.output.numel() * (window(call) - 1)),
-                "avg_pool1d avg_pool2d avg_pool3d": lambda call: float(call.output.numel() * window(call)),
+                "max_poolnd_with_indices fractional_max_poolnd": lambda call: float(call.size * (window(call) - 1)),
+                "avg_poolnd": lambda call: float(call.size * window(call)),
                 # Each gradient is divided, then added to its whole window.
-                "avg_pool2d_backward avg_pool3d_backward": lambda call: _added(call) * (window(call) + 1),
-                "_adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d": _mean,
-                "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward":
-                    lambda call: _added(call) + call.output.numel(),
-                "adaptive_max_pool2d adaptive_max_pool3d": _combine,
-                f"{_PICKED} {_PADDED} {_NEAREST}": _added,
-                "unfold_backward": lambda call: float(call.tensor("grad_in").numel()),
-                "col2im": lambda call: float(call.tensor("self").numel()),
+                "avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() * (window(call) + 1)),
+                "_adaptive_avg_poolnd_backward": lambda call: float(call.tensor("grad_output").numel() + call.size),
+                "_adaptive_avg_poolnd adaptive_avg_poolnd": _mean,
+                "adaptive_max_poolnd": _combine,
+                # Each gradient is added where its value came from.
+                "max_poolnd_with_indices_backward adaptive_max_poolnd_backward fractional_max_poolnd_backward "
+                "reflection_padnd_backward replication_padnd_backward upsample_nearestnd_backward "
+                "_upsample_nearest_exactnd_backward": _each(1),
+                "unfold_backward col2im": lambda call: float(next(call.each_argument())[1].numel()),
                 # lerp is 3; of a cubic four products and three sums for each of four rows, and of what they give.
-                "upsample_linear1d": _resampled(3), "upsample_bilinear2d": _resampled(9),
-                "upsample_trilinear3d": _resampled(21), "upsample_bicubic2d": _resampled(35),
-                "grid_sampler_2d": _by_mode(9.0, 0.0, 35.0),
-                # Each gradient times each weight and added; and the slopes of the weights along each side.
-                "grid_sampler_2d_backward": _by_mode(24.0, 1.0, 96.0),
-                "grid_sampler_3d_backward": _by_mode(64.0, 1.0),
-                "_upsample_bilinear2d_aa": lambda call: _smoothed(call, 2),
-                "_upsample_bicubic2d_aa": lambda call: _smoothed(call, 4),
-                "grid_sampler_3d": _by_mode(21.0, 0.0),
-                "upsample_linear1d_backward": _resampled(4), "upsample_bilinear2d_backward": _resampled(8),
-                "upsample_trilinear3d_backward": _resampled(16), "upsample_bicubic2d_backward": _resampled(32),
+                "upsample_linear1d": _each(3), "upsample_bilinear2d": _each(9), "upsample_trilinear3d": _each(21),
+                "upsample_bicubic2d": _each(35), "grid_sampler_2d": _each(9, 0, 35), "grid_sampler_3d": _each(21, 0),
+                # Each gradient times each weight and added; of a grid the slopes of the weights along each side too.
+                "upsample_linear1d_backward": _each(4), "upsample_bilinear2d_backward": _each(8),
+                "upsample_trilinear3d_backward": _each(16), "upsample_bicubic2d_backward": _each(32),
+                "grid_sampler_2d_backward": _each(24, 1, 96), "grid_sampler_3d_backward": _each(64, 1),
             },
         ),
     }  # fmt: skip
 
-
-_PICKED = (
-    "max_pool2d_with_indices_backward max_pool3d_with_indices_backward adaptive_max_pool2d_backward "
-    "adaptive_max_pool3d_backward fractional_max_pool2d_backward fractional_max_pool3d_backward"
-)
-_PADDED = " ".join(f"{mode}_pad{sides}d_backward" for mode in ("reflection", "replication") for sides in (1, 2, 3))
-_NEAREST = " ".join(
-    f"{name}{sides}d_backward" for name in ("upsample_nearest", "_upsample_nearest_exact") for sides in (1, 2, 3)
-)
 
 # ---------------------------------------------------------------------------------------------------------------------
 # FLOP of normalisations and losses, forward and backward: n is the elements that share one mean.
@@ -306,7 +278,6 @@ def losses() -> dict[str, Formula]:
             "nll_loss_forward nll_loss2d_forward": _nll,
             "nll_loss_backward nll_loss2d_backward": _nll_backward,
             "mse_loss": _loss(2),
-            "multi_margin_loss": _loss(3),  # max(0, margin + x - x[y])
             "soft_margin_loss": _loss(4),  # log1p(exp(-x y))
             # y log x + (1 - y) log(1 - x), negated; max(x, 0) - x y + log1p(exp(-|x|)).
             "binary_cross_entropy binary_cross_entropy_with_logits": _loss(8),
@@ -314,9 +285,7 @@ def losses() -> dict[str, Formula]:
             "smooth_l1_loss huber_loss": _loss(8),
             # 2/n (x - y) g; the 2/n is one constant.
             "mse_loss_backward": lambda call: 3.0 * call.output.numel(),
-            "multi_margin_loss_backward": lambda call: 3.0 * call.output.numel(),
-            "soft_margin_loss_backward": lambda call: 6.0 * call.output.numel(),
-            "binary_cross_entropy_backward": lambda call: (6.0 + call.has("weight")) * call.output.numel(),
+            "soft_margin_loss_backward binary_cross_entropy_backward": lambda call: 6.0 * call.output.numel(),
             # x - y, two comparisons and selections, scaled, times g.
             "smooth_l1_loss_backward huber_loss_backward": lambda call: 7.0 * call.output.numel(),
         },

@@ -15,13 +15,13 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree
 
-from brrr.core.callables import require_callable, require_keywords, require_run
+from brrr.core.callables import require_callable, require_run
 from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
 from brrr.counting.mode import CostMode, only_strided
 from brrr.counting.parts import as_written
-from brrr.counting.state import as_before, holders, reached
+from brrr.counting.state import as_before, reached
 from brrr.counting.traffic import storage_key
 from brrr.gpu import is_gpu
 
@@ -53,7 +53,6 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
     nested and sparse tensors, and for tensors kept where they cannot be taken back.
     """
     require_callable("cost", "fn", fn, "a callable", "Write cost(lambda x: x * 2, x), not cost(x * 2).")
-    require_keywords("cost", fn, kwargs)
     leaves, structure = _pytree.tree_flatten((args, kwargs))
     for place, leaf in enumerate(leaves):
         _check(place, leaf, run)
@@ -98,13 +97,15 @@ def _refuse_left(counting: CostMode, fn: Any) -> None:
         return
     gc.collect()
     left = set(counting.left())
-    by = holders(lambda each: type(each) is FakeTensor and storage_key(each) in left) if left else []
-    if by:
-        name = getattr(fn, "__name__", type(fn).__name__)
-        hint = "Make it anew; and count with run=True, or a function that keeps nothing there"
-        raise TraceError(
-            f"cost: {name} keeps descriptions of tensors where they cannot be taken back ({', '.join(by)}). {hint}"
-        )
+    found = [each for each in gc.get_objects() if type(each) is FakeTensor and storage_key(each) in left]
+    if found:
+        by = sorted({type(each).__name__ for each in gc.get_referrers(*found) if each is not found} - {"frame"})
+        where = f"keeps descriptions of tensors where they cannot be taken back ({', '.join(by) or 'beyond Python'})"
+        raise TraceError(f"cost: {_name(fn)} {where}. Make that anew; count with run=True, which runs it once")
+
+
+def _name(fn: Any) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
 
 
 def _forward(counting: CostMode, fn: Callable[..., Any], args: Any, backward: bool) -> Any:
@@ -294,9 +295,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _message(fn: Any, error: Exception, reason: str) -> str:
-    name = getattr(fn, "__name__", type(fn).__name__)
     advice = "Pass real tensors and run=True, which runs it once; or count the part before that line"
-    return f"cost: {name} cannot be traced: {_line(error)} {reason}. {advice}"
+    return f"cost: {_name(fn)} cannot be traced: {_line(error)} {reason}. {advice}"
 
 
 def _line(error: Exception) -> str:

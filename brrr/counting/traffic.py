@@ -24,7 +24,7 @@ from brrr.counting.reductions import trains, wanted
 _OVERWRITES = {
     "copy", "fill", "zero", "normal", "uniform", "bernoulli", "exponential", "random", "log_normal", "cauchy",
     "geometric", "_foreach_copy", "_foreach_zero", "resize", "set", "index_put", "_index_put_impl", "index_copy",
-    "index_fill", "scatter", "put",
+    "index_fill", "scatter",
 }  # fmt: skip
 _SHAPE_ONLY = {
     **dict.fromkeys(
@@ -188,7 +188,7 @@ def _write(call: Call, name: str, tensor: torch.Tensor) -> Access | None:
         return _part(tensor, indexed_elements(call), _names_of(call, ("indices",)))
     if name == "embedding_renorm":
         return _part(tensor, looked_up(call), _names_of(call, ("indices",)))
-    if name in ("scatter", "scatter_add", "scatter_reduce", "put"):
+    if name in ("scatter", "scatter_add", "scatter_reduce"):
         return _part(tensor, call.tensor("index").numel(), _names_of(call, ("index",)))
     if name in ("index_add", "index_copy", "index_fill", "index_reduce"):
         along = tensor.shape[call.args["dim"]] if tensor.dim() else 1
