@@ -6,7 +6,7 @@ import random
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -45,7 +45,8 @@ def as_before(held: Iterable[Any]) -> Iterator[None]:
     finally:
         torch.clear_autocast_cache()
         for undo in back:
-            undo()
+            with suppress(Exception):  # one that cannot be put back keeps none of the others from it
+                undo()
 
 
 def reached(roots: Iterable[Any]) -> Iterator[Any]:
@@ -65,9 +66,9 @@ def _inside(each: Any) -> list[Any]:
         named = [_get(*place) for place in _places(each)]
         return [*(each.__closure__ or ()), each.__defaults__, each.__kwdefaults__, vars(each), *named]
     if isinstance(each, type):
-        held = [*vars(each).values(), *each.__bases__, *(_get(*place) for place in _places(each))]
-        held = held if not _is_foreign(each) else [one for one in held if isinstance(one, (*KEPT_BY_LIBRARIES, type))]
-        return held if each.__module__.partition(".")[0] not in LIBRARIES else []
+        held = [*vars(each).values(), *(_get(*place) for place in _places(each))]
+        own = [one for one in held if not _is_foreign(each) or isinstance(one, KEPT_BY_LIBRARIES)]
+        return [*own, *each.__bases__] if each.__module__.partition(".")[0] not in LIBRARIES else []
     library = type(each).__module__.partition(".")[0]
     hidden = library in LIBRARIES - LOOKED_INTO or type(each).__module__.startswith("torch._")
     if isinstance(each, ModuleType) or (hidden and not isinstance(each, torch.nn.Module | torch.Tensor)):
@@ -90,9 +91,10 @@ def _places(each: Any) -> list[tuple[Any, str]]:
     if isinstance(each, FunctionType):
         return [] if _is_foreign(each) else _globals(each)
     if isinstance(each, type):
-        module = vars(sys.modules.get(each.__module__, sys))
-        return [(module, name) for name in module] if each.__module__.partition(".")[0] not in LIBRARIES else []
-    kinds = [vars(kind).items() for kind in type(each).__mro__ if not _is_foreign(kind)]
+        module = getattr(sys.modules.get(each.__module__), "__dict__", {})
+        own = each.__module__.partition(".")[0] not in LIBRARIES
+        return [(module, name) for name in module if own and not name.startswith("__")]
+    kinds = [vars(kind).items() for kind in type(each).__mro__ if "__slots__" in vars(kind)]
     return [(each, name) for kind in kinds for name, slot in kind if isinstance(slot, MemberDescriptorType)]
 
 
@@ -163,4 +165,4 @@ def _put(owner: Any, name: str, was: Any) -> None:
     if isinstance(owner, dict):
         owner.update({name: was}) if was is not NOTHING else owner.pop(name)
     else:
-        setattr(owner, name, was) if was is not NOTHING else delattr(owner, name)
+        object.__setattr__(owner, name, was) if was is not NOTHING else object.__delattr__(owner, name)
