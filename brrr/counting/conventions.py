@@ -2,8 +2,9 @@
 
 | operators | FLOP |
 | --- | --- |
-| mm, bmm, mv, dot | 2mnk, batch by batch |
-| addmm, baddbmm, linear | 2mnk, and mn for what is added; mn more for each of alpha and beta that is neither 0 nor 1 |
+| mm, bmm, mv, dot, grouped products | 2mnk, batch by batch; of groups the rows of all together |
+| addmm, baddbmm, addbmm, linear | 2mnk, and mn for what is added; mn more for each of alpha and beta not 0 or 1 |
+| linears of packed or quantised weights | the same, by what goes in and comes out |
 | convolution | 2 x outputs x (input channels of a group) x taps, and 1 per output for the bias |
 | convolution, backward | the forward's products once for each gradient, of input and weight; the bias's is a sum |
 | attention kernels | their two products, five in the backward; all of them where the mask is causal; no softmax |
@@ -20,9 +21,14 @@
 | RMS norm | 3n + 2, n for the weight; backward 6n and n; the weight's gradient 2n - 1 |
 | cumsum, cumprod | n - 1 per row |
 | nll_loss 1, mse_loss 2 per element; their mean n, their sum n - 1 more | by formula |
+| smooth L1, Huber, binary cross-entropy 8, soft margin 4 per element; then as above | by formula |
+| distances of rows of n (cdist, pdist): 3n, where the power is none of 0, 1, 2 and infinity 4n | per pair |
 | max pooling window - 1, average pooling window | per output |
-| scatter_add, index_add, embedding's backward | 1 per element added |
-| copies, casts, fills, padding, indexing | 0 |
+| linear, bilinear, trilinear, bicubic interpolation 3, 9, 21, 35; a grid's samples the same | per output |
+| scatter_add, index_add, the backward of embedding, of padding and of nearest neighbours | 1 per element added |
+| a bag of embeddings: 1 per element summed or compared; 1 more for a weight, 1 per output for the mean | by look-ups |
+| a fused optimizer's step: Adam 13, AdaGrad 7, SGD 2, its momentum 2, Nesterov's 4; decay 2, AdamW's 1 | each |
+| copies, casts, fills, padding, indexing, views (also those made in place) | 0 |
 | random numbers | 0, and named in `Cost.random`; dropout 2 per element for mask and scale |
 | elementwise and reducing operators on whole numbers and booleans | 0: they are no floating-point operations |
 | anything else, and all complex arithmetic | unknown, and named in `Cost.unknown` |
