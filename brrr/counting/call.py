@@ -166,6 +166,8 @@ def _indexed(call: Call) -> Form:
     named = _COUNTED.get(call.name.removeprefix("aten.").rstrip("_"))
     x, table = call.tensor(named) if named else call.output, next(iter(call.args.values()))
     dim = call.args.get("dim")
+    if call.name.startswith("aten._embedding_bag") and call.has("weight"):
+        return Form("rows", call.tensor("indices").numel(), x.shape[-1], len(call.tensor("weight")))
     if call.name.startswith(_ELEMENTWISE) and x.dim() > 1 and dim is not None and int(dim) % x.dim() == x.dim() - 1:
         return Form("rows, within", x.numel() // max(x.shape[-1], 1), x.shape[-1], int(table.shape[-1]))
     rows = call.args.get("num_weights") or (table.shape[0] if isinstance(table, torch.Tensor) and table.dim() else 1)

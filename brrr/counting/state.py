@@ -34,6 +34,7 @@ def as_before(held: Iterable[Any]) -> Iterator[None]:
     `functools` that took something meanwhile is emptied.
     """
     back = [undo for each in held for undo in _undoing(each)]
+    back.append(partial(torch.set_default_dtype, torch.get_default_dtype()))
     back.append(partial(random.setstate, random.getstate()))
     if "numpy" in sys.modules:
         drawn = sys.modules["numpy"].random
@@ -128,6 +129,8 @@ def _undoing(each: Any) -> list[Undo]:
     back: list[Undo] = [partial(_put, *place, _get(*place)) for place in _places(each)]
     if isinstance(each, type) and not _is_foreign(each):
         back.append(partial(_reset, each, dict(vars(each))))
+    if type(each) in (torch.Tensor, torch.nn.Parameter) and each.layout is torch.strided and not each.is_nested:
+        back.append(partial(_point, each, each.detach(), _lying(each)))
     if isinstance(each, functools._lru_cache_wrapper):
         back.append(partial(_forget, each, each.cache_info().misses))
     return back
@@ -151,6 +154,16 @@ def _reset(each: type, was: dict[str, Any]) -> None:
             delattr(each, name)
         elif vars(each).get(name, NOTHING) is not was[name]:
             setattr(each, name, was[name])
+
+
+def _lying(each: torch.Tensor) -> tuple[Any, ...]:
+    """Where a tensor's elements lie, and as what."""
+    return each.untyped_storage()._cdata, each.storage_offset(), each.shape, each.stride(), each.dtype
+
+
+def _point(each: torch.Tensor, was: torch.Tensor, lying: tuple[Any, ...]) -> None:
+    if _lying(each) != lying:  # its `data` was set
+        each.data = was
 
 
 def _forget(each: Any, misses: int) -> None:

@@ -1,5 +1,6 @@
 """`cost`: count the FLOP and bytes of a callable without running it."""
 
+import contextvars
 import gc
 import linecache
 import logging
@@ -93,6 +94,7 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refuse_left(counting: CostMode, fn: Any) -> None:
     """TraceError where something of the count is still held, in a place that `as_before` does not know."""
+    counting.leaves.clear()
     if not counting.left():
         return
     gc.collect()
@@ -111,7 +113,7 @@ def _name(fn: Any) -> str:
 def _forward(counting: CostMode, fn: Callable[..., Any], args: Any, backward: bool) -> Any:
     with torch.set_grad_enabled(backward or torch.is_grad_enabled()), counting, counting.lines:
         given, named = args
-        found = fn(*given, **named)
+        found = contextvars.copy_context().run(fn, *given, **named)
     require_run("cost", "fn", fn, found)
     return found
 

@@ -1,5 +1,6 @@
 """A count leaves a program as it was: what its Python kept meanwhile is put back, or the count says that it is not."""
 
+import contextvars
 import functools
 import gc
 import queue
@@ -124,6 +125,37 @@ def test_what_the_callable_keeps_is_put_back(given: bool) -> None:
         predict(lambda x: model(x), x, device="h200").cost.operators == cost(model, *args).operators == first.operators
     )
     assert repr(state(model)) == was and fakes() == before
+
+
+CONTEXT: contextvars.ContextVar[Any] = contextvars.ContextVar("context", default=None)
+
+
+def new_parameter(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    layer.weight, layer.first = nn.Parameter(layer.weight * 1), nn.Linear(4, 4)
+    return layer(layer.first(x))
+
+
+KEEPING: dict[str, Callable[[nn.Linear, torch.Tensor], Any]] = {
+    "a parameter made anew": new_parameter,
+    "the data of one": lambda layer, x: setattr(layer.weight, "data", torch.ones(4, 4)),
+    "another type": lambda layer, x: layer.half()(x.half()),
+    "a mode": lambda layer, x: layer.eval().requires_grad_(False)(x),
+    "a hook's list": lambda layer, x: layer.register_forward_hook(lambda *seen: TABLE.update(seen=seen)) and layer(x),
+    "a context's variable": lambda layer, x: CONTEXT.set(x * 2),
+    "torch's own": lambda layer, x: (torch.set_default_dtype(torch.float64), torch.set_grad_enabled(False)),
+}
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_whatever_a_callable_does_to_a_layer_is_undone(name: str) -> None:
+    def seen() -> list[Any]:
+        values = [(id(each), each.clone(), each.requires_grad, each.grad) for each in layer.parameters()]
+        modes = torch.get_default_dtype(), torch.is_grad_enabled(), layer.training
+        return [*values, *layer._modules, *layer._forward_hooks, CONTEXT.get(), *modes, *TABLE]
+
+    layer = nn.Linear(4, 4)
+    fn, before, of_others = functools.partial(KEEPING[name], layer), repr(seen()), fakes()
+    assert cost(fn, array((2, 4))) == cost(fn, torch.ones(2, 4)) and repr(seen()) == before and fakes() == of_others
 
 
 def test_what_was_kept_before_an_error_is_put_back_too() -> None:
