@@ -68,7 +68,7 @@ _COPY = (
 )
 _INDEX = (
     "embedding gather index_select index take index_copy index_fill masked_select masked_scatter nonzero "
-    "nonzero_static _unsafe_index one_hot _unsafe_masked_index masked_scatter_backward"
+    "put nonzero_static _unsafe_index one_hot _unsafe_masked_index masked_scatter_backward"
 )
 _RANDOM = (
     "bernoulli normal uniform exponential random log_normal cauchy geometric rand randn randint randperm "
@@ -173,7 +173,7 @@ def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     flop = formula.flop(call)
     if flop and any(t.is_complex() for t in tensors):
         return formula.kind, None, ()
-    return formula.kind, flop, formula.matmuls(call)
+    return formula.kind, flop, tuple(each for each in formula.matmuls(call) if each.flop)  # none of an empty tensor
 
 
 def dtype_of(call: Call) -> str:

@@ -169,6 +169,7 @@ def test_loops_and_branches_count_by_their_bodies(name: str) -> None:
     real = torch.randn(x.shape, requires_grad=x.requires_grad)
     for found in (cost(fn, x), cost(fn, real, run=True)):
         assert sum(each.flop for each in found.matmuls) == flop
+    assert predict(fn, x, device="cpu").period_s > 0
     if x.requires_grad:
         assert sum(each.flop for each in cost(fn, x, backward=True).matmuls) == 3 * flop
 
