@@ -12,12 +12,14 @@ from types import CellType, CodeType, FunctionType, MemberDescriptorType, Module
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import _pytree
 
 Undo = Callable[[], object]
 
 LIBRARIES = {*sys.stdlib_module_names, "torch", "numpy", "pandas", "matplotlib", "triton", "IPython"}
 """Their functions, classes and modules are left alone, and objects of their classes but for those below."""
-LOOKED_INTO = {"builtins", "collections", "functools", "weakref", "types", "queue", "_queue", "_thread", "torch"}
+LOOKED_INTO = {"builtins", "collections", "functools", "weakref", "types", "queue", "_thread", "torch"}
 CONTAINERS: tuple[Any, ...] = (OrderedDict, dict, list, set, deque)
 KEPT_BY_LIBRARIES = (*CONTAINERS, functools._lru_cache_wrapper, torch.Tensor)
 """Of what a class of an installed package and its module hold, only this is looked at."""
@@ -31,7 +33,7 @@ def as_before(held: Iterable[Any]) -> Iterator[None]:
     """Around a count: attributes, containers, variables, gradients, random numbers and autocast's casts are put back.
 
     They are those of the objects held, as `reached` finds them; not what an iterator has given already. A cache of
-    `functools` that took something meanwhile is emptied.
+    `functools` that holds a description then is emptied.
     """
     back = [undo for each in held for undo in _undoing(each)]
     back.append(partial(torch.set_default_dtype, torch.get_default_dtype()))
@@ -70,6 +72,8 @@ def _inside(each: Any) -> list[Any]:
         held = [*vars(each).values(), *(_get(*place) for place in _places(each))]
         own = [one for one in held if not _is_foreign(each) or isinstance(one, KEPT_BY_LIBRARIES)]
         return [*own, *each.__bases__] if each.__module__.partition(".")[0] not in LIBRARIES else []
+    if isinstance(each, functools._lru_cache_wrapper):  # whose own dictionary fits to a list that is not seen
+        return [getattr(each, "__wrapped__", None)]
     library = type(each).__module__.partition(".")[0]
     hidden = library in LIBRARIES - LOOKED_INTO or type(each).__module__.startswith("torch._")
     if isinstance(each, ModuleType) or (hidden and not isinstance(each, torch.nn.Module | torch.Tensor)):
@@ -132,7 +136,7 @@ def _undoing(each: Any) -> list[Undo]:
     if type(each) in (torch.Tensor, torch.nn.Parameter) and each.layout is torch.strided and not each.is_nested:
         back.append(partial(_point, each, each.detach(), _lying(each)))
     if isinstance(each, functools._lru_cache_wrapper):
-        back.append(partial(_forget, each, each.cache_info().misses))
+        back.append(partial(_forget, each))
     return back
 
 
@@ -166,8 +170,9 @@ def _point(each: torch.Tensor, was: torch.Tensor, lying: tuple[Any, ...]) -> Non
         each.data = was
 
 
-def _forget(each: Any, misses: int) -> None:
-    if each.cache_info().misses != misses:
+def _forget(each: Any) -> None:
+    links = [one for one in gc.get_referents(each) if not isinstance(one, FunctionType | type)]
+    if any(isinstance(one, FakeTensor) for one in _pytree.tree_leaves([links, *map(gc.get_referents, links)])):
         each.cache_clear()
 
 

@@ -32,6 +32,16 @@ def frequencies(n: int) -> torch.Tensor:
     return torch.arange(n).float()
 
 
+@functools.cache
+def both(n: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    return torch.ones(n), [torch.ones(n)]
+
+
+@functools.cache
+def size(n: int) -> int:
+    return n + 1
+
+
 @dataclass(slots=True)
 class Layer:
     keys: Any = None
@@ -82,7 +92,7 @@ class Model(nn.Module):
         self.linear.weight.extra, self.linear.weight.grad = x * 2, torch.zeros_like(self.linear.weight)
         self.linear.bias.requires_grad_(False)
         self.eval(), random.random(), np.random.rand(), torch.manual_seed(1)
-        return self.linear(x) + frequencies(4) + self.ones
+        return self.linear(x) + frequencies(4) + self.ones + both(4)[0] * size(4)
 
 
 def noting() -> tuple[Callable[[Any], Any], Callable[[], Any]]:
@@ -105,7 +115,7 @@ def state(model: Model) -> Any:
         {name: (id(value), value.requires_grad, value.grad, vars(value)) for name, value in model.named_parameters()},
         [(each.keys, each.length) for each in cache.layers], cache.seen, list(cache.recent), cache.waiting.qsize(),
         vars(cache.local), list(cache.order), Model.of_all, Model.latest, TABLE, LATEST, model.noted(), model.training,
-        frequencies.cache_info().currsize, drawn,
+        frequencies.cache_info().currsize, both.cache_info().currsize, drawn,
     )  # fmt: skip
 
 
@@ -124,7 +134,7 @@ def test_what_the_callable_keeps_is_put_back(given: bool) -> None:
     assert (
         predict(lambda x: model(x), x, device="h200").cost.operators == cost(model, *args).operators == first.operators
     )
-    assert repr(state(model)) == was and fakes() == before
+    assert repr(state(model)) == was and fakes() == before and size.cache_info().currsize == 1
 
 
 CONTEXT: contextvars.ContextVar[Any] = contextvars.ContextVar("context", default=None)
