@@ -79,9 +79,9 @@ class CostMode(TorchDispatchMode):
                 return parts
         if (answer := prepared(func, args, kwargs)) is not None:
             return answer
-        if func is _ITEM and _is_number(args[0]):
+        if _of_numbers(func, args, kwargs):
             with unset_fake_temporarily():
-                return func(*args)
+                return func(*args, **kwargs)
         if not for_gradient():
             self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
@@ -123,9 +123,16 @@ def for_gradient() -> bool:
 _ITEM = torch.ops.aten._local_scalar_dense.default
 
 
-def _is_number(tensor: torch.Tensor) -> bool:
-    """Whether it is a number that the callable holds, as an optimizer its steps: it is read as it was before."""
-    return not isinstance(tensor, FakeTensor) and is_cpu(tensor.device) and not tensor.dim()
+def _of_numbers(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether it takes only numbers that the callable holds, as an optimizer its steps: they are read as before.
+
+    Whole ones are also calculated with, as where an average asks whether it is the first.
+    """
+    given = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    held = all(not isinstance(each, FakeTensor) and is_cpu(each.device) and not each.dim() for each in given)
+    whole = not any(each.is_floating_point() or each.is_complex() for each in given)
+    changing = "device" in kwargs or getattr(getattr(func, "_schema", None), "is_mutable", True)
+    return bool(given) and held and (func is _ITEM or (whole and not changing))
 
 
 def _is_composite(func: Any) -> bool:

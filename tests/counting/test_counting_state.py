@@ -205,6 +205,20 @@ def test_a_whole_step_leaves_parameters_gradients_and_optimizer() -> None:
     assert float(optimizer.state[layer.weight]["step"]) == 1 and optimizer.param_groups[0]["params"][0] is layer.weight
 
 
+def test_a_moving_average_asks_whether_it_is_the_first() -> None:
+    layer = nn.Linear(4, 4)
+    average = torch.optim.swa_utils.AveragedModel(layer, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+
+    def held() -> str:
+        return repr([(id(each), each) for each in (*average.parameters(), *average.buffers())])
+
+    for first in (True, False):
+        before = held()
+        found = cost(lambda x: (layer(x), average.update_parameters(layer)), array((2, 4)))
+        assert held() == before and found.unknown == () and (found.flop > 2 * 2 * 4 * 4 + 8) == (not first)
+        average.update_parameters(layer)
+
+
 def test_what_cannot_be_taken_back_is_told() -> None:
     kept = np.array([None])  # an array is not looked into
 
