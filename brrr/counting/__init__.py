@@ -5,8 +5,9 @@
 | `cost.py` | `Cost`, `OperatorCost`, `Matmul`: the result |
 | `description.py` | `array(...)`: a tensor's shape and type, without its memory |
 | `tracing.py` | `cost(...)`: run a callable on fake tensors and count |
+| `state.py` | what a callable holds, and putting it back as it was |
 | `mode.py` | `CostMode`: the same over a real execution; which bytes no implementation could save |
-| `parts.py` | operators of torch that are whole layers, by what a GPU runs for them |
+| `parts.py` | operators of torch that are whole layers, by what a GPU runs for them; loops by their bodies |
 | `call.py` | one call of an operator; its form: along rows or columns, broadcast, strided |
 | `conventions.py` | how many FLOP each operator counts; `products.py`, `reductions.py`: the formulas |
 | `traffic.py`, `regions.py` | which bytes each operator reads and writes |

@@ -1,5 +1,6 @@
 """One call of one torch operator, with its arguments by name."""
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ from torch.utils import _pytree
 from brrr.counting.cost import COPIED, Form, Matmul
 from brrr.gpu import is_gpu
 
+_FUSED_STEPS = ("aten._fused_adam", "aten._fused_sgd", "aten._fused_adagrad")
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """A dispatched operator: its name without overload and without the underscore of its in-place form.
 
     `args` holds every argument of the schema by name, those left out with their default. `written` are the arguments
-    that it changes; `targets` those of them that are `out=` arguments.
+    that it changes; `targets` those of them that are `out=` arguments. `only_view`: whether what it changes is how a
+    tensor is seen (its sizes, strides, storage), as `transpose_` does, and no data.
     """
 
     name: str
@@ -26,6 +30,7 @@ class Call:
     outputs: tuple[torch.Tensor, ...]
     written: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    only_view: bool = False
 
     @property
     def output(self) -> torch.Tensor:
@@ -42,7 +47,7 @@ class Call:
     @property
     def of_lists(self) -> bool:
         """Whether it takes lists of tensors, all of them in one kernel or a few."""
-        return self.full_name.startswith("aten._foreach")
+        return self.full_name.startswith(("aten._foreach", "aten._amp_foreach", *_FUSED_STEPS))
 
     def tensor(self, name: str) -> torch.Tensor:
         """The tensor given for an argument."""
@@ -71,13 +76,14 @@ def call_of(func: Any, args: Any, kwargs: Any, out: Any) -> Call:
     """The call of an operator as the dispatcher made it."""
     outputs = tuple(leaf for leaf in _pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor))
     schema = getattr(func, "_schema", None)
-    if schema is None:  # a higher-order operator: its arguments have no names
-        named = {str(place): value for place, value in enumerate([*args, *kwargs.values()])}
+    if schema is None:  # a higher-order operator
+        named = inspect.signature(func.__call__).bind(*args, **kwargs).arguments
         return Call(str(func), str(func), named, outputs)
     full_name = schema.name.replace("::", ".")
     written = tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write)
     targets = tuple(a.name for a in schema.arguments if a.is_out)
-    return Call(_functional(full_name), full_name, _named(schema, args, kwargs), outputs, written, targets)
+    only_view = torch.Tag.inplace_view in func.tags
+    return Call(_functional(full_name), full_name, _named(schema, args, kwargs), outputs, written, targets, only_view)
 
 
 def _named(schema: Any, args: Any, kwargs: Any) -> dict[str, Any]:
@@ -178,6 +184,8 @@ def _indexed(call: Call) -> Form:
     named = _COUNTED.get(call.name.removeprefix("aten.").rstrip("_"))
     x, table = call.tensor(named) if named else call.output, next(iter(call.args.values()))
     dim = call.args.get("dim")
+    if call.name.startswith("aten._embedding_bag") and call.has("weight"):
+        return Form("rows", call.tensor("indices").numel(), x.shape[-1], len(call.tensor("weight")))
     if call.name.startswith(_ELEMENTWISE) and x.dim() > 1 and dim is not None and int(dim) % x.dim() == x.dim() - 1:
         return Form("rows, within", x.numel() // max(x.shape[-1], 1), x.shape[-1], int(table.shape[-1]))
     rows = call.args.get("num_weights") or (table.shape[0] if isinstance(table, torch.Tensor) and table.dim() else 1)
@@ -209,11 +217,16 @@ def _attended(call: Call) -> Form:
     return Form("causal" if call.args.get("is_causal") else "all", query.numel() // query.shape[-1], query.shape[-1])
 
 
+def window(call: Call) -> int:
+    """The elements of a pooling window; one size is that of all its sides, of which its name tells how many."""
+    sizes, sides = call.args.get("kernel_size", (1,)), next((n for n in (1, 3) if f"{n}d" in call.name), 2)
+    return int(math.prod(sizes) if len(sizes) > 1 else sizes[0] ** sides)
+
+
 def _pooled(call: Call) -> Form:
     above = call.args.get("grad_output")
     x = above if isinstance(above, torch.Tensor) else call.output
-    size = call.args.get("kernel_size", (1,))
-    return Form("window", x.numel(), math.prod(size) if len(size) > 1 else size[0] ** 2)
+    return Form("window", x.numel(), window(call))
 
 
 def _lost(call: Call) -> Form:

@@ -2,8 +2,9 @@
 
 | operators | FLOP |
 | --- | --- |
-| mm, bmm, mv, dot | 2mnk, batch by batch |
-| addmm, baddbmm, linear | 2mnk, and mn for what is added; mn more for each of alpha and beta that is neither 0 nor 1 |
+| mm, bmm, mv, dot, grouped products | 2mnk, batch by batch; of groups the rows of all together |
+| addmm, baddbmm, addbmm, linear | 2mnk, and mn for what is added; mn more for each of alpha and beta not 0 or 1 |
+| linears of packed or quantised weights | the same, by what goes in and comes out |
 | convolution | 2 x outputs x (input channels of a group) x taps, and 1 per output for the bias |
 | convolution, backward | the forward's products once for each gradient, of input and weight; the bias's is a sum |
 | attention kernels | their two products, five in the backward; all of them where the mask is causal; no softmax |
@@ -20,9 +21,14 @@
 | RMS norm | 3n + 2, n for the weight; backward 6n and n; the weight's gradient 2n - 1 |
 | cumsum, cumprod | n - 1 per row |
 | nll_loss 1, mse_loss 2 per element; their mean n, their sum n - 1 more | by formula |
+| smooth L1, Huber, binary cross-entropy 8, soft margin 4 per element; then as above | by formula |
+| distances of rows of n (cdist, pdist): 3n, where the power is none of 0, 1, 2 and infinity 4n | per pair |
 | max pooling window - 1, average pooling window | per output |
-| scatter_add, index_add, embedding's backward | 1 per element added |
-| copies, casts, fills, padding, indexing | 0 |
+| linear, bilinear, trilinear, bicubic interpolation 3, 9, 21, 35; a grid's samples the same | per output |
+| scatter_add, index_add, the backward of embedding, of padding and of nearest neighbours | 1 per element added |
+| a bag of embeddings: 1 per element summed or compared; 1 more for a weight, 1 per output for the mean | by look-ups |
+| a fused optimizer's step: Adam 13, AdaGrad 7, SGD 2, its momentum 2, Nesterov's 4; decay 2, AdamW's 1 | each |
+| copies, casts, fills, padding, indexing, views (also those made in place) | 0 |
 | random numbers | 0, and named in `Cost.random`; dropout 2 per element for mask and scale |
 | elementwise and reducing operators on whole numbers and booleans | 0: they are no floating-point operations |
 | anything else, and all complex arithmetic | unknown, and named in `Cost.unknown` |
@@ -32,6 +38,7 @@ Matrix products, convolutions and attention agree with `torch.utils.flop_counter
 weight gradient of a grouped convolution, which that counts once for each group too often.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
 
@@ -45,30 +52,51 @@ from brrr.counting.reductions import losses, norms, reductions
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators that move data, draw random numbers, or add up what they move.
 
-EMPTY = "empty empty_like empty_strided new_empty new_empty_strided resize"
+EMPTY = (
+    "empty _efficientzerotensor empty_like empty_strided empty_permuted new_empty new_empty_strided resize resize_as"
+)
 
 _COPY = (
     "copy _to_copy clone contiguous fill zero zeros ones full zeros_like ones_like full_like new_zeros new_ones "
-    "new_full arange linspace logspace eye scalar_tensor cat stack split_copy split_with_sizes_copy unbind_copy "
-    "slice_backward select_backward diagonal_backward roll flip repeat tril triu constant_pad_nd reflection_pad1d "
-    "reflection_pad2d replication_pad1d replication_pad2d pixel_shuffle pixel_unshuffle slice_scatter select_scatter "
-    "diagonal_scatter as_strided_scatter view_copy expand_copy permute_copy transpose_copy t_copy as_strided_copy "
-    "slice_copy select_copy _reshape_copy lift_fresh_copy _local_scalar_dense equal _linalg_check_errors "
-    "channel_shuffle upsample_nearest1d upsample_nearest2d tril_indices triu_indices set "
-    "_foreach_copy _foreach_zero native_channel_shuffle _pin_memory"
+    "new_full arange range linspace logspace eye scalar_tensor tril_indices triu_indices hann_window hamming_window "
+    "blackman_window cat _chunk_cat stack block_diag slice_backward select_backward diagonal_backward roll rot90 flip "
+    "repeat tril triu diag_embed constant_pad_nd reflection_padnd replication_padnd pixel_shuffle pixel_unshuffle "
+    "im2col max_unpoolnd upsample_nearestnd _upsample_nearest_exactnd slice_scatter select_scatter diagonal_scatter "
+    "as_strided_scatter lift _local_scalar_dense equal _linalg_check_errors _assert_async channel_shuffle "
+    "native_channel_shuffle set _pin_memory _foreach_copy _foreach_zero _foreach_clone _pack_padded_sequence "
+    "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr"
 )
 _INDEX = (
     "embedding gather index_select index take index_copy index_fill masked_select masked_scatter nonzero "
-    "nonzero_static _unsafe_index one_hot _unsafe_masked_index"
+    "put nonzero_static _unsafe_index one_hot _unsafe_masked_index masked_scatter_backward"
 )
 _RANDOM = (
     "bernoulli normal uniform exponential random log_normal cauchy geometric rand randn randint randperm "
-    "rand_like randn_like randint_like multinomial poisson"
+    "rand_like randn_like randint_like multinomial poisson binomial _standard_gamma _sample_dirichlet"
 )
 
 
 def _index_put(call: Call) -> float:
     return float(indexed_elements(call)) if call.args.get("accumulate") else 0.0
+
+
+def looked_up(call: Call) -> int:
+    """The elements of the rows of a table that indices name, one after the other."""
+    rows = call.tensor("weight" if "weight" in call.args else "self")
+    return call.tensor("indices").numel() * rows.shape[-1]
+
+
+def _bags(call: Call) -> float:
+    """Each row is added to its bag's, or compared with it; a product for a weight of its own; a mean's division."""
+    elements, mean = looked_up(call), call.args["mode"] == 1
+    summed = max(0, elements - call.output.numel())
+    return float(summed + elements * call.has("per_sample_weights") + mean * call.output.numel())
+
+
+def _bags_backward(call: Call) -> float:
+    """Each row of the gradient is added once for each look-up of its bag, times what the sum had."""
+    elements = call.tensor("indices").numel() * call.tensor("grad").shape[-1]
+    return float(elements * (1 + call.has("per_sample_weights") + (call.args["mode"] == 1)))
 
 
 def _per_source(call: Call) -> float:
@@ -107,6 +135,12 @@ def movement() -> dict[str, Formula]:
             "index",
             {
                 "index_put _index_put_impl _unsafe_index_put": _index_put,
+                "_embedding_bag _embedding_bag_forward_only": _bags,
+                # The 2-norm of each row, and its scale.
+                "embedding_renorm": lambda call: 3.0 * looked_up(call),
+                # The product of each row and its bag's gradient.
+                "_embedding_bag_per_sample_weights_backward": lambda call: 2.0 * looked_up(call),
+                "_embedding_bag_backward _embedding_bag_dense_backward": _bags_backward,
                 # `scatter` with a reduction combines once for each index; without, it only moves.
                 "scatter": lambda call: float(call.tensor("index").numel() * (call.args.get("reduce") is not None)),
                 "scatter_add scatter_reduce": lambda call: float(call.tensor("index").numel()),
@@ -129,7 +163,8 @@ def formulas() -> dict[str, Formula]:
 
 def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     """The kind, the FLOP (None: unknown) and the matrix products of a call."""
-    formula = formulas().get(call.name)
+    known, name = formulas(), re.sub(r"\d(?=d)", "n", call.name)  # "nd": of any number of dimensions
+    formula = known.get(call.name) or known.get("aten.copy" if name.endswith("_copy") else name)
     if formula is None:
         return "unknown", None, ()
     tensors = call.all_tensors()
@@ -138,7 +173,7 @@ def counted(call: Call) -> tuple[str, float | None, tuple[Matmul, ...]]:
     flop = formula.flop(call)
     if flop and any(t.is_complex() for t in tensors):
         return formula.kind, None, ()
-    return formula.kind, flop, formula.matmuls(call)
+    return formula.kind, flop, tuple(each for each in formula.matmuls(call) if each.flop)  # none of an empty tensor
 
 
 def dtype_of(call: Call) -> str:
@@ -151,7 +186,7 @@ def dtype_of(call: Call) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # FLOP of elementwise operators: how many elementary operations each element of the result takes.
 
-PerElement = int | Callable[[Call], int]
+PerElement = float | Callable[[Call], float]
 
 _ELEMENTARY = (
     "mul div true_divide maximum minimum fmax fmin pow reciprocal neg abs sign sgn square sqrt rsqrt exp exp2 expm1 "
@@ -159,7 +194,7 @@ _ELEMENTARY = (
     "lgamma digamma floor ceil round trunc fmod remainder relu clamp_min clamp_max masked_fill where "
     "eq ne lt le gt ge isnan isinf isfinite isposinf isneginf signbit copysign heaviside "
     "logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not "
-    "bitwise_left_shift bitwise_right_shift __and__ __or__ __xor__ __lshift__ __rshift__"
+    "bitwise_left_shift bitwise_right_shift deg2rad rad2deg __and__ __or__ __xor__ __lshift__ __rshift__"
 )
 
 
@@ -181,9 +216,15 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "threshold": 2,  # compare, select
     "lerp": 3,  # a + w (b - a)
     "hypot": 4,
+    "ldexp xlogy _masked_scale": 2,
+    "special_xlog1py special_entr linalg_cross": 3,
+    "addr": lambda call: 2 + sum(call.args.get(each, 1) != 1 for each in ("alpha", "beta")),
+    "isclose allclose": 4,
     "hardtanh": 2,
     "leaky_relu": 3,  # compare, multiply, select
     "prelu _prelu_kernel": 3,
+    "hardshrink softshrink hardshrink_backward softshrink_backward rrelu_with_noise rrelu_with_noise_backward": 3,
+    "_prelu_kernel_backward": 5,  # compare, g w, select; g x, select
     "elu": 4,  # compare, expm1, multiply, select
     "celu selu": 5,
     "sigmoid silu": 4,  # 1 / (1 + exp(-x)), and x / (1 + exp(-x))
@@ -193,7 +234,7 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "mish": 4,  # x * tanh(log1p(exp(x)))
     "glu": 5,  # a * sigmoid(b)
     "log_sigmoid_forward": 6,  # min(0, x) - log1p(exp(-|x|))
-    "logaddexp": 7,
+    "logaddexp logaddexp2": 7,
     "logit": 3,  # log(x / (1 - x))
     "nan_to_num": 6,
     # 0.5 x (1 + erf(c x)) is 5; 0.5 x (1 + tanh(c (x + k x x x))) is 9.
@@ -205,6 +246,10 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "elu_backward": 5,
     "hardswish_backward": 7,  # g (x / 3 + 1 / 2), g or 0: two comparisons and selections
     "softplus_backward": 7,
+    "log_sigmoid_backward": 8,  # g times 0 or 1, less or plus a sigmoid of 4
+    "mish_backward": 13,  # t = tanh(log1p(exp(x))), s a sigmoid of 4; g (t + x s (1 - t t)) 6
+    "logit_backward": 3,
+    "glu_backward": 4.5,  # of two results: s a sigmoid of 4, g s 1, g a s (1 - s) 4
     "silu_backward": 9,  # s = 1 / (1 + exp(-x)); g s (1 + x (1 - s))
     # Exact: cdf 4, pdf 4, g (cdf + x pdf) 3. tanh: the argument 5, tanh 1, and 12 for its derivative.
     "gelu_backward": lambda call: 18 if call.args.get("approximate") == "tanh" else 11,
@@ -213,6 +258,14 @@ _PER_ELEMENT: dict[str, PerElement] = {
     "_thnn_fused_lstm_cell": 31,
     "_thnn_fused_lstm_cell_backward_impl": 29,
     "_thnn_fused_gru_cell": 26,
+    # Optimizers' steps: two averages (3 and 4), a root and two more below, three for the step; decay 2, or 1 apart.
+    "_fused_adam": lambda call: 13 + 2 * bool(call.args["weight_decay"]) + call.args["amsgrad"],
+    "_fused_adamw": lambda call: 13 + bool(call.args["weight_decay"]) + call.args["amsgrad"],
+    "_fused_sgd": lambda call: (
+        2 + 2 * (bool(call.args["weight_decay"]) + (1 + call.args["nesterov"]) * bool(call.args["momentum"]))
+    ),
+    "_fused_adagrad": lambda call: 7 + 2 * bool(call.args["weight_decay"]),
+    "_amp_foreach_non_finite_check_and_unscale _amp_update_scale": 2,
 }
 
 

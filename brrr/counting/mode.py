@@ -59,9 +59,14 @@ class CostMode(TorchDispatchMode):
             len(self.leaves) if any(each.backward for each in self.operators) else 0, self.lines.count,
         )  # fmt: skip
 
+    def left(self) -> list[int]:
+        """The storages that were made inside it and are still held."""
+        return self._ledger.results()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator and count it; a composite operator is first decomposed into its parts."""
         kwargs = kwargs or {}
+        only_strided(leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
         if getattr(func, "namespace", "") == "prim":  # asks for a tensor's device or layout
             return func(*args, **kwargs)
         if func in PARTS:
@@ -74,9 +79,9 @@ class CostMode(TorchDispatchMode):
                 return parts
         if (answer := prepared(func, args, kwargs)) is not None:
             return answer
-        if func is _ITEM and _is_number(args[0]):
+        if _of_numbers(func, args, kwargs):
             with unset_fake_temporarily():
-                return func(*args)
+                return func(*args, **kwargs)
         if not for_gradient():
             self._note_leaves(args, kwargs)
         if getattr(func, "_overloadpacket", None) is torch.ops.aten.lift_fresh:  # torch.tensor(...): Python's numbers
@@ -98,7 +103,7 @@ class CostMode(TorchDispatchMode):
         taken = [tensor for _, tensor in call.each_argument()]
         if not taken and not call.outputs:
             return
-        _only_strided([*taken, *call.outputs])
+        only_strided(call.outputs)
         self._ledger.given(taken)
         traffic = traffic_of(call)
         self._ledger.made(call.outputs)
@@ -118,9 +123,16 @@ def for_gradient() -> bool:
 _ITEM = torch.ops.aten._local_scalar_dense.default
 
 
-def _is_number(tensor: torch.Tensor) -> bool:
-    """Whether it is a number that the callable holds, as an optimizer its steps: it is read as it was before."""
-    return not isinstance(tensor, FakeTensor) and is_cpu(tensor.device) and not tensor.dim()
+def _of_numbers(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether it takes only numbers that the callable holds, as an optimizer its steps: they are read as before.
+
+    Whole ones are also calculated with, as where an average asks whether it is the first.
+    """
+    given = [leaf for leaf in _pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    held = all(not isinstance(each, FakeTensor) and is_cpu(each.device) and not each.dim() for each in given)
+    whole = not any(each.is_floating_point() or each.is_complex() for each in given)
+    changing = "device" in kwargs or getattr(getattr(func, "_schema", None), "is_mutable", True)
+    return bool(given) and held and (func is _ITEM or (whole and not changing))
 
 
 def _is_composite(func: Any) -> bool:
@@ -132,10 +144,12 @@ def _is_composite(func: Any) -> bool:
     return has(keys.CompositeImplicitAutograd) and not (has(keys.CPU) or has(keys.CUDA))
 
 
-def _only_strided(tensors: Iterable[torch.Tensor]) -> None:
+def only_strided(tensors: Iterable[torch.Tensor]) -> None:
+    """TraceError for a tensor whose elements do not lie in one storage, at strides."""
     for tensor in tensors:
-        if tensor.layout is not torch.strided:
-            raise TraceError(f"cost: a tensor of layout {tensor.layout} has no bytes that can be counted here")
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            nested = " (nested)" * tensor.is_nested
+            raise TraceError(f"cost: a tensor of layout {tensor.layout}{nested} has no bytes that can be counted here")
 
 
 _TORCH = os.path.dirname(torch.__file__)

@@ -1,6 +1,7 @@
-"""Operators of torch that are whole layers, by the operators that a GPU runs for them."""
+"""Operators of torch that are whole layers, by the operators that a GPU runs for them; loops and branches by theirs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -78,3 +79,57 @@ PARTS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
     torch.ops.aten._native_multi_head_attention.default: _attention,
 }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Loops and branches that torch has as operators (`torch.cond`, `scan`): they run as Python would run them, so that what
+# is inside is counted and has its gradients. A branch or an end that depends on a value needs it.
+
+
+def _scanned(combine: Any, init: Any, xs: Any, others: Any = ()) -> tuple[Any, ...]:
+    carried, rows = list(init), []
+    for place in range(xs[0].shape[0]):
+        found = combine(*carried, *(x[place] for x in xs), *others)
+        carried = list(found[: len(init)])
+        rows.append(found[len(init) :])
+    return (*carried, *map(torch.stack, zip(*rows, strict=True)))
+
+
+_BODIES: Mapping[str, Callable[..., Any]] = {
+    "cond": lambda wanted, then, otherwise, inputs=(): (then if wanted else otherwise)(*inputs),
+    "scan": _scanned,
+    "invoke_subgraph": lambda body, name, *inputs: body(*inputs),
+}
+_LOOPS = ("while_loop", "map_impl", "associative_scan")
+"""Those whose own loop, which torch runs when nobody looks on, can be run as it is."""
+
+
+@contextmanager
+def as_written() -> Iterator[None]:
+    """Loops and branches by their bodies, compiled functions as they are written, and checkpoints of the older kind."""
+    call: Any = torch._ops.HigherOrderOperator.__call__
+
+    def by_body(operator: Any, /, *args: Any, **kwargs: Any) -> Any:
+        name = str(operator)
+        own = operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd) if name in _LOOPS else None
+        body = _BODIES.get(name, own)
+        return call(operator, *args, **kwargs) if body is None else body(*args, **kwargs)
+
+    with (
+        _replaced(torch._ops.HigherOrderOperator, "__call__", by_body),
+        # A re-entrant checkpoint refuses `autograd.grad`, since it leaves gradients in its leaves: there they are.
+        _replaced(torch.autograd, "_is_checkpoint_valid", lambda: True),
+        torch.compiler.set_stance("force_eager"),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """An attribute of torch's, another one for a while."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)

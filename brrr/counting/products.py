@@ -1,8 +1,10 @@
 """FLOP of matrix products, convolutions and attention, and the products each amounts to."""
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from brrr.counting.call import Call, Formula, table
 from brrr.counting.cost import Matmul
@@ -50,6 +52,45 @@ def _added(call: Call) -> int:
 def _activated(call: Call) -> int:
     """A product's own activation: GELU or ReLU, as `conventions` counts them."""
     return (5 if call.args["use_gelu"] else 1) if "use_gelu" in call.args else 0
+
+
+def _grouped(call: Call) -> tuple[Matmul, ...]:
+    """Rows, columns or summands of the whole, each of one group: who has how many are values, their sum is known."""
+    a, b = call.tensors(next(iter(call.args)))[0], call.tensor("mat2" if "mat2" in call.args else "mat_b")
+    return (Matmul(a.shape[-2], b.shape[-1], a.shape[-1], len(a) if a.dim() == b.dim() == 3 else 1, dtype_name(a)),)
+
+
+def _packed(call: Call) -> tuple[Matmul, ...]:
+    """Of a weight in a form of its own: the sizes are those of what goes in and what comes out."""
+    x, out = next(iter(call.each_argument()))[1], call.output
+    return (Matmul(out.numel() // out.shape[-1], out.shape[-1], x.shape[-1], 1, dtype_name(x)),)
+
+
+def _sums(matmuls: Callable[[Call], tuple[Matmul, ...]]) -> Formula:
+    """Products, and a bias where there is one."""
+
+    def flop(call: Call) -> float:
+        with unset_fake_temporarily():  # a packed weight unpacks itself to tell
+            biased = call.has("bias") or (call.has("W_prepack") and call.args["W_prepack"].bias() is not None)
+        return sum(each.flop for each in matmuls(call)) + call.output.numel() * biased
+
+    return Formula("matmul", flop, matmuls)
+
+
+def _trilinear(call: Call) -> float:
+    """x W y, or a gradient of it: the first two are multiplied, their result then with the third."""
+    x, largest = call.tensor("i1"), max(call.tensor("i2").numel(), call.output.numel())
+    return 2.0 * len(x) * largest * (1 + 1 / x.shape[-1])
+
+
+def _distances(call: Call) -> float:
+    """Of each pair of rows of n: differences n, their powers n (n more for |d|^p), sums n - 1, a root."""
+    x = next(iter(call.each_argument()))[1]
+    return float(call.output.numel() * x.shape[-1] * (3 if call.args.get("p", 2) in (0, 1, 2, math.inf) else 4))
+
+
+def _distances_product(call: Call) -> tuple[Matmul, ...]:
+    return _product(call.tensor("x1"), call.tensor("x2").mT)
 
 
 def _spatial(tensor: torch.Tensor) -> int:
@@ -135,6 +176,15 @@ ATTENTION = tuple(
 )  # fmt: skip
 
 
+PACKED = (
+    "aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu", "aten._weight_int4pack_mm_with_scales_and_zeros",
+    "aten._weight_int8pack_mm", "aten._dyn_quant_matmul_4bit", "aten._mixed_dtypes_linear", "aten.mkldnn_linear",
+    "quantized.linear", "quantized.linear_relu", "quantized.linear_dynamic", "quantized.linear_relu_dynamic",
+    "quantized.linear_dynamic_fp16", "onednn.qlinear_pointwise", "onednn.linear_dynamic_fp16",
+)  # fmt: skip
+"""Linear layers whose weight is quantised, or packed for one kernel."""
+
+
 def products() -> dict[str, Formula]:
     """Matrix products, convolutions, attention."""
     convolution = Formula("convolution", _convolution, _convolution_matmuls)
@@ -149,17 +199,31 @@ def products() -> dict[str, Formula]:
         "aten.addmm": _two("mat1", "mat2"),
         "aten._addmm_activation": _two("mat1", "mat2"),
         "aten.baddbmm": _two("batch1", "batch2"),
+        "aten.addbmm": _two("batch1", "batch2"),
+        **dict.fromkeys(("aten._grouped_mm", "aten._scaled_grouped_mm", "aten._scaled_grouped_mm_v2"), _sums(_grouped)),
+        "aten._scaled_mm_v2": _two("self", "mat2"),
+        **dict.fromkeys(PACKED, _sums(_packed)),
+        "aten._trilinear": Formula("matmul", _trilinear),
+        # Distances by a product, as torch takes it for many rows: |x|^2 - 2 x y + |y|^2.
+        "aten._euclidean_dist": Formula("matmul", _distances, _distances_product),
+        **table("reduction", {
+            "dot vdot": lambda call: 2.0 * call.tensor("self").numel(),
+            "_cdist_forward _pdist_forward": _distances,
+            # g / d for each pair, times x - y, summed; for one set, taken off the other row's sum.
+            "_cdist_backward": lambda call: call.tensor("cdist").numel() * (1.0 + 3 * call.tensor("x1").shape[-1]),
+            "_pdist_backward": lambda call: call.tensor("pdist").numel() * (1.0 + 4 * call.tensor("self").shape[-1]),
+        }),
         "aten.mv": _two("self", "vec"),
         "aten.addmv": _two("mat", "vec"),
-        **table("reduction", {"dot vdot": lambda call: 2.0 * call.tensor("self").numel()}),
         "aten.convolution": convolution,
         "aten.convolution_overrideable": convolution,
         "aten.convolution_backward": backward,
         "aten.convolution_backward_overrideable": backward,
-        **dict.fromkeys(ATTENTION, forward_attention),
+        **dict.fromkeys((*ATTENTION, "flex_attention"), forward_attention),
+        "flex_attention_backward": backward_attention,
         **{f"{name}_backward": backward_attention for name in ATTENTION if not name.endswith("cpu")},
         "aten._scaled_dot_product_flash_attention_for_cpu_backward": backward_attention,
-    }
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """`cost`: count the FLOP and bytes of a callable without running it."""
 
+import contextvars
+import gc
 import linecache
 import logging
 import os
@@ -9,18 +11,23 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any, cast
 
 import torch
+from torch import nn
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree
 
+from brrr.core.callables import require_callable, require_run
 from brrr.core.errors import ArgumentError, BrrrError, TraceError, UnavailableError
 from brrr.counting.cost import Cost
 from brrr.counting.description import Description, device_around
-from brrr.counting.mode import CostMode
+from brrr.counting.mode import CostMode, only_strided
+from brrr.counting.parts import as_written
+from brrr.counting.state import as_before, reached
+from brrr.counting.traffic import storage_key
 from brrr.gpu import is_gpu
 
 
-def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool = False) -> Cost:
+def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool = False, **kwargs: Any) -> Cost:
     """FLOP and bytes of a torch callable; nothing is computed, and no memory taken.
 
     >>> from brrr.counting.description import array
@@ -31,28 +38,47 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
         2  aten.cos  pointwise  float32  (1000,)  2 kFLOP  8 kB  8 kB
     compulsory 8 kB, eager 16 kB (2 times as much), working set 12 kB
 
-    fn: a function or module; `args` are descriptions (`brrr.array`), tensors, or lists and dicts of them, and whatever
-        else it takes. Tensors that it holds itself (parameters, closures) are inputs like the others; none is changed.
+    fn: a function or module; `args` and `kwargs` are descriptions (`brrr.array`), tensors, or lists and dicts of them,
+        and whatever else it takes; a keyword that `cost` has too is given it by functools.partial. Tensors that it
+        holds itself (parameters, closures) are inputs like the others; none is changed.
     backward: count the gradients too, of every result that has one, for every input and parameter that requires one;
         the gradient that comes from above is one more input.
     run: run it once on real tensors, for callables whose course depends on values.
 
     How operators count stands in `brrr.counting.conventions`. A function under torch.compile counts as it is written,
-    operator by operator. What the callable stores in Python objects (an optimizer's state) is fake afterwards.
-    Raises ArgumentError for what is no callable, empty tensors, and a gradient that nothing requires; TraceError for a
-    callable that needs values.
+    operator by operator, and so do the bodies of torch's loops and branches. What the callable keeps (attributes,
+    caches, gradients, an optimizer's state, random numbers) is put back; with run=True it is what the run made of it.
+
+    Raises ArgumentError for what is no callable or runs only later (a generator, a coroutine), tensors that are empty
+    or quantised, lazy modules, and a gradient that nothing requires; TraceError for a callable that needs values, for
+    nested and sparse tensors, and for tensors kept where they cannot be taken back.
     """
-    if not callable(fn):
-        raise ArgumentError("cost", "fn", fn, "a callable", "Write cost(lambda x: x * 2, x), not cost(x * 2).")
-    leaves, structure = _pytree.tree_flatten(args)
+    require_callable("cost", "fn", fn, "a callable", "Write cost(lambda x: x * 2, x), not cost(x * 2).")
+    leaves, structure = _pytree.tree_flatten((args, kwargs))
     for place, leaf in enumerate(leaves):
         _check(place, leaf, run)
     fn = _written(fn)
-    stage = _Real() if run else _Fake(device_around(fn, leaves))
-    inputs = [stage.input(leaf) for leaf in leaves]
+    held = list(reached([*leaves, fn]))
+    lazy = next(filter(nn.parameter.is_lazy, held), None)
+    if lazy is not None:
+        raise ArgumentError(
+            "cost", "fn", type(lazy), "a module with its parameters", "Call it once before, on real data."
+        )
+    stage = _Real() if run else _Fake(device_around(held))
     counting = CostMode(stage.resident)
+    with as_before([] if run else held):
+        found = _counted(counting, fn, leaves, structure, backward, stage)
+    if not run:
+        _refuse_left(counting, fn)
+    return found
+
+
+def _counted(
+    counting: CostMode, fn: Callable[..., Any], leaves: list[Any], structure: Any, backward: bool, stage: Any
+) -> Cost:
+    inputs = [stage.input(leaf) for leaf in leaves]
     try:
-        with stage.surroundings(), explained(fn, run):
+        with stage.surroundings(), as_written(), explained(fn, isinstance(stage, _Real)):
             results = _forward(counting, fn, _pytree.tree_unflatten(inputs, structure), backward)
             gradients = _backward(counting, inputs, results) if backward else ()
             return counting.cost(results, gradients)
@@ -66,9 +92,30 @@ def _written(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn if original is None else cast(Callable[..., Any], original)
 
 
+def _refuse_left(counting: CostMode, fn: Any) -> None:
+    """TraceError where something of the count is still held, in a place that `as_before` does not know."""
+    counting.leaves.clear()
+    if not counting.left():
+        return
+    gc.collect()
+    left = set(counting.left())
+    found = [each for each in gc.get_objects() if type(each) is FakeTensor and storage_key(each) in left]
+    if found:
+        by = sorted({type(each).__name__ for each in gc.get_referrers(*found) if each is not found} - {"frame"})
+        where = f"keeps descriptions of tensors where they cannot be taken back ({', '.join(by) or 'beyond Python'})"
+        raise TraceError(f"cost: {_name(fn)} {where}. Make that anew; count with run=True, which runs it once")
+
+
+def _name(fn: Any) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
 def _forward(counting: CostMode, fn: Callable[..., Any], args: Any, backward: bool) -> Any:
-    with torch.enable_grad() if backward else nullcontext(), counting, counting.lines:
-        return fn(*args)
+    with torch.set_grad_enabled(backward or torch.is_grad_enabled()), counting, counting.lines:
+        given, named = args
+        found = contextvars.copy_context().run(fn, *given, **named)
+    require_run("cost", "fn", fn, found)
+    return found
 
 
 def _without_fake_gradients(counting: CostMode) -> None:
@@ -87,8 +134,11 @@ def _backward(counting: CostMode, inputs: list[Any], results: Any) -> Any:
         hint = "Describe an input with array(..., requires_grad=True), or pass a module with parameters."
         raise ArgumentError("cost", "backward", True, "a callable with a result that requires a gradient", hint)
     upstream = [torch.ones_like(out) for out in outputs]
+    before = {key: leaf.grad for key, leaf in wanted.items()}
     with counting:
-        return torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
+        found = torch.autograd.grad(outputs, list(wanted.values()), upstream, allow_unused=True)
+    left = [leaf.grad for key, leaf in wanted.items() if leaf.grad is not before[key]]  # by a re-entrant checkpoint
+    return *found, *left
 
 
 def _tensors(leaves: Iterable[Any]) -> list[torch.Tensor]:
@@ -98,8 +148,12 @@ def _tensors(leaves: Iterable[Any]) -> list[torch.Tensor]:
 def _check(place: int, leaf: Any, run: bool) -> None:
     """Refuse arguments that have no cost, or none that can be counted."""
     call, name = "cost", f"argument {place + 1}"
-    if isinstance(leaf, torch.Tensor) and not leaf.numel():
-        raise ArgumentError(call, name, tuple(leaf.shape), "a tensor with at least one element")
+    if isinstance(leaf, torch.Tensor):
+        only_strided([leaf])
+        if leaf.is_quantized:
+            raise ArgumentError(call, name, leaf.dtype, "a tensor that is not quantised", "dequantize() makes one.")
+        if not leaf.numel():
+            raise ArgumentError(call, name, tuple(leaf.shape), "a tensor with at least one element")
     if isinstance(leaf, Description) and run:
         raise ArgumentError(call, name, leaf, "a real tensor, because run=True computes", "torch.randn makes one.")
     if type(leaf).__module__ == "numpy":
@@ -130,6 +184,13 @@ class _Fake:
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         if hasattr(self._mode, "_allow_unsafe_data_ptr_access"):  # a kernel launched on a fake address would crash
             self._mode._allow_unsafe_data_ptr_access = False
+        cached = self._mode._cached_dispatch_impl
+
+        def dispatched(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            packed = any(isinstance(each, torch.ScriptObject) for each in args)  # a weight that cannot be compared
+            return (self._mode._dispatch_impl if packed else cached)(func, types, args, kwargs)
+
+        self._mode._cached_dispatch_impl = dispatched  # type: ignore[method-assign]
         self._device = device
         self._kept: dict[int, torch.Tensor] = {}
 
@@ -198,8 +259,10 @@ def _silenced(logger: logging.Logger) -> Iterator[None]:
 # Why a callable could not be counted, at which line, and what to do about it.
 
 _NEEDS_VALUES = (fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException)
-_UNSUPPORTED = (fake_tensor.UnsupportedFakeTensorException, NotImplementedError)
-_VALUES_TEXT = (".numpy() is not supported", "data pointer", "fake tensor", "faketensor", "meta tensor")
+_UNSUPPORTED = (
+    fake_tensor.UnsupportedFakeTensorException, fake_tensor.UnsupportedOperatorException, NotImplementedError,
+)  # fmt: skip
+_VALUES_TEXT = (".numpy() is not supported", "data pointer", "fake tensor", "faketensor", "meta tensor", "shape_env")
 _OURS = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
 
 
@@ -234,9 +297,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _message(fn: Any, error: Exception, reason: str) -> str:
-    name = getattr(fn, "__name__", type(fn).__name__)
     advice = "Pass real tensors and run=True, which runs it once; or count the part before that line"
-    return f"cost: {name} cannot be traced: {_line(error)} {reason}. {advice}"
+    return f"cost: {_name(fn)} cannot be traced: {_line(error)} {reason}. {advice}"
 
 
 def _line(error: Exception) -> str:

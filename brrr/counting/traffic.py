@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from brrr.counting.call import Call
-from brrr.counting.conventions import indexed_elements
+from brrr.counting.conventions import formulas, indexed_elements, looked_up
 from brrr.counting.products import ATTENTION
 from brrr.counting.reductions import trains, wanted
 
@@ -91,9 +91,11 @@ def traffic_of(call: Call) -> CallTraffic:
 
 
 def is_view(call: Call) -> bool:
-    """Whether every result is a view of an argument, so that nothing runs on the device."""
+    """Whether nothing runs on the device: every result is a view of an argument, or only asked is what a tensor is."""
+    if call.only_view or call.name == "aten.record_stream":
+        return True
     if call.written or not call.outputs:
-        return False
+        return not call.written and call.name not in formulas()
     sources = {storage_key(tensor) for _, tensor in call.each_argument()}
     return all(storage_key(out) in sources for out in call.outputs)
 
@@ -130,6 +132,8 @@ def _changed(call: Call, name: str) -> tuple[str, ...]:
     """The arguments written, those included that a schema forgets: a training batch norm's running statistics."""
     if name in ("native_batch_norm", "cudnn_batch_norm"):
         return tuple(each for each in _RUNNING if trains(call) and call.has(each))
+    if name.startswith("_fused_") and not call.has("grad_scale"):  # by which an optimizer divides its gradients
+        return tuple(each for each in call.written if each != "grads")
     return call.written if name not in _ALLOCATES else ()
 
 
@@ -153,6 +157,10 @@ _PICKS: dict[str, tuple[str, _Picks]] = {
     "index_select": ("self", lambda call: (call.output.numel(), ("index",))),
     "index": ("self", lambda call: (call.output.numel(), ("indices",))),
     "_unsafe_index": ("self", lambda call: (call.output.numel(), ("indices",))),
+    **dict.fromkeys(
+        ("_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_per_sample_weights_backward"),
+        ("weight", lambda call: (looked_up(call), ("indices",))),
+    ),
     "take": ("self", lambda call: (call.output.numel(), ("index",))),
     "nll_loss_forward": ("self", lambda call: (call.tensor("target").numel(), ("target",))),
     "nll_loss2d_forward": ("self", lambda call: (call.tensor("target").numel(), ("target",))),
@@ -178,6 +186,8 @@ def _write(call: Call, name: str, tensor: torch.Tensor) -> Access | None:
     """All of a tensor changed in place, or the part that an index names."""
     if name in ("index_put", "_index_put_impl"):
         return _part(tensor, indexed_elements(call), _names_of(call, ("indices",)))
+    if name == "embedding_renorm":
+        return _part(tensor, looked_up(call), _names_of(call, ("indices",)))
     if name in ("scatter", "scatter_add", "scatter_reduce"):
         return _part(tensor, call.tensor("index").numel(), _names_of(call, ("index",)))
     if name in ("index_add", "index_copy", "index_fill", "index_reduce"):

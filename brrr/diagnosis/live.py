@@ -20,6 +20,7 @@ from torch import nn
 from torch.utils import _pytree
 
 from brrr.core import units
+from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
 from brrr.diagnosis.batching import MANY, PICKS
 from brrr.diagnosis.calls import MODULE
@@ -66,9 +67,8 @@ def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward:
 
     ArgumentError for what cannot be called.
     """
-    if not callable(fn):
-        hint = "Write diagnose(model, x), not diagnose(model(x))."
-        raise ArgumentError("diagnose", "fn", type(fn), "a callable or a module", hint)
+    hint = "Write diagnose(model, x), not diagnose(model(x))."
+    require_callable("diagnose", "fn", fn, "a callable or a module", hint)
     if not backward:
         return lambda: fn(*args, **kwargs)
 

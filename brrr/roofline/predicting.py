@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from brrr.core import units
+from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import find_hardware
@@ -200,13 +201,15 @@ def predict(
     backward: bool = False,
     tf32: bool | None = None,
     dtype: str = "float32",
+    **kwargs: Any,
 ) -> Prediction:
     """How long it should take, and what limits it: nothing runs, and no GPU is needed.
 
     >>> predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
     PREDICTED: about 110 µs, memory-bound (NVIDIA H200 SXM, eager, peaks: datasheet and assumed)
 
-    fn_or_cost: a torch callable with its arguments (`args`: tensors or `brrr.array` descriptions), or a `Cost`.
+    fn_or_cost: a torch callable with its arguments (`args` and `kwargs`: tensors or `brrr.array` descriptions, and
+        whatever else it takes), or a `Cost`. A keyword that `predict` has too is given it by functools.partial.
     device: "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" for a what-if on any device of
         `brrr.gpu.device.hardware_names()`, or what `brrr.calibrate()` returned. Without it, it is this machine where it
         was calibrated, else the H200, and the answer says so.
@@ -227,7 +230,7 @@ def predict(
     model = model_of(device)
     if how == "graph" and not model.is_gpu:
         raise ArgumentError("predict", "how", how, f"eager or compiled on {model.device}", "A CUDA Graph needs a GPU.")
-    work = _cost(fn_or_cost, args, backward, model)
+    work = _cost(fn_or_cost, args, kwargs, backward, model)
     kernels = _in_precision(_kernels(work, model, how, dtype), model, tf32)
     times = operator_times(kernels, model, how, work.working_set_bytes, work.gradients, work.lines)
     return _prediction(work, times, _seeds(kernels, model) if how == "graph" else (), model, how, calls)
@@ -243,22 +246,23 @@ def _check(how: str, calls: int, dtype: str) -> None:
         raise ArgumentError("predict", "dtype", dtype, f"one of {known}")
 
 
-def _cost(fn_or_cost: Any, args: tuple[Any, ...], backward: bool, model: DeviceModel) -> Cost:
+def _cost(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backward: bool, model: DeviceModel) -> Cost:
     if isinstance(fn_or_cost, Cost):
-        if args or backward:
-            given = args[0] if args else backward
+        if args or kwargs or backward:
+            given = next(iter((*args, *kwargs.values())), backward)
             hint = "A Cost says it all; pass the callable to count it with its arguments."
-            raise ArgumentError("predict", "args" if args else "backward", given, "nothing besides a Cost", hint)
+            raise ArgumentError(
+                "predict", "args" if args else next(iter(kwargs), "backward"), given, "nothing besides a Cost", hint
+            )
         return _possible(fn_or_cost)
-    if not callable(fn_or_cost):
-        hint = "Write predict(lambda x: x * 2, x), not predict(x * 2)."
-        raise ArgumentError("predict", "fn_or_cost", type(fn_or_cost), "a callable or a Cost", hint)
+    hint = "Write predict(lambda x: x * 2, x), not predict(x * 2)."
+    require_callable("predict", "fn_or_cost", fn_or_cost, "a callable or a Cost", hint)
     from brrr.counting.tracing import cost
 
-    _say_where(fn_or_cost, args, model)
+    _say_where(fn_or_cost, (args, kwargs), model)
     if sys.gettrace() is not None:
         model.note("lines of Python were not counted, since a debugger or a coverage tool follows them")
-    return cost(fn_or_cost, *args, backward=backward)
+    return cost(fn_or_cost, *args, backward=backward, **kwargs)
 
 
 def _possible(work: Cost) -> Cost:
@@ -269,11 +273,12 @@ def _possible(work: Cost) -> Cost:
     return work
 
 
-def _say_where(fn: Any, args: tuple[Any, ...], model: DeviceModel) -> None:
+def _say_where(fn: Any, args: Any, model: DeviceModel) -> None:
     """Tensors on another kind of device than the predicted one are descriptions only; say so."""
     from brrr.counting.description import device_around
+    from brrr.counting.state import reached
 
-    there = device_around(fn, args).type
+    there = device_around(reached([args, fn])).type
     if there != model.kind:
         model.note(
             f"counted with the operators that torch uses on {there}, as if its tensors lay on {model.device}: "

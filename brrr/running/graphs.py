@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, CaptureError, UnavailableError
 
 if TYPE_CHECKING:
@@ -158,8 +159,7 @@ def _refusal(fn: Callable[..., Any], error: Exception) -> CaptureError:
 
 
 def _check_arguments(fn: object, inputs: tuple[Any, ...], warmup: object) -> None:
-    if not callable(fn):
-        raise ArgumentError("capture", "fn", fn, "a function of the inputs")
+    require_callable("capture", "fn", fn, "a function of the inputs")
     if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 1:
         raise ArgumentError("capture", "warmup", warmup, "a whole number of calls, at least 1")
     for place, each in enumerate(inputs):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from brrr.core import units
+from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError, extras
 from brrr.core.measurement import DeviceKind
 from brrr.gpu import GPU, free_bytes, is_cpu, is_gpu, tensors_on
@@ -90,8 +91,7 @@ class Pipeline:
         self.chunk_elements = chunk_elements(self.elements, chunks, self.dtype.itemsize)
         self.chunks = math.ceil(self.elements / self.chunk_elements)
         self.buffers = whole("buffers", buffers)
-        if not callable(compute):
-            raise ArgumentError("Pipeline", "compute", compute, "a function that changes a chunk in place")
+        require_callable("Pipeline", "compute", compute, "a function that changes a chunk in place")
         self.upload, self.work, self.download = self.lanes = lanes or _lanes(self.device)
         self._slots = [self._slot(buffer) for buffer in self._allocated()]
         self._next = 0

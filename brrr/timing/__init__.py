@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Cache, Measurement
 from brrr.gpu import GPU, gpu_in_use, is_cpu, is_gpu
@@ -87,8 +88,7 @@ def no_collection() -> Iterator[None]:
 def checked(functions: Sequence[Any], device: Any, cache: Any, budget_s: Any) -> Place:
     """Where to measure, once all arguments are found good."""
     for fn in functions:
-        if not callable(fn):
-            raise ArgumentError("measure", "fn", fn, "a function of no arguments", "Wrap the call: lambda: f(x)")
+        require_callable("measure", "fn", fn, "a function of no arguments", "Wrap the call: lambda: f(x)")
         _refuse_arguments(fn)
     if cache not in ("hot", "cold"):
         raise ArgumentError("measure", "cache", cache, "'hot' or 'cold'")

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from brrr.core import units
+from brrr.core.callables import require_run
 from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound, median
 from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
@@ -95,6 +96,7 @@ class Sampler:
         start = time.perf_counter()
         if not self._single:
             result, host_s, self.call_s = self.host.one()
+            require_run("measure", "fn", self.fn, result)
             self._note_nan(result)
             del result
             if self.call_s > SLOW_CALLS * self.budget_s:

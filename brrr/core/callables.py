@@ -1,0 +1,41 @@
+"""What a call is given to run: refused where it cannot be called, or where calling it runs nothing of it."""
+
+import inspect
+from typing import Any
+
+from brrr.core.errors import ArgumentError
+
+_INSTEAD = {
+    "generator": "lambda: list(f())",
+    "coroutine": "lambda: asyncio.run(f())",
+    "asyncgen": "a loop over it in asyncio.run",
+}
+"""What runs only later, as `inspect` names it; what to write so that it runs."""
+
+
+def require_callable(call: str, argument: str, fn: Any, expected: str, hint: str = "") -> None:
+    """ArgumentError for what cannot be called, and for a generator or coroutine function, whose call runs nothing.
+
+    >>> def halves(x): yield x / 2
+    >>> require_callable("measure", "fn", halves, "a function")
+    Traceback (most recent call last):
+    brrr.core.errors.ArgumentError: measure: fn is <function halves at ...>; expected one that has run when it ...
+    """
+    if not callable(fn):
+        raise ArgumentError(call, argument, fn, expected, hint)
+    behind = [getattr(fn, name, None) for name in ("forward", "_torchdynamo_orig_callable")]
+    _refuse_later(call, argument, fn, "function", [fn, *behind, inspect.getattr_static(type(fn), "__call__", None)])
+
+
+def require_run(call: str, argument: str, fn: Any, result: Any) -> None:
+    """The same, once it is seen what it returned: a lambda does not tell before."""
+    _refuse_later(call, argument, fn, "", [result])
+
+
+def _refuse_later(call: str, argument: str, fn: Any, of: str, found: list[Any]) -> None:
+    for kind, instead in _INSTEAD.items():
+        if any(map(getattr(inspect, f"is{kind}{of}"), found)):
+            said = (
+                f"one that has run when it returns; calling a {kind} function runs nothing of it yet: write {instead}"
+            )
+            raise ArgumentError(call, argument, fn, said)
