@@ -35,7 +35,7 @@ def as_before(held: Iterable[Any]) -> Iterator[None]:
     They are those of the objects held, as `reached` finds them; not what an iterator has given already. A cache of
     `functools` that holds a description then is emptied.
     """
-    back = [undo for each in held for undo in _undoing(each)]
+    back = [undo for each in held for undo in undoing(each)]
     back.append(partial(torch.set_default_dtype, torch.get_default_dtype()))
     back.append(partial(random.setstate, random.getstate()))
     if "numpy" in sys.modules:
@@ -125,7 +125,7 @@ def _get(owner: Any, name: str) -> Any:
         return NOTHING
 
 
-def _undoing(each: Any) -> list[Undo]:
+def undoing(each: Any) -> list[Undo]:
     """What puts an object back, and touches nothing where nothing has changed."""
     kind = next((kind for kind in CONTAINERS if isinstance(each, kind)), None)
     if kind is not None:

@@ -1,16 +1,12 @@
 """What a program holds, put back as it was: weights, buffers, gradients, modes, optimisers, random numbers."""
 
 import copy
-import dis
 import random
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from operator import is_not
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,27 +14,19 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
+from brrr.counting.state import Undo, reached, undoing
 from brrr.gpu import GPU, free_bytes
-
-LARGEST = 20_000
-"""So many objects are looked at behind a function, no more."""
-FOREIGN = ("builtins", "torch", "numpy", "types", "functools", "threading", "logging", "_io", "re", "pathlib", "brrr")
-"""Objects of these packages are not looked into, but for those named."""
-
-
-PLAIN = (str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
-"""What holds nothing."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a program holds: modules, what keeps a state, tensors, generators, and all that holds these in turn."""
+    """What a program holds: modules, what keeps a state, tensors, generators; and what puts back all else."""
 
     roots: list[nn.Module] = field(default_factory=list)
     stateful: list[Any] = field(default_factory=list)
     tensors: list[torch.Tensor] = field(default_factory=list)
     generators: list[torch.Generator] = field(default_factory=list)
-    holders: list[Any] = field(default_factory=list)
+    undo: list[Undo] = field(default_factory=list)
 
 
 @contextmanager
@@ -74,7 +62,7 @@ def snapshot(around: tuple[Any, ...]) -> tuple[dict[str, nn.Module], Callable[[]
     every: list[Callable[[], Any]] = [_tensor_back(each, place) for each in tensors.values()]
     every += [_module_back(each) for each in modules.values()]
     every += [_state_back(each) for each in held.stateful]
-    every += [_contents_back(each) for each in held.holders]
+    every += held.undo
     every += [partial(each.set_state, each.get_state()) for each in held.generators]
     every += [partial(random.setstate, random.getstate()), partial(np.random.set_state, np.random.get_state())]
     every += [partial(torch.set_grad_enabled, torch.is_grad_enabled())]
@@ -94,28 +82,6 @@ def snapshot(around: tuple[Any, ...]) -> tuple[dict[str, nn.Module], Callable[[]
             warnings.warn(f"diagnose: not all is as it was: {'; '.join(dict.fromkeys(lost))}", stacklevel=2)
 
     return modules, back
-
-
-def _contents_back(each: Any) -> Callable[[], None]:
-    """Puts back what a list, a dictionary, a set, a variable or an attribute held, where that has changed."""
-    if isinstance(each, CellType):
-        return partial(setattr, each, "cell_contents", each.cell_contents)
-    if isinstance(each, FunctionType):
-        told = each.__globals__
-        names = {one.argval for one in dis.get_instructions(each) if one.opname == "STORE_GLOBAL"}
-        return partial(told.update, {name: told[name] for name in names & told.keys()})
-    kept = copy.copy(each)
-
-    def back() -> None:
-        if len(each) != len(kept) or any(map(is_not, _items(each), _items(kept))):
-            each.clear()
-            (each.extend if hasattr(each, "extend") else each.update)(kept)
-
-    return back
-
-
-def _items(each: Any) -> Iterable[Any]:
-    return (one for pair in each.items() for one in pair) if isinstance(each, dict) else each
 
 
 def _tensor_back(each: torch.Tensor, place: str | None) -> Callable[[], None]:
@@ -177,85 +143,26 @@ def _place(tensors: Iterable[torch.Tensor]) -> str | None:
 
 def found_in(around: tuple[Any, ...]) -> Held:
     """What is found among objects, and behind functions, modules and objects."""
-    found = Held()
-    seen: dict[int, Any] = {}
-    waiting: list[Any] = [around]
-    while waiting and len(seen) < LARGEST:
-        each = waiting.pop()
-        if id(each) in seen or isinstance(each, PLAIN):
-            continue
-        seen[id(each)] = each  # kept, so that no other gets its number
+    found, inner = Held(), set[int]()
+    for each in reached(around):
         if isinstance(each, nn.Module):
-            found.roots.append(each)
-            own = [vars(one) for one in each.modules() if not isinstance(one, torch.jit.ScriptModule)]
-            names = [(values, name) for values in own for name in values if name[0] != "_"]
-            waiting[:0] = [values[name] for values, name in names]  # last
-            found.holders.extend(own)
+            if id(each) not in inner:
+                found.roots.append(each)
+                inner |= {id(part) for part in (*each.modules(), *each.parameters(), *each.buffers())}
         elif isinstance(each, torch.Tensor):
             found.tensors.append(each)
         elif isinstance(each, torch.Generator):
             found.generators.append(each)
         elif isinstance(each, torch.optim.Optimizer) or _keeps_state(each):
             found.stateful.append(each)
-        else:
-            waiting += _behind(each)
-            found.holders.extend(_holders(each))
+            inner |= {id(one) for values in getattr(each, "state", {}).values() for one in values.values()}
+        if not isinstance(each, torch.Tensor):
+            found.undo.extend(undoing(each))
+    found.tensors[:] = [each for each in found.tensors if id(each) not in inner]
     return found
-
-
-def _holders(each: Any) -> list[Any]:
-    """What can be given other contents: itself, its attributes, or the variables of a function's closure."""
-    if isinstance(each, list | dict | set | deque):
-        return [each]
-    if isinstance(each, FunctionType):
-        return [each, *(cell for cell in each.__closure__ or () if _filled(cell))] if _behind(each) else []
-    looked_into = type(each).__module__.partition(".")[0] not in FOREIGN and hasattr(each, "__dict__")
-    return [vars(each)] if looked_into and not isinstance(each, type | ModuleType) else []
 
 
 def _keeps_state(each: Any) -> bool:
     """A scheduler, a gradient scaler and their like."""
     mine = type(each).__module__.startswith("torch.") and not isinstance(each, type)
     return mine and hasattr(each, "state_dict") and hasattr(each, "load_state_dict")
-
-
-def _behind(each: Any) -> list[Any]:
-    """What a container, a function or an object of the user's own holds."""
-    if isinstance(each, Mapping):
-        return list(each.values())
-    if isinstance(each, list | tuple | set | frozenset):
-        return list(each)
-    if isinstance(each, MethodType):
-        return [each.__self__, each.__func__]
-    if isinstance(each, FunctionType):
-        return _of_function(each)
-    if hasattr(each, "func") and hasattr(each, "args"):  # functools.partial
-        return [each.func, each.args, getattr(each, "keywords", None)]
-    if isinstance(each, type | ModuleType | BuiltinFunctionType | CodeType):
-        return []
-    if type(each).__module__.partition(".")[0] in FOREIGN:
-        return []
-    slots = [name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ())]
-    return [*getattr(each, "__dict__", {}).values(), *(getattr(each, name, None) for name in slots)]
-
-
-def _of_function(function: FunctionType) -> list[Any]:
-    """Its closure, its defaults, and the globals that it, or a function written in it, names."""
-    if function.__module__ is not None and function.__module__.partition(".")[0] in FOREIGN:
-        return []
-    names: set[str] = set()
-    codes: list[Any] = [function.__code__]
-    while codes:
-        code = codes.pop()
-        names |= set(code.co_names)
-        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    globals_ = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
-    return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *globals_]
-
-
-def _filled(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:  # not yet
-        return False
