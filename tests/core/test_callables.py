@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -65,7 +66,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 ARGUMENT = {"predict": "fn_or_cost", "Pipeline": "compute"}
 
 
-@pytest.mark.parametrize("fn", LATER, ids=repr)
+@pytest.mark.parametrize("fn", LATER, ids=lambda fn: re.sub(" at 0x[0-9a-f]+", "", repr(fn)))
 @pytest.mark.parametrize("name", CALLS)
 def test_what_runs_later_is_refused(name: str, fn: Any) -> None:
     with pytest.raises(ArgumentError, match="runs nothing of it yet") as caught:
