@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET = {
-    ("brrr", "python"): 18_480,
+    ("brrr", "python"): 19_260,
     ("brrr", "cuda"): 2_200,
     ("brrr_course", "python"): 20_430,
     ("brrr/strassen", "python"): 2_815,
