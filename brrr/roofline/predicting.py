@@ -17,7 +17,7 @@ from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
-from brrr.roofline.terms import MATRIX_DTYPES, OperatorTime, operator_time
+from brrr.roofline.terms import INTERPOLATED, MATRIX_DTYPES, OperatorTime, operator_time
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Two clocks: the host issues one operator after the other, and the device does each when both are ready for it.
@@ -333,7 +333,8 @@ def _prediction(
     clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
     known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP
-    unknown = tuple(name for name in work.unknown if name not in known)
+    lower = [*work.unknown, *(each.name for each in times if each.name.startswith(INTERPOLATED))]
+    unknown = tuple(dict.fromkeys(name for name in lower if name not in known))
     if unknown:  # a verdict from a lower bound is none
         bound, margin = "unknown", 1.0
     return Prediction(

@@ -19,6 +19,8 @@ COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
 ADDED = ("aten.addmm", "aten._addmm_activation")
 """Products to which a row is added in the same kernel."""
+INTERPOLATED = ("aten.upsample_linear", "aten.upsample_bi", "aten.upsample_tri", "aten.grid_sampler")
+"""Operators that take far longer than their bytes and FLOP, by no factor that other operators have."""
 SORTS, SORTS_S, PASSES = ("aten.sort", "aten.topk"), 15e-6, 8
 """What takes several kernels, at least so long, and goes over its bytes at least so often, as seen on an H200."""
 PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
@@ -35,8 +37,8 @@ class OperatorTime:
 
     `memory_s` and `compute_s` are those of its bytes and of its FLOP alone, at the rates that its kernels can reach;
     `device_s` is what its kernel takes, start and end included (on a CPU: the call), None where nothing runs on the
-    device. `known` is False where its
-    FLOP are unknown, so that `compute_s` is too short; `waits`, whether the host waits until it is done.
+    device. `known` is False where its FLOP are unknown, or nothing like it was swept, so that `compute_s` is too short;
+    `waits`, whether the host waits until it is done.
     """
 
     name: str
@@ -93,7 +95,7 @@ def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> tuple[float
     if dtype_of(each) == "tf32":
         return _between(each, model, corrections), False
     factor, own = corrections.of_operator(each) or (None, False)
-    if factor is None:
+    if factor is None or (each.name.startswith(INTERPOLATED) and not own):
         return None, False
     model.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
     if not own:
@@ -166,7 +168,8 @@ def modelled_time(
         start, moving = start + SORTS_S, moving * PASSES
         model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
     device = start + max(moving, computing)
-    return OperatorTime(each.name, host, moving, computing, device, each.flop is not None)
+    known = each.flop is not None and not each.name.startswith(INTERPOLATED)
+    return OperatorTime(each.name, host, moving, computing, device, known)
 
 
 def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
