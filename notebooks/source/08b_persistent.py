@@ -96,7 +96,7 @@ compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
 # ## Explore: half the bytes
 #
 # In float16 cuDNN has persistent kernels of its own, but takes them only where the batch suits it. The lines *padded* add rows of zeros to the
-# batch ([[padding]]) and throw their results away. An LSTM with 16 samples is cuDNN's: there the one kernel loses on the H200.
+# batch ([[padding]]) and throw their results away.
 
 # %% tags=["explore"]
 half = reachable("rnn", batch=4, hidden=1024, steps=256, cell="lstm", dtype="float16")

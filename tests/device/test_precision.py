@@ -48,6 +48,8 @@ WAYS: dict[str, Callable[[], Any]] = {
 }
 KEYS = [("generic", "all"), *((b, op) for b in ("cuda", "mkldnn") for op in ("all", "matmul", "conv", "rnn"))]
 read, write = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
+FRESH = {key: read(*key) for key in KEYS}
+"""As a process starts: cuDNN's layers in TF32 by a setting of their own."""
 
 
 def older() -> list[Any]:
@@ -85,6 +87,8 @@ def setting(request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     after = everything()
     _start()
+    for key, value in FRESH.items():
+        write(*key, value)
     assert after == before
 
 
