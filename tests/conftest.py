@@ -1,6 +1,7 @@
 """Fixtures for all tests: recordings of made-up measurements, written by the real writer."""
 
 import os
+import sys
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,6 +61,8 @@ def triton_as_it_was() -> Iterator[None]:
     if os.environ.get("TRITON_INTERPRET") != before:
         os.environ.pop("TRITON_INTERPRET")
         os.environ.update({"TRITON_INTERPRET": before} if before is not None else {})
+        for name in ("tl", "triton"):  # kept once loaded; the next lesson is to choose again
+            vars(sys.modules.get("brrr_course", os)).pop(name, None)
 
 
 @pytest.fixture(scope="session")
