@@ -1,8 +1,8 @@
 """Fixtures for all tests: recordings of made-up measurements, written by the real writer."""
 
 import os
-import sys
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
