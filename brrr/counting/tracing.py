@@ -47,7 +47,7 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
 
     How operators count stands in `brrr.counting.conventions`. A function under torch.compile counts as it is written,
     operator by operator, and so do the bodies of torch's loops and branches. What the callable keeps (attributes,
-    caches, gradients, an optimizer's state, random numbers) is put back; with run=True it is what the run made of it.
+    caches, gradients, an optimiser's state, random numbers) is put back; with run=True it is what the run made of it.
 
     Raises ArgumentError for what is no callable or runs only later (a generator, a coroutine), tensors that are empty
     or quantised, lazy modules, and a gradient that nothing requires; TraceError for a callable that needs values, for
