@@ -1,12 +1,13 @@
 """PersistentRNN on a GPU: results and gradients against float64, on any size, in a graph; what it refuses; no hang."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.kernels.recurrent import PersistentRNN, running
+from brrr.kernels.recurrent import PersistentRNN, layer, running
 from brrr.kernels.recurrent.plan import plans, shortlist
 from brrr.kernels.recurrent.running import chip_of, chosen, run_forward
 from brrr.running.graphs import capture
@@ -90,7 +91,10 @@ def test_the_largest_that_it_must_hold(cell: str, hidden: int, dtype: torch.dtyp
     mine, exact, x, states = pair(cell, hidden, 3, dtype)
     with torch.no_grad():
         assert (
-            error(PersistentRNN(mine)(x, given(states))[0], exact(x.double(), given([s.double() for s in states]))[0])
+            error(
+                PersistentRNN(mine, choose=False)(x, given(states))[0],
+                exact(x.double(), given([s.double() for s in states]))[0],
+            )
             < 5e-3
         )
 
@@ -123,18 +127,18 @@ def test_shapes_as_the_module_takes_them() -> None:
     for options in ({"batch_first": True}, {"bias": False}, {}):
         mine, exact, x, _ = pair("lstm", 40, 6, torch.float32, **options)
         with torch.no_grad():
-            (y, ends), (expected, expected_ends) = PersistentRNN(mine)(x), exact(x.double())
+            (y, ends), (expected, expected_ends) = PersistentRNN(mine, choose=False)(x), exact(x.double())
         assert error(y, expected) < 1e-5
         assert all(a.shape == b.shape and error(a, b) < 1e-5 for a, b in zip(ends, expected_ends, strict=True))
     mine, exact, x, _ = pair("rnn_tanh", 40, 6, torch.float32)
     with torch.no_grad():
-        (y, end), (expected, expected_end) = PersistentRNN(mine)(x[:, 0]), exact(x[:, 0].double())
+        (y, end), (expected, expected_end) = PersistentRNN(mine, choose=False)(x[:, 0]), exact(x[:, 0].double())
     assert y.shape == expected.shape and end.shape == expected_end.shape and error(y, expected) < 1e-5
 
 
 def test_a_graph_another_stream_and_the_same_again() -> None:
     mine, _, x, _ = pair("lstm", 300, 7, torch.float32)
-    net = PersistentRNN(mine)
+    net = PersistentRNN(mine, choose=False)
     with torch.no_grad():
         y = net(x)[0]
         assert all(torch.equal(net(x)[0], y) for _ in range(20))
@@ -177,7 +181,7 @@ def test_a_layer_on_another_gpu_than_the_current_one() -> None:
     mine, exact, x, _ = pair("lstm", 64, 3, torch.float32)
     expected = exact(x.double())[0]
     with torch.no_grad():
-        assert error(PersistentRNN(mine.to("cuda:1"))(x.to("cuda:1"))[0].to("cuda:0"), expected) < 1e-5
+        assert error(PersistentRNN(mine.to("cuda:1"), choose=False)(x.to("cuda:1"))[0].to("cuda:0"), expected) < 1e-5
 
 
 def test_what_it_refuses() -> None:
@@ -206,5 +210,35 @@ def test_inputs_that_are_not_contiguous() -> None:
     wide = torch.randn(11, 4, 26, device="cuda")[..., ::2]
     state = torch.randn(64, 2, 4, device="cuda").permute(1, 2, 0)
     with torch.no_grad():
-        y = PersistentRNN(mine)(wide, (state, state))[0]
+        y = PersistentRNN(mine, choose=False)(wide, (state, state))[0]
         assert error(y, exact(wide.double(), (state.double().contiguous(),) * 2)[0]) < 1e-5
+
+
+@pytest.mark.parametrize("cudnn_ms", [0.0, 1e9])
+def test_the_faster_of_cudnn_and_the_one_launch_computes_what_has_no_gradients(
+    cudnn_ms: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, exact, x, states = pair("lstm", 64, 4, torch.float32)
+    net, taken, timed = PersistentRNN(mine), [], []
+    for name in ("_one_launch", "_by_cudnn"):
+        way = getattr(net, name)
+        monkeypatch.setattr(net, name, lambda *given, name=name, way=way: (taken.append(name), way(*given))[1])
+
+    def told(run: Callable[[], object]) -> float:
+        timed.append(run())
+        return 1.0 if len(timed) == 1 else cudnn_ms
+
+    monkeypatch.setattr(layer, "event_ms", told)
+    state = tuple(each.permute(2, 1, 0).contiguous().permute(2, 1, 0) for each in states)
+    expected = exact(x.double(), tuple(each.double().contiguous() for each in state))[0]
+    with torch.no_grad():
+        for _ in range(3):
+            assert error(net(x, state)[0], expected) < 1e-5
+    assert len(timed) == 2 and taken[2:] == ["_by_cudnn" if cudnn_ms < 1 else "_one_launch"] * 3
+    taken.clear()
+    net(x)[0].sum().backward()
+    assert taken == ["_one_launch"], "with gradients nothing is chosen"
+    always = PersistentRNN(mine, choose=False)
+    with torch.no_grad():
+        always(x)
+    assert not always._won

@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu.precision import float32_recurrence
 from brrr.kernels.recurrent.plan import BYTES, TYPES, RecurrentPlan
-from brrr.kernels.recurrent.running import chosen, run_backward, run_forward
+from brrr.kernels.recurrent.running import chosen, event_ms, run_backward, run_forward
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,21 +36,53 @@ class PersistentRNN(torch.nn.Module):
     Gradients pass, once. Results do not depend on the order in which blocks run: in one process they are the same at
     each call.
 
-    debug: blocks that wait too long give up, and UnavailableError says so. ArgumentError for what cannot be computed:
-    a GRU, two directions, projections, dropout in training, a layer too large for the chip (which names the largest
-    that fits); UnavailableError without a GPU. Diamos et al., "Persistent RNNs" (2016), had the idea.
+    choose: without gradients, the first call of a shape times cuDNN (float32 in full precision) beside the one launch,
+    and the faster computes that shape from then on; a capture times nothing. False: always the one launch, as with
+    debug: blocks that wait too long give up, and UnavailableError says so. ArgumentError for what cannot be computed: a
+    GRU, two directions, projections, dropout in training, a layer too large for the chip (which names the largest that
+    fits); UnavailableError without a GPU. Diamos et al., "Persistent RNNs" (2016), had the idea.
     """
 
-    def __init__(self, module: torch.nn.RNN | torch.nn.LSTM, debug: bool = False) -> None:
+    def __init__(self, module: torch.nn.RNN | torch.nn.LSTM, debug: bool = False, choose: bool = True) -> None:
         super().__init__()
         self.cell = checked_module(module)
-        self.module, self.debug = module, debug
+        self.module, self.debug, self.choose = module, debug, choose and not debug
+        self._won: dict[object, bool] = {}
 
     def forward(self, x: Tensor, state: State = None) -> tuple[Tensor, Any]:
         """The results and the last state, as of the module: (y, h), or (y, (h, c)) for an LSTM."""
         module = self.module
         checked_input(module, x)
-        batched, first = x.dim() == 3, bool(module.batch_first)
+        needs = torch.is_grad_enabled() and any(
+            each.requires_grad for each in (x, *module.parameters(), *_tensors(state))
+        )
+        if self.choose and not needs and self._cudnn_wins(x, state):
+            return self._by_cudnn(x, state)
+        return self._one_launch(x, state)
+
+    def _batch(self, x: Tensor) -> int:
+        return x.shape[0 if self.module.batch_first else 1] if x.dim() == 3 else 1
+
+    def _cudnn_wins(self, x: Tensor, state: State) -> bool:
+        """Timed once, and kept for the batch, the type, the GPU and about so many steps."""
+        batch = self._batch(x)
+        key = batch, (x.numel() // batch).bit_length(), x.dtype, x.device
+        if key not in self._won:
+            if torch.cuda.is_current_stream_capturing():
+                return False
+            with torch.no_grad(), torch.cuda.device(x.device):
+                ours, theirs = (event_ms(partial(way, x, state)) for way in (self._one_launch, self._by_cudnn))
+            self._won[key] = theirs < ours
+        return self._won[key]
+
+    def _by_cudnn(self, x: Tensor, state: State) -> tuple[Tensor, Any]:
+        checked_state(self.module, self.cell, state, self._batch(x), x.dim() == 3, x)
+        whole = tuple(each.contiguous() for each in _tensors(state))
+        with float32_recurrence():
+            return self.module(x, whole if len(whole) == 2 else whole[0] if whole else None)  # type: ignore[no-any-return]
+
+    def _one_launch(self, x: Tensor, state: State) -> tuple[Tensor, Any]:
+        module, batched, first = self.module, x.dim() == 3, bool(self.module.batch_first)
         x = x.unsqueeze(1) if not batched else x.transpose(0, 1) if first else x
         hs, cs = checked_state(module, self.cell, state, x.shape[1], batched, x)
         last = []
@@ -82,6 +116,10 @@ class PersistentRNN(torch.nn.Module):
         )
         ends = (y[-1], c_last) if gates == 4 else (y[-1],)
         return tuple(each[..., :hidden] for each in (y, *ends)) if more else (y, *ends)
+
+
+def _tensors(state: State) -> tuple[Tensor, ...]:
+    return () if state is None else tuple(state) if isinstance(state, tuple | list) else (state,)
 
 
 def aligned(tensor: Tensor) -> Tensor:

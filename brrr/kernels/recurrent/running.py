@@ -5,6 +5,7 @@
 
 import ctypes
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
@@ -63,18 +64,20 @@ def _tried(listed: tuple[RecurrentPlan, ...], device_index: int) -> RecurrentPla
         else:
             run_forward(made, weight, inputs, None, None)
 
-    def seconds(made: RecurrentPlan, _: float) -> float:
-        times = []
-        for _ in range(TRIALS):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            run(made)
-            end.record()
-            end.synchronize()
-            times.append(begin.elapsed_time(end))
-        return float(min(times))
+    return fastest(listed, lambda made, _: event_ms(lambda: run(made)), refusals=(UnavailableError,)) or first
 
-    return fastest(listed, seconds, refusals=(UnavailableError,)) or first
+
+def event_ms(run: Callable[[], object]) -> float:
+    """The least milliseconds that a call takes between two events, of TRIALS."""
+    times = []
+    for _ in range(TRIALS):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return float(min(times))
 
 
 def run_forward(

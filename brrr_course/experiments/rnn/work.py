@@ -151,7 +151,7 @@ def persistent(given: Any) -> Run:
     """The weights of the module kept on the chip."""
     from brrr.kernels.recurrent import PersistentRNN
 
-    net = PersistentRNN(given.module)
+    net = PersistentRNN(given.module, choose=False)
 
     def run() -> torch.Tensor:
         with torch.no_grad():
@@ -164,7 +164,7 @@ def persistent(given: Any) -> Run:
 def _train_persistent(given: LayerInputs) -> Run:
     from brrr.kernels.recurrent import PersistentRNN
 
-    net = PersistentRNN(given.module)
+    net = PersistentRNN(given.module, choose=False)
     return lambda: gradients(net, given.module, given.x, given.above)
 
 
