@@ -4,9 +4,10 @@ import functools
 import gc
 import random
 import sys
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -25,6 +26,8 @@ KEPT_BY_LIBRARIES = (*CONTAINERS, functools._lru_cache_wrapper, torch.Tensor)
 """Of what a class of an installed package and its module hold, only this is looked at."""
 PLAIN = (int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 """What holds nothing else."""
+MOST = 200_000
+"""Objects that are looked at: a walk of some seconds. A data set of small tuples can be longer than it."""
 NOTHING = object()
 
 
@@ -47,17 +50,30 @@ def as_before(held: Iterable[Any]) -> Iterator[None]:
             yield
     finally:
         torch.clear_autocast_cache()
-        for undo in back:
-            with suppress(Exception):  # one that cannot be put back keeps none of the others from it
-                undo()
+        put_back(back, "cost")
+
+
+def put_back(every: Iterable[Undo], call: str) -> None:
+    """Undoes each; one that cannot be undone keeps none of the others from it, and a warning tells of it."""
+    lost = []
+    for undo in every:
+        try:
+            undo()
+        except Exception as error:
+            lost.append(str(error).partition("\n")[0] or type(error).__name__)
+    if lost:
+        warnings.warn(f"{call}: not all is as it was: {'; '.join(dict.fromkeys(lost))}", stacklevel=2)
 
 
 def reached(roots: Iterable[Any]) -> Iterator[Any]:
-    """Everything that can be got at from some objects, each once, the nearest first."""
+    """What can be got at from some objects, each once, the nearest first; more than MOST is told by a warning."""
     waiting, seen = deque(roots), dict[int, Any]()
     while waiting:
         each = waiting.popleft()
         if not isinstance(each, PLAIN) and id(each) not in seen:
+            if len(seen) == MOST:
+                warnings.warn(f"the program holds over {MOST} objects: what it changes in others stays", stacklevel=2)
+                return
             seen[id(each)] = each  # kept, so that no other gets its number
             yield each
             waiting.extend(_inside(each))

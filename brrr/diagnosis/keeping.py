@@ -2,7 +2,6 @@
 
 import copy
 import random
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.counting.state import Undo, reached, undoing
+from brrr.counting.state import Undo, put_back, reached, undoing
 from brrr.gpu import GPU, free_bytes
 
 
@@ -71,17 +70,7 @@ def snapshot(around: tuple[Any, ...]) -> tuple[dict[str, nn.Module], Callable[[]
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         every += [partial(torch.cuda.set_rng_state, torch.cuda.get_rng_state())]
 
-    def back() -> None:
-        lost = []
-        for each in reversed(every):
-            try:
-                each()
-            except Exception as error:  # one that cannot be put back keeps none of the others from it
-                lost.append(str(error).partition("\n")[0] or type(error).__name__)
-        if lost:
-            warnings.warn(f"diagnose: not all is as it was: {'; '.join(dict.fromkeys(lost))}", stacklevel=2)
-
-    return modules, back
+    return modules, lambda: put_back(reversed(every), "diagnose")
 
 
 def _tensor_back(each: torch.Tensor, place: str | None) -> Callable[[], None]:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from brrr.core.errors import TraceError
 from brrr.counting.description import array
-from brrr.counting.state import reached
+from brrr.counting.state import put_back, reached
 from brrr.counting.tracing import cost
 from brrr.roofline.predicting import predict
 
@@ -257,3 +257,22 @@ def test_a_module_that_is_imported_meanwhile_stays() -> None:
 def test_the_nearest_is_found_first_and_libraries_are_not_entered() -> None:
     found = list(reached([nn.Sequential(nn.Linear(2, 2))]))
     assert len(found) < 400 and isinstance(found[0], nn.Sequential)
+
+
+def test_what_cannot_be_put_back_is_told_and_all_else_is_put_back() -> None:
+    undone: list[int] = []
+
+    def fails() -> None:
+        raise RuntimeError("a lock that nobody has\nand more")
+
+    with pytest.warns(UserWarning, match="cost: not all is as it was: a lock that nobody has$"):
+        put_back([lambda: undone.append(1), fails, fails, lambda: undone.append(2)], "cost")
+    assert undone == [1, 2]
+
+
+def test_a_walk_over_very_many_objects_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.counting.state.MOST", 100)
+    layer = nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="over 100 objects"):
+        found = list(reached([layer, [(i, [i]) for i in range(1000)]]))
+    assert len(found) == 100 and found[0] is layer
