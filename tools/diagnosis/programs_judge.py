@@ -8,6 +8,7 @@ What was begun is not begun again: a program that ended the process is left out,
 
 import csv
 import faulthandler
+import gc
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -49,6 +50,7 @@ def run(folder: Path, seconds: float, device: str = "cuda", small: bool = False,
             _add(folder / "said.csv", [_row(each, 0, "failed", said=why)])
         faulthandler.cancel_dump_traceback_later()
         torch._dynamo.reset()
+        gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.synchronize()  # raises where the device is not usable any more: another process goes on
