@@ -85,14 +85,18 @@ def test_products_run_with_fewer_bytes_at_as_many_flop(
     assert bytes_fewer < 0.8 * moved.nbytes  # of all work, also beside the products
 
 
-def test_what_has_no_form_with_fewer_bytes_runs_as_it_is() -> None:
-    each = nn.Conv2d(16, 16, 3, padding=1, groups=4)
-    mode, x = Changed(True), torch.ones(1, 16, 8, 8)
+@pytest.mark.parametrize(
+    ("module", "size"),
+    [(nn.Conv2d(16, 16, 3, padding=1, groups=4), (4, 16, 8, 8)), (nn.Conv2d(16, 16, 1), (2, 16, 1, 1)),
+     (nn.Conv1d(16, 16, 3), (2, 16, 64)), (nn.Linear(64, 64), (64, 64))],
+)  # fmt: skip
+def test_what_has_no_form_with_fewer_bytes_runs_as_it_is(module: nn.Module, size: tuple[int, ...]) -> None:
+    mode, x = Changed(True), torch.ones(size)
     with mode:
-        each(x)
-    with FlopCounterMode(display=False) as flop:
-        each(x)
-    assert counted(lambda: each(x), mode)[0] == flop.get_total_flops() > 0
+        module(x)
+    with FlopCounterMode(display=False) as flop, Moved() as moved:
+        module(x)
+    assert counted(lambda: module(x), mode) == (flop.get_total_flops(), moved.nbytes)
 
 
 def test_the_device_sleeps_as_long_in_all() -> None:

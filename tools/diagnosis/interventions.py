@@ -82,6 +82,8 @@ def _with_fewer_bytes(name: str, args: Any) -> Call | None:
         return None
     (x, weight), settings = (args[1:3], args[4:10]) if back else (args[:2], args[3:9])
     images, channels, *sides = x.shape  # twice the channels, on a quarter of the images or on half the sides
+    if images % 4 and (len(sides) != 2 or sides[0] % 2 or sides[1] % 2):
+        return None
     size = (images // 4, 2 * channels, *sides) if images % 4 == 0 else (images, 2 * channels, *(s // 2 for s in sides))
     image, wider = _like(x, *size), _like(weight, *(2 * each for each in weight.shape[:2]), *weight.shape[2:])
     result = torch.convolution(image, wider, None, *settings)
