@@ -53,7 +53,9 @@ def run(folder: Path, seconds: float, device: str = "cuda", small: bool = False,
         gc.collect()
         if device == "cuda":
             torch.cuda.empty_cache()
-            torch.cuda.synchronize()  # raises where the device is not usable any more: another process goes on
+            torch.rand(
+                1, device=device
+            ).item()  # raises where the device is not usable any more: another process goes on
 
 
 def diagnosed(each: Program, device: str, small: bool, try_s: float, gains: Mapping[str, float]) -> Rows:
