@@ -15,7 +15,7 @@ BUDGET = {
     ("brrr_course", "python"): 20_430,
     ("brrr/strassen", "python"): 2_815,
     ("brrr/strassen", "cuda"): 800,
-    ("tools", "python"): 3_630,
+    ("tools", "python"): 4_020,
 }
 ENDINGS = {"python": (".py", ".pyi"), "cuda": (".cu", ".cuh")}
 

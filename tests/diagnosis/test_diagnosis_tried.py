@@ -207,3 +207,10 @@ def test_trials_end_in_time_and_on_request(
     assert third.said == second.said and signal.getsignal(signal.SIGALRM) is handler
     shown = capsys.readouterr().err
     assert "[#--] trying fusion, " in shown and "[##-] trying cuda graph, " in shown and "Ctrl-C ends it" in shown
+
+
+def test_what_is_compiled_comes_last_and_takes_no_time_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying, "_compiled", endless)
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": endless, "contiguous": other})
+    first, second, third = tried(lambda: X * 2, "fusion", "contiguous", "larger batch", longest_s=0.5)
+    assert first.said.endswith("0.5 s were over") and second.gain is not None and third.said == trying.NOT_SAFE

@@ -56,15 +56,16 @@ def _enough(call: Call) -> int:
 
 
 def _loop_s(call: Call, calls: int) -> float:
-    _wait()
+    wait()
     start = time.perf_counter()
     for _ in range(calls):
         call()
-    _wait()
+    wait()
     return (time.perf_counter() - start) / calls
 
 
-def _wait() -> None:
+def wait() -> None:
+    """For the device, where there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 

@@ -7,9 +7,12 @@ A workload is a family and its sizes. `fewer` are sizes or a type with about as 
 `wider` those with twice the batch. Nothing here is `brrr`'s: `truth.py` measures with torch alone.
 """
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -63,6 +66,8 @@ def graph_of(call: Call) -> Call:
 
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 HALF = {"float32": "bfloat16"}
+FEWER = 0.6
+"""Sizes that move less than this share of the bytes are taken for half of them."""
 
 
 def _numbers(shape: tuple[int, ...], dtype: str, device: str) -> torch.Tensor:
@@ -264,24 +269,28 @@ def _product(m: int, n: int, k: int, dtype: str, batch: int = 1) -> Workload:
     name = f"product {f'{batch} of ' if batch > 1 else ''}{m}x{n}x{k} {dtype}"
     wider = (m, n, k, dtype, 2 * batch) if batch > 1 else (2 * m, n, k, dtype)
     size = (m, n, k)
-    turned = [_turned(size, up, down, by) for by in (2, 4) for up, down in permutations(range(3), 2)]
-    whole = [each for each in turned if min(each) >= 1]
-    least, most = min(whole, key=_moved), max(whole, key=_moved)
-    few = _moved(least) < 0.6 * _moved(size)
+    whole = turns(size)
+    least, most = min(whole, key=moved), max(whole, key=moved)
+    few = moved(least) < FEWER * moved(size)
     other = {"fewer": (*least, dtype, batch)} if few else {"more": (*most, dtype, batch)}
     return Workload(name, product, (*size, dtype, batch), wider, **other)  # type: ignore[arg-type]
 
 
-def _turned(size: tuple[int, ...], up: int, down: int, by: int) -> tuple[int, ...]:
-    """One side `by` times as long, another as much shorter; 0 where that is no whole number."""
-    made = [each * by if at == up else each for at, each in enumerate(size)]
-    made[down] = made[down] // by if made[down] % by == 0 else 0
-    return tuple(made)
+def turns(size: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """A product's sizes with as many FLOP: one side two or four times as long, another as much shorter.
+
+    >>> turns((2, 2, 1))
+    [(4, 1, 1), (1, 4, 1), (1, 2, 2), (2, 1, 2)]
+    """
+    ways = ((by, up, down) for by in (2, 4) for up, down in permutations(range(len(size)), 2) if size[down] % by == 0)
+    return [tuple(s * by if at == up else s // by if at == down else s for at, s in enumerate(size))
+            for by, up, down in ways]  # fmt: skip
 
 
-def _moved(size: tuple[int, ...]) -> int:
-    m, n, k = size
-    return m * k + k * n + m * n
+def moved(size: tuple[int, ...]) -> int:
+    """The numbers that a product (batch, rows, columns, depth) reads and writes."""
+    m, n, k = size[-3:]
+    return prod(size[:-3]) * (m * k + k * n + m * n)
 
 
 def _mlp(layers: int, batch: int, hidden: int, dtype: str, train: bool = False) -> Workload:
@@ -338,68 +347,25 @@ def _optimiser(name: str, tensors: int, size: int) -> Workload:
     return Workload(f"{name} {tensors} x {size}", optimiser, sizes, wider, fewer=(name, tensors, size, "bfloat16"))
 
 
-BF16, F32 = "bfloat16", "float32"
-WORKLOADS: tuple[Workload, ...] = (
-    _elementwise("relu", 10), _elementwise("relu", 26), _elementwise("gelu", 24, BF16), _elementwise("chain", 12),
-    _elementwise("chain", 25), _elementwise("add", 27, BF16), _elementwise("dropout", 26), _elementwise("clone", 20),
-    _rows("layer norm", 64, 768), _rows("layer norm", 16384, 4096), _rows("softmax", 128, 1000),
-    _rows("softmax", 32768, 4096, BF16), _rows("log softmax", 8192, 32000), _rows("sum", 65536, 2048),
-    _rows("cumsum", 4096, 4096), _rows("transpose", 8192, 8192),
-    Workload("batch norm 64x64x56x56", batch_norm, (64, 64, 56, F32), (128, 64, 56, F32), fewer=(64, 64, 56, BF16)),
-    Workload("gather 65536x1024", gather, (65536, 1024, F32), (131072, 1024, F32), fewer=(65536, 1024, BF16)),
-    _product(8192, 8192, 8192, BF16), _product(1024, 1024, 1024, BF16), _product(256, 256, 256, BF16),
-    _product(16, 8192, 8192, BF16), _product(1, 4096, 16384, BF16), _product(4096, 4096, 4096, F32),
-    _product(512, 512, 512, F32), _product(64, 64, 64, BF16, 512), _product(128, 128, 8192, BF16),
-    _product(2048, 2048, 2048, BF16, 8),
-    _mlp(4, 16, 64, F32), _mlp(8, 64, 512, F32), _mlp(16, 32, 4096, BF16), _mlp(4, 8192, 4096, BF16),
-    _mlp(2, 16384, 1024, F32), _mlp(4, 64, 256, F32, train=True), _mlp(4, 16384, 4096, BF16, train=True),
-    _convolution(4, 32, 28, F32), _convolution(64, 128, 56, BF16), _convolution(32, 256, 56, F32, groups=256),
-    _convolution(128, 256, 28, BF16),
-    _cnn(2, 4, 16, 16, F32), _cnn(4, 64, 64, 56, BF16), _cnn(2, 128, 256, 28, BF16),
-    _cnn(2, 8, 32, 28, F32, train=True), _cnn(2, 128, 128, 28, BF16, train=True),
-    _attention(2, 8, 128, 64, BF16), _attention(8, 16, 2048, 128, BF16), _attention(4, 8, 512, 64, F32),
-    Workload("decode 32x16x8192x128", decode, (32, 16, 8192, 128, BF16), (64, 16, 8192, 128, BF16),
-             more=(32, 16, 8192, 128, F32)),
-    _transformer(2, 4, 32, 128, 4, F32), _transformer(2, 8, 512, 768, 12, BF16),
-    _transformer(1, 32, 1024, 2048, 16, BF16),
-    _transformer(4, 4, 128, 256, 4, F32, train=True), _transformer(1, 16, 1024, 2048, 16, BF16, train=True),
-    Workload("embedding 1000 words", embedding, (1000, 64, 64, F32), (1000, 128, 64, F32),
-             fewer=(1000, 64, 64, BF16)),
-    Workload("embedding 2^20 words", embedding, (2**20, 2**17, 512, F32), (2**20, 2**18, 512, F32),
-             fewer=(2**20, 2**17, 512, BF16)),
-    _recurrent("LSTM", 64, 4, 256, F32), _recurrent("LSTM", 128, 64, 1024, F32), _recurrent("GRU", 64, 16, 512, F32),
-    _optimiser("Adam", 200, 256), _optimiser("Adam", 8, 2**24), _optimiser("SGD", 100, 512),
-    Workload("cross entropy 16384x32000", loss, (16384, 32000, F32), (32768, 32000, F32), fewer=(16384, 32000, BF16)),
-    _elementwise("clone", 27), _rows("softmax", 4096, 512),
-    Workload("64 steps of 2048", small_steps, (64, 2048, F32), (64, 4096, F32), fewer=(64, 2048, BF16)),
-)  # fmt: skip
-"""By family, from tiny to large."""
+def _workload(name: str, make: str, sizes: list[Any], wider: list[Any], **other: list[Any]) -> Workload:
+    """One whose changes are written out."""
+    changed: dict[str, Any] = {which: tuple(each) for which, each in other.items()}
+    return Workload(name, ONES[make], tuple(sizes), tuple(wider), **changed)
 
-UNSEEN: tuple[Workload, ...] = (
-    _elementwise("sigmoid", 14), _elementwise("exp", 26, BF16), _elementwise("gelu", 27),
-    _elementwise("chain", 20, BF16), _rows("log softmax", 12000, 5120), _rows("argmax", 3000, 50000),
-    _rows("variance", 200, 300), _rows("concatenate", 9000, 7000), _rows("logsumexp", 5000, 12000, BF16),
-    _rows("sort", 500, 3000),
-    _product(6144, 2048, 4096, BF16), _product(40, 12288, 5120, BF16), _product(3000, 3000, 3000, F32),
-    _product(96, 96, 96, BF16, 64), _product(192, 192, 192, BF16, 2000), _product(320, 320, 12000, BF16),
-    _mlp(6, 24, 3072, BF16), _mlp(6, 12288, 3072, BF16), _mlp(6, 512, 768, F32), _mlp(6, 128, 384, F32, train=True),
-    _convolution(16, 64, 112, BF16), _convolution(48, 384, 28, BF16), _cnn(3, 32, 192, 28, BF16),
-    _cnn(3, 32, 64, 28, BF16, train=True),
-    _attention(4, 32, 4096, 64, BF16), _attention(16, 16, 256, 64, BF16),
-    Workload("decode 8x32x4096x128", decode, (8, 32, 4096, 128, BF16), (16, 32, 4096, 128, BF16),
-             more=(8, 32, 4096, 128, F32)),
-    _transformer(6, 4, 64, 384, 6, BF16), _transformer(2, 16, 768, 1536, 12, BF16),
-    _transformer(2, 8, 512, 1024, 16, BF16, train=True),
-    _recurrent("GRU", 100, 32, 768, F32), _recurrent("LSTM", 32, 512, 512, BF16),
-    _optimiser("Adam", 60, 2**16), _optimiser("SGD", 16, 2**23),
-    Workload("cross entropy 2048x50257", loss, (2048, 50257, F32), (4096, 50257, F32), fewer=(2048, 50257, BF16)),
-    Workload("20 steps of 100000", small_steps, (20, 100000, F32), (20, 200000, F32), fewer=(20, 100000, BF16)),
-)  # fmt: skip
-"""Written down before any diagnosis ran on a GPU, and judged once, when the classifier was done."""
 
-UNDERFILLED: tuple[Workload, ...] = (
-    _rows("cumsum", 8, 2**20), _rows("cumsum", 2, 2**22), _rows("softmax", 8, 2**20, BF16),
-    _rows("log softmax", 16, 2**18), _rows("layer norm", 4, 2**20), _rows("variance", 1, 2**22),
-    Workload("cross entropy 8x2^20", loss, (8, 2**20, F32), (16, 2**20, F32), fewer=(8, 2**20, BF16)),
-)  # fmt: skip
-"""A few long rows, for a few multiprocessors: none of those above was limited by latency, as the truth had it."""
+ONES = {each.__name__: each for each in (batch_norm, gather, decode, embedding, loss, small_steps)}
+FAMILIES: dict[str, Callable[..., Workload]] = {
+    each.__name__[1:]: each
+    for each in (_elementwise, _rows, _product, _mlp, _convolution, _cnn, _attention, _transformer, _recurrent,
+                 _optimiser, _workload)
+}  # fmt: skip
+
+
+def _listed(name: str) -> tuple[Workload, ...]:
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[name]
+    named = [each.pop() if isinstance(each[-1], dict) else {} for each in rows]
+    return tuple(FAMILIES[kind](*sizes, **more) for (kind, *sizes), more in zip(rows, named, strict=True))
+
+
+WORKLOADS, UNSEEN, UNDERFILLED = (_listed(name) for name in ("workloads", "unseen", "underfilled"))
+"""By family; written down before any diagnosis ran on a GPU, and judged once; a few long rows for few processors."""
