@@ -46,7 +46,7 @@ class Workload:
 
 
 def graph_of(call: Call) -> Call:
-    """The call in a CUDA Graph, warmed up on a stream of its own."""
+    """The call in a CUDA Graph, warmed up on a stream of its own, and kept alive with all that the graph reads."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -59,7 +59,7 @@ def graph_of(call: Call) -> Call:
 
     def replay() -> object:
         graph.replay()
-        return kept
+        return kept, call
 
     return replay
 
