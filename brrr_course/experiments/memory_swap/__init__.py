@@ -11,22 +11,22 @@ REFERENCE = "h200"
 
 STREAMS, COMPUTE, OTHERS, BETWEEN, CACHED = GROUPS = ("streams", "compute", "others", "between", "cached")
 TABLE = """
-    streams  copy 8500x9461 bfloat16; add 12214x6599 float32; gelu 941012x29 float32; exp 54231x853 bfloat16
-    streams  norm 74059x890 float32; matmul 2x24576x8192 bfloat16 nt; matmul 32x15360x5120 bfloat16 nt
-    streams  matmul 134x24576x8192 bfloat16 nt
-    compute  matmul 4096x4096x8192 bfloat16 nn; matmul 3099x15360x5120 bfloat16 nt; mm 1104x2048x8192 float32
-    compute  matmul 4909x4909x4909 bfloat16 nt; attention_causal 1x20x4001x128 bfloat16; attention 4x4x4096x64 bfloat16
-    compute  conv3x3_channels_last 16x128x57x57x160 bfloat16
-    others   rms_norm 50024x4096 bfloat16; log_softmax 562072x149 float32; layer_norm 15351x984 float32
-    others   softmax 16608x6299 bfloat16; transpose 104589x739 float32; cat 8191x2049 bfloat16; adam 15x512 float32
-    others   rms_norm 342484x47 float32; batch_norm 35147x639 float32; cumsum 3001x4099 float32
-    others   index_select 60272x512x23496 float32; index_add 20011x513x40009 float32; cross_entropy 4099x32003 bfloat16
-    others   matmul 448x10064x4016 bfloat16 nt
-    between  scale 34680x173 float32; tanh 924257x13 bfloat16; softmax_rows 12289x1009 bfloat16
-    between  matmul 44 of 1x768x768 bfloat16 nn; sort 1x3510619 float32; cast 882400x11 float32
-    cached   copy 184x16384 bfloat16; gelu 3979x768 float32; add 141x10667 float32; layer_norm 578x1120 bfloat16
-    cached   softmax 327x768 float32; matmul 512x4096x1024 bfloat16 nt; embedding 5003x129x777 float32
-    cached   sort 17x1021 float32; softmax_columns 509x307 float32
+    streams copy 8500x9461 bfloat16; add 12214x6599 float32; gelu 941012x29 float32; exp 54231x853 bfloat16
+    streams norm 74059x890 float32; matmul 2x24576x8192 bfloat16 nt; matmul 32x15360x5120 bfloat16 nt
+    streams matmul 134x24576x8192 bfloat16 nt
+    compute matmul 4096x4096x8192 bfloat16 nn; matmul 3099x15360x5120 bfloat16 nt; mm 1104x2048x8192 float32
+    compute matmul 4909x4909x4909 bfloat16 nt; attention_causal 1x20x4001x128 bfloat16; attention 4x4x4096x64 bfloat16
+    compute conv3x3_channels_last 16x128x57x57x160 bfloat16
+    others rms_norm 50024x4096 bfloat16; log_softmax 562072x149 float32; layer_norm 15351x984 float32
+    others softmax 16608x6299 bfloat16; transpose 104589x739 float32; cat 8191x2049 bfloat16; adam 15x512 float32
+    others rms_norm 342484x47 float32; batch_norm 35147x639 float32; cumsum 3001x4099 float32
+    others index_select 60272x512x23496 float32; index_add 20011x513x40009 float32; cross_entropy 4099x32003 bfloat16
+    others matmul 448x10064x4016 bfloat16 nt
+    between scale 34680x173 float32; tanh 924257x13 bfloat16; softmax_rows 12289x1009 bfloat16
+    between matmul 44 of 1x768x768 bfloat16 nn; sort 1x3510619 float32; cast 882400x11 float32
+    cached copy 184x16384 bfloat16; gelu 3979x768 float32; add 141x10667 float32; layer_norm 578x1120 bfloat16
+    cached softmax 327x768 float32; matmul 512x4096x1024 bfloat16 nt; embedding 5003x129x777 float32
+    cached sort 17x1021 float32; softmax_columns 509x307 float32
 """
 """Cases of `tools/prediction` by what they do on the H200 alone. Streams move 150 MB or more at 4 TB/s or more; what
 computes are products, attention and a convolution that move more than the cache holds, at 0.6 TB/s or less; others are

@@ -33,7 +33,7 @@ def gain(evidence: Evidence) -> float:
     """
     here, there = datasheet(evidence), hardware(REFERENCE)
     if here.key == there.key:
-        raise NotRecordedError(f"{here.name} is what other devices are held against: its own ratios are 1")
+        raise NotRecordedError(f"{here.name} is what others are held against")
     if (here.sm_count, here.generation) != (there.sm_count, there.generation):
         raise NotRecordedError(f"{here.name} is not the chip of an {there.name} with another memory")
     return there.memory_bytes_per_s / here.memory_bytes_per_s

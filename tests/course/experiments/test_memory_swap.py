@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from swap_made_up import SWAP, h100
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr_course.experiments import experiment
 from brrr_course.experiments.memory_swap import CALLS, NAMES, claims, memory_share, regime
 from brrr_course.experiments.memory_swap import work as swap_work
 from brrr_course.experiments.memory_swap.work import RUN, Call, cost_of, error_of, made, prepared, read
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.recording import Recording
 from tools.prediction import calls as prediction_calls
 from tools.prediction import cases as prediction_cases
 from tools.prediction.experiment import EXPERIMENT as PREDICTION
@@ -25,7 +24,6 @@ from tools.prediction.operators import cases as operator_cases
 from tools.prediction.operators.experiment import DRAWN
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATOR_EXPERIMENT
 
-SWAP = experiment("memory_swap")
 SMALL = {
     "embedding": "13x5x7", "index_select": "13x5x7", "index_add": "13x5x7", "attention": "2x3x9x8", "adam": "2x5",
     "attention_causal": "2x3x9x8", "conv3x3_channels_last": "2x3x7x6x4", "mm": "5x7x9", "matmul nn": "3 of 5x7x9",
@@ -77,7 +75,7 @@ def test_the_groups_are_what_the_experiment_says_of_them() -> None:
 # ---- what runs ----
 
 
-@pytest.mark.parametrize("operator", RUN)
+@pytest.mark.parametrize("operator", [*RUN, "adam"])
 def test_a_result_is_held_against_float64(operator: str) -> None:
     call = small(operator)
     assert error_of(call, "cpu", prepared(call, made(call, "cpu"))()) < (1e-2 if operator == "cast" else 1e-5)
@@ -90,7 +88,7 @@ def test_a_wrong_result_is_found_out(wrong: Callable[[torch.Tensor], torch.Tenso
 
 
 def test_every_operator_is_called_and_every_call_has_one() -> None:
-    assert {read(name).operator for name in NAMES} == set(RUN)
+    assert {read(name).operator for name in NAMES} == {*RUN, "adam"}
 
 
 def test_a_workload_checks_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,25 +108,6 @@ def test_the_memory_s_share_is_what_two_parts_of_a_time_give() -> None:
     ratio = (memory_s + other_s) / (memory_s / gain + other_s)
     assert memory_share(ratio, gain) == pytest.approx(memory_s / (memory_s + other_s))
     assert [regime(each, 1.43) for each in (1.26, 1.24, 1.12, 1.1)] == ["memory", "a mix", "a mix", "something else"]
-
-
-def h100(folder: Path, ratios: Callable[[str], float], device: str = "") -> Evidence:
-    """A made-up recording of another device: each call takes so many times as long as on the H200."""
-    mine, theirs = Recorded("h100"), Recorded("h200").recording(SWAP)
-    of = mine.recording(experiment("unary"))
-    run = of.rows[0].run
-    rows = []
-    for row in theirs.rows:
-        time = row.measurement.kernel_s
-        assert time is not None
-        times = time * ratios(str(row.point[0]))
-        rows.append(replace(row, run=run, measurement=replace(row.measurement, kernel_s=times, busy_s=times,
-                                                              span_s=None, period_s=None, latency_s=None)))  # fmt: skip
-    machine = replace(of.machine, device=device or of.machine.device)
-    (folder / "h100").mkdir()
-    machine.write(folder / "h100")
-    Recording(SWAP, machine, tuple(rows)).write(folder / "h100")
-    return Evidence(SWAP, Recorded("h100", folder))
 
 
 def by_regime(name: str) -> float:
