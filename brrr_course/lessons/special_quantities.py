@@ -93,8 +93,7 @@ def swap(subject: Subject) -> Comparison:
     """How much faster a call is on the H200, as one of three options: hardly, by a part, by all that the memory is."""
     evidence, call = swap_evidence(subject.source), str(subject.at["call"])
     ratio = swapped(evidence).values[call,]
-    seen = memory_swap.regime(ratio.median, gain(evidence))
-    option = subject.form.options[-1 - memory_swap.REGIMES.index(seen)]
+    option = subject.form.options[-1 - memory_swap.REGIMES.index(memory_swap.regime(ratio.median, gain(evidence)))]
     return Comparison(f"{call}: {subject.judged(option)}. It is {units.ratio(ratio.median, 3)} as fast.")
 
 

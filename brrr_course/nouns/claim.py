@@ -107,13 +107,11 @@ class Claim:
 
     def elsewhere(self, source: str, verdict: Verdict) -> str:
         """On which other recordings the contrary came out last, and why, as far as that is known; else nothing."""
-        other, known = (
-            {"holds": "fails", "fails": "holds"}.get(verdict.status),
-            past(ledger_path().with_name("history.csv")),
-        )
-        where = [on for (name, on), told in known.items() if (name, told[-1][2]) == (self.entry.id, other)]
-        said = [f"It {other} on the {on.upper()}. {self.entry.because.get(on, '')}" for on in where]
-        return " ".join(each.strip() for on, each in zip(where, said, strict=True) if source != f"recorded:{on}")
+        other = {"holds": "fails", "fails": "holds"}.get(verdict.status)
+        last = {on: told[-1][2] for (name, on), told in past(ledger_path().with_name("history.csv")).items()
+                if name == self.entry.id and source != f"recorded:{on}"}  # fmt: skip
+        said = [f"It {other} on the {on.upper()}. {self.entry.because.get(on, '')}" for on in last if last[on] == other]
+        return " ".join(map(str.strip, said))
 
     def earlier(self, source: str) -> list[str]:
         """Its verdicts on earlier recordings of that name, each time that a new one brought another; oldest first.

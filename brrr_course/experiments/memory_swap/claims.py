@@ -60,7 +60,6 @@ def predicted(call: str) -> str:
 def agrees(evidence: Evidence) -> Table:
     """By the call, whether the predicted bound is what the ratio says; without mixes, and what the caches may hold."""
     ratios, more = swapped(evidence, STREAMS, COMPUTE, OTHERS).values, gain(evidence)
-    found = {str(key[0]): regime(ratio.median, more) for key, ratio in ratios.items()}
-    clear = {name: seen for name, seen in found.items() if seen != "a mix"}
-    return Table(("call",), {(name,): (seen == "memory") == (predicted(name) == "memory")
-                             for name, seen in clear.items()})  # fmt: skip
+    seen = {str(key[0]): regime(ratio.median, more) for key, ratio in ratios.items()}
+    sure = [name for name, what in seen.items() if what != "a mix"]
+    return Table(("call",), {(each,): (seen[each] == "memory") == (predicted(each) == "memory") for each in sure})

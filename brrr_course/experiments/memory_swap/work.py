@@ -19,7 +19,6 @@ from brrr.gpu import waiting
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.nouns.experiment import Variant, Workload
 
-Tensor = torch.Tensor
 Sizes = tuple[int, ...]
 TOLERANCE = {"cast": 2e-2, torch.float32: 1e-4, torch.bfloat16: 2e-2}
 """By the result: a cast of float32 is one of bfloat16. Products in TF32 (3e-4) would be found out."""
@@ -74,7 +73,7 @@ def read(name: str) -> Call:
     return Call(f"{operator} {layout}".strip(), sizes, getattr(torch, dtype))
 
 
-def made(call: Call, device: str, draw: Callable[..., Tensor] = torch.randn) -> list[Tensor]:
+def made(call: Call, device: str, draw: Callable[..., torch.Tensor] = torch.randn) -> list[torch.Tensor]:
     """The inputs of a call, the same numbers each time."""
     torch.manual_seed(0)
     shapes = INPUTS[call.operator](*call.sizes) if call.operator in INPUTS else (call.sizes,)
@@ -87,7 +86,7 @@ def made(call: Call, device: str, draw: Callable[..., Tensor] = torch.randn) -> 
     return found
 
 
-def adam(*parameters: Tensor) -> Callable[[], list[Tensor]]:
+def adam(*parameters: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
     """A step of Adam, all parameters at once; its state is there from the first on, and no part of the call."""
     optimizer = torch.optim.Adam(parameters, lr=1e-2, foreach=True)
     for each in parameters:
@@ -96,7 +95,7 @@ def adam(*parameters: Tensor) -> Callable[[], list[Tensor]]:
     return lambda: optimizer.step() or list(parameters)
 
 
-def prepared(call: Call, inputs: list[Tensor]) -> Callable[[], Any]:
+def prepared(call: Call, inputs: list[torch.Tensor]) -> Callable[[], Any]:
     """What is timed."""
     return adam(*inputs) if call.operator == "adam" else partial(RUN[call.operator], *inputs)
 
@@ -119,8 +118,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     call, device, amounts = read(str(point["call"])), variant.processor, cost_of(str(point["call"]))
     refuse_too_large(int(2 * amounts.bytes), device, str(point["call"]))
     run, tolerance = prepared(call, made(call, device)), TOLERANCE.get(call.operator, TOLERANCE[call.dtype])
-    check = partial(error_of, call, device)
-    return Workload(run, Cost(amounts.flop, amounts.bytes), check, tolerance, synchronize=waiting(device))
+    return Workload(run, amounts, partial(error_of, call, device), tolerance, synchronize=waiting(device))
 
 
 def error_of(call: Call, device: str, found: Any) -> float:
@@ -135,9 +133,10 @@ def error_of(call: Call, device: str, found: Any) -> float:
     expected = _floating(prepared(call, wide)())
     if [each.shape for each in given] != [each.shape for each in expected]:
         return math.nan
-    return max(float((one.double() - other).norm() / other.norm()) for one, other in zip(given, expected, strict=True))
+    pairs = zip(given, expected, strict=True)
+    return float(torch.stack([(one.double() - other).norm() / other.norm() for one, other in pairs]).max())
 
 
-def _floating(found: Any) -> list[Tensor]:
+def _floating(found: Any) -> list[torch.Tensor]:
     """The tensors of a result that are no places."""
-    return [each for each in ([found] if isinstance(found, Tensor) else found) if each.is_floating_point()]
+    return [each for each in ([found] if isinstance(found, torch.Tensor) else found) if each.is_floating_point()]
