@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from brrr.core import units
-from brrr.core.errors import NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import memory_swap
@@ -91,6 +91,8 @@ def swap_evidence(source: Source) -> Evidence:
 
 def swap(subject: Subject) -> Comparison:
     """How much faster a call is on the H200, as one of three options: hardly, by a part, by all that the memory is."""
+    if len(getattr(subject.form, "options", ())) != len(memory_swap.REGIMES):
+        raise ArgumentError("compare", "guess", subject.form, "a guess of three options, from no gain to all of it")
     evidence, call = swap_evidence(subject.source), str(subject.at["call"])
     ratio = swapped(evidence).values[call,]
     option = subject.form.options[-1 - memory_swap.REGIMES.index(memory_swap.regime(ratio.median, gain(evidence)))]

@@ -22,7 +22,6 @@ from brrr_course.nouns.experiment import Variant, Workload
 Sizes = tuple[int, ...]
 TOLERANCE = {"cast": 2e-2, torch.float32: 1e-4, torch.bfloat16: 2e-2}
 """By the result: a cast of float32 is one of bfloat16. Products in TF32 (3e-4) would be found out."""
-NAME = r"(\w+) (?:(\d+) of )?([\dx]+) (\w+) ?(\w*)"
 
 RUN: Mapping[str, Callable[..., Any]] = {
     "copy": torch.clone, "gelu": F.gelu, "exp": torch.exp, "tanh": torch.tanh, "scale": lambda x: x * 1.25,
@@ -68,7 +67,7 @@ def read(name: str) -> Call:
     >>> read("matmul 44 of 1x768x768 bfloat16 nn")
     Call(operator='matmul nn', sizes=(44, 1, 768, 768), dtype=torch.bfloat16)
     """
-    operator, several, size, dtype, layout = re.findall(NAME, name)[0]
+    operator, several, size, dtype, layout = re.findall(r"(\w+) (?:(\d+) of )?([\dx]+) (\w+) ?(\w*)", name)[0]
     sizes = tuple(map(int, filter(None, (several, *size.split("x")))))
     return Call(f"{operator} {layout}".strip(), sizes, getattr(torch, dtype))
 

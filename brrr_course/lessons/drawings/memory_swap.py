@@ -20,7 +20,6 @@ from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
 
 LABELS = ("streams", "products, attention, convolution", "others", "fits one cache or hardly", "in the cache of both")
-Both = tuple[Evidence, Evidence]
 
 
 def drawing(source: Source) -> Made:
@@ -35,7 +34,7 @@ def drawing(source: Source) -> Made:
 DRAWING = LessonDrawing("memory-swap", drawing)
 
 
-def text(call: str, both: Both, ratio: float) -> str:
+def text(call: str, both: tuple[Evidence, Evidence], ratio: float) -> str:
     """A call's times on both devices, with clocks and powers; what they say, and what was predicted."""
     told, more = [], gain(both[0])
     for each, sheet in zip(both, (datasheet(both[0]), hardware(REFERENCE)), strict=True):
@@ -49,7 +48,7 @@ def text(call: str, both: Both, ratio: float) -> str:
     )
 
 
-def draw(settings: Mapping[str, Value], both: Both, ratios: Mapping[str, float]) -> Picture:
+def draw(settings: Mapping[str, Value], both: tuple[Evidence, Evidence], ratios: Mapping[str, float]) -> Picture:
     """Ratios over bytes, a marker for each group; the chosen call in a ring."""
     call, made = str(settings["call"]), style.figure(height=400)
     on, ends = style.axes(made, bottom=0.14), (1e5, 2e9)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from swap_made_up import h100
 
-from brrr.core.errors import NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.gpu.datasheet import hardware
 from brrr_course import compare, drawing, guess
 from brrr_course.experiments.memory_swap import CALLS, NAMES, claims
@@ -36,6 +36,14 @@ def test_a_guess_is_held_against_both_recordings_whatever_the_source(group: str,
     found = compare(asked, "memory_swap", of="swap", call=CALLS[group][0], source=source(here)).text
     right = "and so it is" if option == 1 else f"but it is {OPTIONS[option]}"
     assert f"you said {OPTIONS[1]}, {right}" in found and f"{(1, 1.2, 1.4)[option]:g}x as fast" in found
+
+
+@pytest.mark.usefixtures("swapped")
+def test_a_guess_of_another_form_is_refused_by_what_is_missing() -> None:
+    for number, form in enumerate(({"unit": "x", "answer": "2x"}, {"options": OPTIONS[:2], "answer": OPTIONS[0]})):
+        asked: Any = guess(f"another form, {number}", **form)  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError, match="a guess of three options"):
+            compare(asked, "memory_swap", of="swap", call=NAMES[0])
 
 
 @pytest.mark.usefixtures("swapped")
