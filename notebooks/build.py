@@ -228,8 +228,42 @@ def counted() -> str:
     return between("brrr claims --count", told.getvalue().rstrip("\n"), README.read_text(encoding="utf-8"))
 
 
+def devices() -> str:
+    """Each claim's verdict on every recorded device, first those that turn between two: `brrr claims --devices`."""
+    from brrr_course.lessons import claims_table
+
+    with redirect_stdout(StringIO()) as told:
+        claims_table.main(["--devices"])
+    head, dashes, *rows = [line for line in told.getvalue().splitlines() if line.startswith("|")]
+    cells = [
+        {cell.partition(" (")[0] for cell in row.strip("| ").split(" | ")[-dashes.count("---") + 1 :]} for row in rows
+    ]
+    turned = [_with_reasons(row) for row, said in zip(rows, cells, strict=True) if {"holds", "fails"} <= said]
+    return "\n".join([
+        "# Does it hold on another device?", "",
+        "What each claim came out as on every recorded device: `brrr claims --devices` prints it with your own recordings,",
+        "and with `--source cuda` what was measured now. `notebooks/build.py --pages` makes this page.", "",
+        f"## The {len(turned)} that turn", "",
+        "A claim that holds on one device and fails on another teaches most. Where a reason is known, it stands below.", "",
+        head, dashes, *turned, "", f"## All {len(rows)}", "", head, dashes, *rows, "",
+    ])  # fmt: skip
+
+
+def _with_reasons(row: str) -> str:
+    """A row of the claims' table, each verdict that fails with why it does, as far as that is known."""
+    from brrr_course.nouns.ledger import ledger_path, read_ledger
+    from brrr.core.recordings import recorded_devices
+
+    claim, *verdicts = row.strip("| ").split(" | ")
+    (because,) = (each.because for each in read_ledger(ledger_path()).claim if claim.endswith(f"[{each.id}]"))
+    told = zip(recorded_devices(), verdicts, strict=True)
+    return f"| {' | '.join([claim, *(f'{said}: {because[on]}' if on in because else said for on, said in told)])} |"
+
+
 DOCS = HERE.parent / "docs"
 PAGES = {DOCS / "cheatsheet.md": cheatsheet, DOCS / "glossary.md": glossary, TEACHING: teaching, README: readme}
+SLOW = {README: counted, DOCS / "devices.md": devices}
+"""What takes every claim's verdict on every recording."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -247,7 +281,7 @@ def main(argv: Sequence[str]) -> int:
     for source in [] if options.pages else sources(options.prefix):
         print(build(source, options.out, empty=options.empty))
     if options.out == HERE:
-        for page, made in (*PAGES.items(), *([] if options.prefix else [(README, counted)])):
+        for page, made in (*PAGES.items(), *([] if options.prefix else SLOW.items())):
             page.write_text(made(), encoding="utf-8")
     return 0
 

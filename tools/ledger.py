@@ -411,12 +411,26 @@ def grids(r: Recording, name: str) -> dict[tuple[Any, ...], int]:
     first = {p: row["launched"].partition(";")[0] for p, row in r.rows.get(name, {}).items() if row["launched"]}
     return present({p: math.prod(map(int, kernel.split()[-3].split("x"))) for p, kernel in first.items()})
 
+KINDS = {"streams": ("", 150e6, INF, 4e12, INF), "cached": ("", 0, 25e6, 0, INF),
+         "compute": ("m|attention|conv", 25e6, INF, 0, 6e11)}
+"""Calls on the H200: how they are called, and from how many to how many bytes they move, at which rates."""
+
+def swapped(r: Recording, group: str) -> dict[Any, T]:
+    """A call's time over the H200's; what group it is of, the H200's rows tell."""
+    present(r.device != "h200" and r.sheet["sm_count"] == HARDWARE["h200"]["sm_count"])
+    there, (called, *ends) = Recording("h200", r.experiment), KINDS[group]
+    sizes, times = there.rows["eager"], there.all("eager.kernel_s")
+    found = {point: float(sizes[point]["bytes"]) for point in r.all("eager.kernel_s") if re.match(called, point[0])}
+    return dict(present({point[0]: r.all("eager.kernel_s")[point] / times[point] for point, size in found.items()
+                         if ends[0] <= size <= ends[1] and ends[2] <= size / times[point].mid <= ends[3]}))
+
 # ---- the claims ----
 
 CLAIMS: dict[str, Claim] = {
     "pseudo_linear.clever-multiplication": clever,
 }
 FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
+    "memory_swap": {"swapped": swapped},
     "nested_sine": {"traced": traced},
     "overlap": {"traced": traced, "balanced": lambda r, axis: balanced(r)[axis]},
     "repeat": {"knee": knee},
@@ -433,7 +447,7 @@ FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
 }
 """What expressions call beside the notation's own functions, by the experiment: each takes the recording first, tables
 as T, and returns a number, a name, a T, or a dict of these by the point."""
-ELSEWHERE = ("rnn.cached-in-registers", "rnn.floor-explains")
+ELSEWHERE = ("memory_swap.prediction-agrees", "rnn.cached-in-registers", "rnn.floor-explains")
 """Claims that ask a model of brrr's, which nothing here may import."""
 # fmt: on
 

@@ -9,6 +9,7 @@ new inputs into the ones that were captured, and the next call overwrites the re
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,11 @@ def _rehearse(fn: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
     import torch
 
     mode = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with (
+        warnings.catch_warnings()
+    ):  # torch says once that it misses some waiting calls: the capture below refuses those
+        warnings.filterwarnings("ignore", message="Synchronization debug mode")
+        torch.cuda.set_sync_debug_mode("error")
     try:
         fn(*inputs)
     except RuntimeError as error:

@@ -54,7 +54,7 @@ def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, gpu: b
     """One session of the profiler: its events, and the loop's seconds."""
     import torch
 
-    with session("trace", gpu, acc_events=True) as made:
+    with session("trace", gpu) as made:
         if gpu:
             torch.ones(8, device=GPU)
         fn()  # the profiler's own first steps are slow, and stay out of the loop with this call
@@ -74,7 +74,8 @@ def session(call: str, gpu: bool, **options: bool) -> Iterator[Any]:
 
     _require_profiler(call, gpu)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
-    made: Any = profile(activities=activities, **options)  # type: ignore[arg-type]
+    # A session is one cycle; torch warns that a next one would drop its events, unless it is to keep them.
+    made: Any = profile(activities=activities, acc_events=True, **options)  # type: ignore[arg-type]
     with detaching_cupti():
         _start(made, call)
         try:

@@ -41,6 +41,7 @@ ORDER = (
     "block",
     "utilisation",
     "mystery",
+    "memory_swap",
 )
 
 """The course's order."""

@@ -66,9 +66,9 @@ class ClaimsTable:
         return f"{verdict.status.upper() + self.mark(claim):<12} {claim.text}"
 
     def _notes(self, claim: Claim, verdict: Verdict) -> list[str]:
-        """What is doubtful, why it does not hold, and what follows for the reader."""
-        why, so_what = claim.because(self.source, verdict), claim.entry.so_what
-        notes = {"Doubtful:": verdict.note, "Why?": why, "So what?": so_what}
+        """What is doubtful, why it does not hold, where it turns, and what follows for the reader."""
+        why, turns = claim.because(self.source, verdict), claim.elsewhere(self.source, verdict)
+        notes = {"Doubtful:": verdict.note, "Why?": why, "Elsewhere:": turns, "So what?": claim.entry.so_what}
         return [f"{asked} {told}" for asked, told in notes.items() if told]
 
     def _brief(self, claim: Claim, verdict: Verdict) -> str:

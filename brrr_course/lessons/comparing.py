@@ -25,13 +25,14 @@ ANY: Mapping[str, Compared] = {
 SPECIAL: Mapping[str, Mapping[str, Compared]] = {
     "block": {"classes": special_quantities.classes},
     "gemm": {"data": special_quantities.data},
+    "memory_swap": {"swap": special_quantities.swap},
     "mystery": {"regime": special_quantities.regime},
     "rnn": {"step": special_quantities.steps},
     "strassen": {"error": special_quantities.errors, "published": special_quantities.published},
 }
 """What one experiment alone can be compared by."""
 
-NO_FACTOR = ("time", "memory", "data", "regime")
+NO_FACTOR = ("time", "memory", "data", "regime", "swap")
 UNJUDGED = ("memory", "data")
 """Tables that stand without a guess."""
 
@@ -63,8 +64,8 @@ def compare(
     - "speed-up": `lines` maps each line to its base; the first pair is what was guessed.
     - "memory": how much memory a call takes at most, beside its time. It takes no guess: None will do.
     - an axis: its values by the time that each takes, the longest first; the guess is a ranking of them.
-    - of one experiment: "classes" ("block"), "data" ("gemm"), "regime" ("mystery"), "step" ("rnn"), "error" and
-      "published" ("strassen").
+    - of one experiment: "classes" ("block"), "data" ("gemm"), "regime" ("mystery"), "step" ("rnn"), "swap"
+      ("memory_swap"), "error" and "published" ("strassen").
 
     Where a source lacks a line and has its twin on the CPU queue (`queue synchronized` for `synchronized`), that one
     stands in; else the line is left out. The point snaps to the nearest one that the source has. ArgumentError for a

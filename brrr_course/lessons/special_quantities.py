@@ -1,12 +1,16 @@
 """What a guess is compared with of one experiment alone: a block's classes, steps, regimes, errors, and the like."""
 
+from contextlib import suppress
+
 from brrr.core import units
-from brrr.core.errors import NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import memory_swap
 from brrr_course.experiments.block import AS_BERT, CLASSES, flop
 from brrr_course.experiments.gemm import DTYPES
 from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.memory_swap.claims import gain, swapped
 from brrr_course.experiments.mystery import regime_of
 from brrr_course.experiments.mystery import times as program_times
 from brrr_course.experiments.rnn.steps import MAIN, At, place, step
@@ -16,7 +20,8 @@ from brrr_course.lessons.rnn_data import both_steps
 from brrr_course.lessons.speedup_table import OVER_FUSION, published_part
 from brrr_course.lessons.strassen_levels import grown, kinds_of, sizes_with_errors
 from brrr_course.lessons.waiting import Comparison
-from brrr_course.nouns.source import Evidence
+from brrr_course.nouns.source import Evidence, Source
+from brrr_course.sources import source as source_named
 
 
 def classes(subject: Subject) -> Comparison:
@@ -69,6 +74,29 @@ def regime(subject: Subject) -> Comparison:
     ]
     said = f"Program {model}: {subject.judged(regime_of(eager, graph, half, double))}."
     return subject.table(said, ("what is changed", "gain, or growth", "it would be"), rows)
+
+
+def swap_evidence(source: Source) -> Evidence:
+    """The calls on a source whose device is the H200's chip with another memory, else as they were recorded on an H100.
+
+    NotRecordedError where there is neither.
+    """
+    for each in (source, source_named("recorded:h100")):
+        evidence = Evidence(memory_swap.EXPERIMENT, each)
+        with suppress(NotRecordedError):
+            if swapped(evidence).values:
+                return evidence
+    raise NotRecordedError("nothing was recorded on an H100: brrr record memory_swap measures it there")
+
+
+def swap(subject: Subject) -> Comparison:
+    """How much faster a call is on the H200, as one of three options: hardly, by a part, by all that the memory is."""
+    if len(getattr(subject.form, "options", ())) != len(memory_swap.REGIMES):
+        raise ArgumentError("compare", "guess", subject.form, "a guess of three options, from no gain to all of it")
+    evidence, call = swap_evidence(subject.source), str(subject.at["call"])
+    ratio = swapped(evidence).values[call,]
+    option = subject.form.options[-1 - memory_swap.REGIMES.index(memory_swap.regime(ratio.median, gain(evidence)))]
+    return Comparison(f"{call}: {subject.judged(option)}. It is {units.ratio(ratio.median, 3)} as fast.")
 
 
 def data(subject: Subject) -> Comparison:

@@ -105,6 +105,14 @@ class Claim:
         unlike = kind == "recorded" and verdict.status in ("fails", "undecided")
         return self.entry.because.get(device, "") if unlike else ""
 
+    def elsewhere(self, source: str, verdict: Verdict) -> str:
+        """On which other recordings the contrary came out last, and why, as far as that is known; else nothing."""
+        other = {"holds": "fails", "fails": "holds"}.get(verdict.status)
+        last = {on: told[-1][2] for (name, on), told in past(ledger_path().with_name("history.csv")).items()
+                if name == self.entry.id and source != f"recorded:{on}"}  # fmt: skip
+        said = [f"It {other} on the {on.upper()}. {self.entry.because.get(on, '')}" for on in last if last[on] == other]
+        return " ".join(map(str.strip, said))
+
     def earlier(self, source: str) -> list[str]:
         """Its verdicts on earlier recordings of that name, each time that a new one brought another; oldest first.
 

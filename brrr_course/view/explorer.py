@@ -92,7 +92,7 @@ class Explorer(Shown):
     def _make_panel(self) -> Any:
         from brrr_course.view.panel import ExplorerPanel
 
-        return ExplorerPanel(self._scene, self._names, sources_here(self._given_source), self._choose)
+        return ExplorerPanel(self._scene, self._names, sources_here(self._given_source, self._scene), self._choose)
 
     def _outputs(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         yield from super()._outputs()
@@ -199,12 +199,13 @@ def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
     return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
 
 
-def sources_here(current: Source) -> list[tuple[str, str]]:
-    """What the list of sources offers: the one in use, the recordings there are, the GPU if there is one, the CPU."""
-    from brrr.core.recordings import recorded_devices
+def sources_here(current: Source, scene: Scene) -> list[tuple[str, str]]:
+    """What the list offers: the source in use, the experiment's recordings, the GPU if there is one, the CPU."""
+    from brrr.core.recordings import device_folders, recorded_devices
     from brrr.gpu.device import default_device_kind
 
-    recorded = [f"recorded:{device}" for device in recorded_devices()]
+    recorded = [f"recorded:{device}" for device in recorded_devices()
+                if any((at / f"{scene.experiment.name}.csv").is_file() for at in device_folders(device))]  # fmt: skip
     titles = {"cuda": "live on this GPU", "cpu": "live on this CPU"}
     class_s = [name] if (name := os.environ.get("BRRR_SOURCE", "")).startswith("remote:") else []
     titles |= {name: "live on the class's device" for name in (*class_s, current.name) if name.startswith("remote:")}

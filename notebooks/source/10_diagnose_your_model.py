@@ -174,6 +174,7 @@ claims("10")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Your own model. All lessons: [00 · Start here](00_start_here.ipynb) has the map, and docs/diagnosis.md all that `diagnose` says.
+# Your own model; docs/diagnosis.md has all that `diagnose` says, and [00 · Start here](00_start_here.ipynb) the map. Or
+# [10b · What does a faster memory buy?](10b_memory_swap.ipynb), where a regime needs no model.
 #
 # Back: [09b · How much accuracy buys how much time?](09b_strassen_forms.ipynb)

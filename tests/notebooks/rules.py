@@ -125,7 +125,7 @@ def shows_what_held(notebook: Any) -> list[str]:
         return [f"{len(showing)} cells show claims"]
     above = notebook.cells[notebook.cells.index(showing[0]) - 1].source
     found = [] if above.startswith("## What held") else [f"claims stand below {above[:40]!r}"]
-    shown = re.fullmatch(r'claims\("(\w+)"(?:, source="recorded:h200")?\)', showing[0].source)
+    shown = re.fullmatch(r'claims\("(\w+)"(?:, source="recorded:h[12]00")?\)', showing[0].source)
     return found + (
         [] if shown and shown[1] == number(notebook) else [f"{showing[0].source!r} in lesson {number(notebook)}"]
     )

@@ -37,3 +37,18 @@ def test_the_lines_run_as_they_stand(lesson: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", build.PAGES, ids=lambda page: page.stem)
 def test_the_pages_are_made_of_the_lessons_and_the_glossary(page: Path) -> None:
     assert page.read_text("utf-8") == build.PAGES[page](), "run: python notebooks/build.py"
+
+
+@pytest.mark.slow
+def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:
+    assert (build.DOCS / "devices.md").read_text("utf-8") == build.devices(), "run: python notebooks/build.py --pages"
+
+
+def test_a_claim_that_turns_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    knee, flat = "It grows. [repeat.knee-32-to-64]", "It is flat. [repeat.flat-at-first]"
+    rows = [f"| {knee} | undecided | fails | holds (after the data) |", f"| {flat} | undecided | holds | holds |"]
+    told = "\n".join(["| claim | cpu | h100 | h200 |", "| --- | --- | --- | --- |", *rows, "", "RECORDED"])
+    monkeypatch.setattr("brrr_course.lessons.claims_table.main", lambda _: print(told))
+    turned, _, every = build.devices().partition("## All 2\n")
+    assert "## The 1 that turn\n" in turned and rows[0] in every and rows[1] in every
+    assert "| fails: The arithmetic is the H200's" in turned and flat not in turned

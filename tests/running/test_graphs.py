@@ -1,6 +1,7 @@
 """What of CUDA Graph capture can be said without a GPU: its refusals."""
 
 import sys
+import warnings
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from brrr.core.errors import CaptureError, UnavailableError
+from brrr.running import graphs
 from brrr.running.graphs import _refusal, capture
 from brrr.timing.graph_times import raw_capture
 from tests.refusals import refused
@@ -80,3 +82,21 @@ def test_a_capture_ends_whatever_happens_inside(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UnavailableError, match="CUDA refused the capture"), raw_capture(_with(refusing, monkeypatch)):
         pass
     assert all(each.asked == ["begin 7", "end 7"] for each in (fine, broken, refusing))
+
+
+def test_torch_s_notice_of_its_own_check_is_kept_quiet_and_the_function_s_warnings_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modes: list[Any] = []
+
+    def set_mode(mode: Any) -> None:
+        warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=2)
+        modes.append(mode)
+
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: set_mode(mode) if not modes else None)
+    monkeypatch.setattr(graphs, "_nodes_of", lambda call: 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        graphs._rehearse(lambda: warnings.warn("mine", stacklevel=1), ())
+    assert modes == ["error"] and [str(each.message) for each in caught] == ["mine"]

@@ -209,3 +209,9 @@ def test_a_torch_without_a_profiler_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.profiler, "supported_activities", set)
     with pytest.raises(UnavailableError, match=r"has no profiler for CUDA.*pytorch.org"):
         recording.profiled_loop(lambda: None, lambda: None, 1, gpu=True)
+
+
+def test_a_session_keeps_its_one_cycle_so_that_torch_warns_of_no_lost_events() -> None:
+    with recording.session("diagnose", False, record_shapes=True) as made:
+        pass
+    assert made.acc_events and made.record_shapes

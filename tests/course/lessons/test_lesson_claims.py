@@ -10,6 +10,7 @@ from brrr_course import claims
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import ClaimsTable
 from brrr_course.lessons.course import notebooks_in
+from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 
 LEDGER = read_ledger(ledger_path())
@@ -113,3 +114,14 @@ def test_a_claim_that_once_failed_and_one_older_than_its_rows_say_so() -> None:
     flipped, late = claims("gemm", "recorded:h200").details(), claims("host_cost", "recorded:h200").details()
     assert re.search(r"earlier +FAILS on 2026-11-22 \(padding makes 1025 columns 4\.22x", flipped)
     assert re.search(r"older +\d+ of \d+ rows were measured before its first commit, \w+ \(20261121\)", late)
+
+
+def test_a_lesson_says_on_which_other_recording_a_claim_turns_and_why() -> None:
+    (knee,) = [row for row in claims("04", "recorded:h200").folded if row[0].entry.id == "repeat.knee-32-to-64"]
+    claim, verdict = knee
+    said = claim.elsewhere("recorded:h200", verdict)
+    assert said == " ".join(f"It fails on the {name.upper()}. {claim.entry.because[name]}" for name in ("cpu", "h100"))
+    assert f"Elsewhere: {said.partition(chr(39))[0]}" in claims("04", "recorded:h200")._repr_html_()
+    assert claim.elsewhere("recorded:h100", Verdict("fails", "")) == "It holds on the H200."
+    assert "H200" in claim.elsewhere("cuda", Verdict("fails", "")), "what is measured live is a device of its own"
+    assert claim.elsewhere("recorded:h200", Verdict("undecided", "")) == ""

@@ -41,6 +41,7 @@ def test_it_shows_what_was_recorded(synthetic_root: Path) -> None:
 
 NOT_ON_THE_CPU = {
     "occupancy", "gemm", "gemm_many", "vocabulary", "rnn", "rnn_ladder", "block", "utilisation", "mystery",
+    "memory_swap",
 }  # fmt: skip
 """The machine of the CPU's recording has not measured them, or cannot: a CPU says nothing of a GPU's occupancy."""
 
