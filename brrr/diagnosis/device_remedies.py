@@ -9,6 +9,7 @@ from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.diagnosis.assess import Assessed, multiplies
 from brrr.diagnosis.calls import turns
 from brrr.diagnosis.evidence import Evidence, Remedy
+from brrr.diagnosis.host_remedies import inside, own_steps
 from brrr.roofline.peaks import short
 from brrr.roofline.shapes import whole
 from brrr.roofline.terms import dtype_of
@@ -18,15 +19,45 @@ SHORT_TYPES = ("bfloat16", "float16")
 """The first that the device has tensor cores for."""
 SECTOR = 32
 """Bytes that a GPU moves at least."""
+IN_FLOAT32 = ("norm", "softmax", "loss", "scan", "index")
+BATCH_NORMS = ("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm")
+SKINNY = 4
+"""Where a product's least size is less than the next by this, it is taken for the batch."""
+WITHOUT_CHANNELS_LAST = ("native_group_norm", "group_norm")
+"""What torch computes on contiguous tensors alone, and turns others around for."""
 
 
 def precision(found: Evidence) -> Remedy | None:
-    """Products of float32 on the tensor cores, and all else of float32 in the same short type."""
+    """Products of float32 on the tensor cores, as autocast puts them there, and what works on their results with them.
+
+    Autocast leaves alone what it is told to compute in float32 (norms, softmax, losses), what gathers and scatters
+    rows, and the optimiser; and it casts each weight, and its gradient back.
+    """
     wide = [each for each in found.calls if _type(each) in ("float32", "float64")]
-    if not any(multiplies(each.call.cost) for each in wide):
+    products = [each for each in found.calls if multiplies(each.call.cost)]
+    here = [each for each in wide if multiplies(each.call.cost)]
+    if 2 * sum(each.work_s for each in here) < sum(each.work_s for each in products) or not here:
         return None
+    kept = {id(each) for each in inside(found, own_steps(found))}
+    cast = [each for each in wide if id(each) not in kept and (multiplies(each.call.cost) or _follows(each))]
     what = "of the time computes in float32 or float64, products of matrices too"
-    return _changed(found, wide, _shortened(found), "tensor cores", what)
+    return _changed(found, cast, _shortened(found), "tensor cores", what, _cast_weights)
+
+
+def _follows(each: Assessed) -> bool:
+    """Whether it computes in the type that it is given, under autocast."""
+    cost = each.call.cost
+    return cost is not None and (cost.kind not in IN_FLOAT32 or cost.name.startswith(BATCH_NORMS))
+
+
+def _cast_weights(cost: OperatorCost) -> tuple[OperatorCost, ...]:
+    """The casts of each product's weights, or of their gradient: of its sides the one that the batch is not in.
+
+    The batch is the least size of a skinny product, and the greatest of others.
+    """
+    sizes = [sorted((each.m, each.n, each.k)) for each in cost.matmuls if each.batch == 1]
+    weights = sum(middle * (most if SKINNY * least <= middle else least) for least, middle, most in sizes)
+    return (OperatorCost("_to_copy", 0.0, 4 * weights, 2 * weights, "float32", ((weights,),), "copy"),) * bool(weights)
 
 
 def halving(found: Evidence) -> Remedy | None:
@@ -44,9 +75,10 @@ def padding(found: Evidence) -> Remedy | None:
 
 
 def _changed(
-    found: Evidence, calls: Sequence[Assessed], change: Callable[[OperatorCost], OperatorCost], name: str, what: str
-) -> Remedy | None:
-    """A remedy that makes other operators of some: each call's time goes as the prediction does."""
+    found: Evidence, calls: Sequence[Assessed], change: Callable[[OperatorCost], OperatorCost], name: str, what: str,
+    more: Callable[[OperatorCost], tuple[OperatorCost, ...]] = lambda cost: (),
+) -> Remedy | None:  # fmt: skip
+    """A remedy that makes other operators of some, and `more` of each: its time goes as the prediction does."""
     if found.model is None or not calls or not found.gpu:
         return None
     saved_s = 0.0
@@ -54,6 +86,7 @@ def _changed(
         assert each.call.cost is not None
         now_s, then_s = (found.predicted_s([cost]) for cost in (each.call.cost, change(each.call.cost)))
         saved_s += each.work_s * (1 - min(1.0, then_s / now_s)) if 0 < now_s < math.inf else 0.0
+        saved_s -= found.predicted_s(more(each.call.cost))
     share = units.percent(found.share * sum(each.work_s for each in calls) / found.wall_s)
     return Remedy(name, found.faster(saved_s), f"{share} {what}.")
 
@@ -134,7 +167,8 @@ def channels(found: Evidence) -> Remedy | None:
     """Copies that a library makes to put the channels last, and back."""
     turned = [each for each in found.events if each.sort == "kernel" and turns(each.name)]
     took_s = sum(each.end_ns - each.start_ns for each in turned) / 1e9
-    if not took_s:
+    back = any(each.call.operator.name.rpartition(":")[2].startswith(WITHOUT_CHANNELS_LAST) for each in found.calls)
+    if not took_s or back:
         return None
     why = f"The library turns images around in {units.percent(took_s / found.wall_s)} of the time."
     return Remedy("channels last", found.faster(took_s), why)

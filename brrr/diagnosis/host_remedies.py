@@ -109,8 +109,8 @@ def loading(found: Evidence) -> Remedy | None:
 
 def optimiser(found: Evidence) -> Remedy | None:
     """One kernel for all parameters; what one call in it takes longer than others, as an allocation, stays."""
-    steps = _own_steps(found)
-    single = [each for each in _inside(found, steps) if each.call.operator.name.rstrip("_") in BY_TENSOR]
+    steps = own_steps(found)
+    single = [each for each in inside(found, steps) if each.call.operator.name.rstrip("_") in BY_TENSOR]
     if not steps or len(single) < MANY * len(steps):
         return None
     starts = sorted(each.call.operator.start_ns for each in single)
@@ -123,7 +123,7 @@ def optimiser(found: Evidence) -> Remedy | None:
     return Remedy("fused optimiser", found.wall_s / max(host_s, device_s, least_s, 1e-12), why)
 
 
-def _own_steps(found: Evidence) -> list[Event]:
+def own_steps(found: Evidence) -> list[Event]:
     """The spans of the optimiser, each from where a closure in it, which computes the gradients, has ended."""
     engine = [each for each in found.events if each.name.startswith(ENGINE)]
     ends = [0, *accumulate((each.end_ns for each in engine), max)]
@@ -213,7 +213,7 @@ def keeping(found: Evidence) -> Remedy | None:
     return Remedy("keep on device", found.wall_s / min(left_s, found.wall_s - found.split.transfer_s), why)
 
 
-def _inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:
+def inside(found: Evidence, spans: Sequence[Event]) -> list[Assessed]:
     """The calls whose operators lie in one of the spans."""
     return [
         each for each in found.calls

@@ -21,6 +21,8 @@ from brrr.timing import measure_together
 
 TOLERANCES = {"exact": 1e-4, "tensor cores": 5e-2, "lower precision": 5e-2}
 """Relative change of the result (Frobenius) up to which a remedy is taken; the last two change the arithmetic."""
+ROUNDINGS = 8
+"""Of the result's own type: so much may differ what rounds elsewhere, as bfloat16 does once it is fused."""
 OWN = 1.5
 """So many times as far as two runs of the step itself, with other random numbers, a remedy's result may lie."""
 LONGEST_S = 60.0
@@ -114,7 +116,7 @@ def _one(
     if changes is None:
         return Tried(name, None, None, None, None, "refused: there is no result to compare")
     change, most = max(changes), max(own or [0.0])
-    tolerance = TOLERANCES.get(name, TOLERANCES["exact"])
+    tolerance = max([TOLERANCES.get(name, TOLERANCES["exact"]), *(ROUNDINGS * eps for eps in map(_eps, exact[0]))])
     itself = f"two runs of the step itself by {most:.1e}" if most > tolerance else ""
     if not all(one <= max(tolerance, OWN * its) for one, its in zip(changes, own or [0.0] * len(changes), strict=True)):
         said = f"refused: the result differs by {change:.1e}, more than {tolerance:.0e}"
@@ -127,6 +129,11 @@ def _one(
         return Tried(name, None, None, None, change, "no period was measured")
     gain = before.period_s / after.period_s
     return Tried(name, gain.median, gain.low, gain.high, change, itself and f"It differs from {itself}.")
+
+
+def _eps(result: torch.Tensor) -> float:
+    """The relative distance of two neighbouring numbers of its type; 0 where it has whole numbers."""
+    return torch.finfo(result.dtype).eps if result.dtype.is_floating_point else 0.0
 
 
 def _seeded(step: Step, parameters: Sequence[torch.Tensor], seed: int) -> Results:

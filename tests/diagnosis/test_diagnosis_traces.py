@@ -175,6 +175,49 @@ def test_the_evidence_names_its_remedy_first(name: str, tmp_path: Path) -> None:
     assert all(each.gain >= 1.1 for each in found.remedies)
 
 
+def rows_scattered(made: Maker) -> None:
+    wide(made)
+    rows, at = plain(2**20, 128), plain(2**20, dtype="int64")
+    made.work("aten::index_add_", rows, at, rows, numbers=("", "0", "", ""), us=100_000.0)
+
+
+def trained(made: Maker) -> None:
+    wide(made)
+    began = made.now
+    made.work("aten::add_", LARGE, LARGE, numbers=("", "", "1"), us=100_000.0)
+    made.span("Optimizer.step#Adam.step", began)
+
+
+def mostly_short(made: Maker) -> None:
+    for _ in range(8):
+        product(made)
+    wide(made)
+    relu(made, 30)
+
+
+@pytest.mark.parametrize("step", [rows_scattered, trained, mostly_short])
+def test_autocast_gains_nothing_for_what_it_leaves_alone(step: Build, tmp_path: Path) -> None:
+    alone = {each.name: each.gain for each in diagnosis(tmp_path, wide).remedies}["tensor cores"]
+    gains = {each.name: each.gain for each in diagnosis(tmp_path, step).remedies}
+    assert gains.get("tensor cores", 1.0) < 1.2 < alone, gains
+
+
+def test_autocast_of_a_skinny_product_casts_more_than_it_saves(tmp_path: Path) -> None:
+    def skinny(made: Maker) -> None:
+        a, b = plain(16, 8192), plain(8192, 8192)
+        made.work("aten::mm", a, b, us=predicted_us("aten::mm", a, b))
+
+    assert "tensor cores" not in [each.name for each in diagnosis(tmp_path, skinny).remedies]
+
+
+def test_a_group_norm_turns_images_around_again(tmp_path: Path) -> None:
+    def normed(made: Maker) -> None:
+        turned(made)
+        made.work("aten::native_group_norm", plain(8, 64, 64, 64), us=50.0)
+
+    assert "channels last" not in [each.name for each in diagnosis(tmp_path, normed).remedies]
+
+
 def test_large_products_in_float32_have_a_faster_way_that_is_as_accurate(tmp_path: Path) -> None:
     gains = {each.name: each.gain for each in diagnosis(tmp_path, wide).remedies}
     assert 1.1 < gains["strassen"] < gains["tensor cores"]

@@ -209,6 +209,21 @@ def test_trials_end_in_time_and_on_request(
     assert "[#--] trying fusion, " in shown and "[##-] trying cuda graph, " in shown and "Ctrl-C ends it" in shown
 
 
+@pytest.mark.parametrize(("dtype", "taken"), [(torch.bfloat16, True), (torch.float32, False)])
+def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(
+    dtype: torch.dtype, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(64, 64, dtype=dtype)
+
+    @contextmanager
+    def near(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+        yield lambda: fn() * 1.0156  # two numbers further in bfloat16
+
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": near})
+    (found,) = tried(lambda: x * 2, "fusion")
+    assert (found.gain is not None) == taken and ("refused" in found.said) != taken
+
+
 def test_what_is_compiled_comes_last_and_takes_no_time_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trying, "_compiled", endless)
     monkeypatch.setattr(trying, "_APPLY", {"fusion": endless, "contiguous": other})

@@ -11,7 +11,7 @@ from brrr.roofline.device_model import model_of
 from brrr.roofline.terms import operator_time
 from brrr.tracing.events import Inputs
 
-TYPE = {"float32": "float", "bfloat16": "c10::BFloat16"}
+TYPE = {"int64": "long int", "float32": "float", "bfloat16": "c10::BFloat16"}
 
 
 class Maker:

@@ -10,6 +10,7 @@ A program is a model, its inputs, and what a step of it does (`task`): inference
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def trained(given: Mapping[str, Any], fix: str, model: nn.Module, inputs: tuple[
 
     def step() -> object:
         batch = next(batches) if batches is not None else inputs
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=given.get("autocast", False)):
+        with torch.autocast(device, dtype=torch.bfloat16) if given.get("autocast") else nullcontext():
             found: Any = model(*batch) if given["model"] not in DATA["model"] else model(*batch, labels=batch[0])
         found = found[0] if isinstance(found, tuple) else found  # a recurrent layer's states stand behind
         loss = found.loss if hasattr(found, "loss") else found.float().square().mean()
