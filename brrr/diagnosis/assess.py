@@ -15,7 +15,8 @@ from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_la
 from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
-from brrr.roofline.terms import OperatorTime, dtype_of, kernel_time
+from brrr.roofline.carrying import kernel_time
+from brrr.roofline.terms import OperatorTime, dtype_of
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
 Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]

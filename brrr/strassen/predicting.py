@@ -26,7 +26,8 @@ from brrr.gpu import is_gpu
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.products import operator_of
-from brrr.roofline.terms import kernel_time, stream_s
+from brrr.roofline.carrying import kernel_time
+from brrr.roofline.terms import stream_s
 from brrr.strassen.accuracy import PLAIN, predicted_error
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
 from brrr.strassen.limits import Limits, Request

@@ -15,8 +15,8 @@ from brrr.counting.mode import CostMode
 from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
-from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.figures import REFERENCE, host_class, own_name
+from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
+from brrr.roofline.figures import host_class, own_name
 from brrr.roofline.peak import Peak
 
 SIDE = 8
@@ -133,7 +133,7 @@ def at_usual_speed(
     """Seconds that the host takes for each call, at its usual speed: all by turns with a relu."""
     seconds = min(each_s * len(calls), found.left_s / 3)
     *costs, beside = issue_estimates([*calls, reference_call(device)], waiting(device), seconds)
-    return [cost * (found.measured[REFERENCE].value / beside.median) for cost in costs]
+    return [cost * (found.measured[REFERENCE_CALL].value / beside.median) for cost in costs]
 
 
 class CallCost(NamedTuple):
@@ -164,7 +164,7 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
         with CostMode() as counting:
             calls[3]()
         one, first, every, network_s, relu, ahead = at_usual_speed([*calls, forward[0], forward[2]], device, found)
-    gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE].value
+    gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE_CALL].value
     own = {name: cost - gradient * count for name, (cost, count) in known.items()}
     backward = [each for each in counting.operators if each.backward]
     those = [own[name].median for name in map(own_name, backward) if name in own]

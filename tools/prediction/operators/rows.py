@@ -30,7 +30,8 @@ def operator_rows(measured: Measured, peaks: Peaks, device: str) -> Iterator[Pre
 def _row(
     case: OperatorCase, here: Mapping[str, Measurement], how: How, field: Field, peaks: Peaks
 ) -> Iterator[PredictedRow]:
-    from brrr.roofline.figures import REFERENCE, at_host_speed
+    from brrr.roofline.device_model import REFERENCE_CALL
+    from brrr.roofline.figures import at_host_speed
     from brrr.roofline.predicting import predict
 
     found = here[how].get(field) if how in here else None
@@ -44,7 +45,7 @@ def _row(
         yield PredictedRow(case, how, field, found, 0.0, "", unknown=(type(error).__name__,))
         return
     anchored_s = None
-    if loop and beside is not None and beside.host_s is not None and REFERENCE in peaks.measured:
+    if loop and beside is not None and beside.host_s is not None and REFERENCE_CALL in peaks.measured:
         at_speed = at_host_speed(peaks, beside.host_s.median)
         anchored_s = predict(work, device=at_speed, how=how, tf32=tf32).period_s
     yield PredictedRow(
