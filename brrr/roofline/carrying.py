@@ -13,14 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 from brrr.counting.cost import COPIED, ITEMSIZE, OperatorCost
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, without_host
 from brrr.roofline.lowering import in_tf32, name_on_gpu
+from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import Products, Speeds, operator_of
+from brrr.roofline.products import Products, Speeds, family_name, operator_of
 from brrr.roofline.sweeps import BY_FLOP, Corrections, swept_operators, swept_products
 from brrr.roofline.terms import INTERPOLATED, OperatorTime, cache_rate, dtype_of, matrix_dtype, modelled_time
 
@@ -49,13 +49,12 @@ def operator_time(
     found = None if made.device_s is None else _carried(each, made.device_s, model)
     if found is None or not made.device_s:
         return made
+    seconds, own = found
     if model.peaks is not None and model.peaks is not model.reference:
-        found = found._replace(seconds=found.seconds * math.exp(_beyond(without_host(model.peaks), *found.levels)))
-    alone = min(1.0, found.seconds / made.device_s)
+        seconds *= math.exp(_beyond(without_host(model.peaks), *alike(each)))
+    alone = min(1.0, seconds / made.device_s)
     memory_s, compute_s = made.memory_s * alone, made.compute_s * alone
-    return replace(
-        made, memory_s=memory_s, compute_s=compute_s, device_s=found.seconds, known=made.known or found.own
-    )
+    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=seconds, known=made.known or own)
 
 
 def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
@@ -67,16 +66,11 @@ def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -
 # What the reference's sweep says.
 
 
-class Carried(NamedTuple):
-    """What a call takes by the reference's sweep; whether that holds this very operator; what it is alike to."""
+def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[float, bool] | None:
+    """What a call takes whose terms take `here_s`, and whether the sweep holds that very operator.
 
-    seconds: float
-    own: bool
-    levels: tuple[str, str]
-
-
-def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> Carried | None:
-    """What a call takes whose terms take `here_s`; None where no sweep tells of it. Notes say so."""
+    None where no sweep tells of it. Notes say so.
+    """
     if model.reference is None or each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
         return None
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:
@@ -84,16 +78,14 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> Carried |
     corrections = corrections_of(without_host(model.reference))
     if each.kind == "matmul" and len(each.matmuls) == 1 and model.sm_count is not None:
         factor, own = corrections.of_product(each.matmuls[0], each.name in ADDED), False
-        group, name = corrections.group_name(each.matmuls[0], each.name in ADDED), ""
     elif each.matmuls and each.kind not in BY_FLOP:
         return None
     else:
         factor, own = corrections.of_operator(each) or (None, False)
-        group, name = f"{each.kind}/{each.form.name}", name_on_gpu(each)
     if factor is None or (each.name.startswith(INTERPOLATED) and not own):
         return None
     _say(each, model, model.reference, own)
-    return Carried(_over(each, here_s, factor, model), own, (group, name))
+    return _over(each, here_s, factor, model), own
 
 
 def _say(each: OperatorCost, model: DeviceModel, reference: Peaks, own: bool) -> None:
@@ -127,7 +119,7 @@ def _slower(each: OperatorCost, model: DeviceModel, there: DeviceModel) -> float
     return by * there.sm_count / model.sm_count if fills and there.sm_count and model.sm_count else by
 
 
-def _in_tf32(each: OperatorCost, here_s: float, model: DeviceModel) -> Carried | None:
+def _in_tf32(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[float, bool] | None:
     """A layer in TF32, which no sweep holds: as in bfloat16, with its own terms; never slower than in float32.
 
     So what the library does beside, as turning images around, counts once.
@@ -143,7 +135,7 @@ def _in_tf32(each: OperatorCost, here_s: float, model: DeviceModel) -> Carried |
     as_short, as_plain = (_carried(one, time_s, model) for one, time_s in zip((short, plain), times, strict=True))
     if as_short is None or as_plain is None:
         return None
-    return as_short._replace(seconds=min(as_plain.seconds, as_short.seconds + here_s - times[0]))
+    return min(as_plain[0], as_short[0] + here_s - times[0]), False
 
 
 @lru_cache(maxsize=4)
@@ -180,6 +172,13 @@ def _beyond(peaks: Peaks, group: str, name: str) -> float:
     return found
 
 
+def alike(each: OperatorCost) -> tuple[str, str]:
+    """The group of a call, and its name within it: of a product the library's kernels, and whether a row is added."""
+    if each.kind == "matmul" and len(each.matmuls) == 1:
+        return family_name(each.matmuls[0]), "and a row" * (each.name in ADDED)
+    return f"{each.kind}/{each.form.name}", name_on_gpu(each)
+
+
 def _levels(group: str, name: str) -> Iterator[tuple[str, ...]]:
     yield from ((), (group,), (group, name))
 
@@ -187,25 +186,27 @@ def _levels(group: str, name: str) -> Iterator[tuple[str, ...]]:
 @lru_cache(maxsize=8)
 def _residuals(peaks: Peaks) -> Mapping[tuple[str, ...], tuple[float, int]]:
     """The sum of the residuals of the device's measured calls, and their number, at each level."""
-    model, sums = DeviceModel.measured(peaks), defaultdict[tuple[str, ...], tuple[float, int]](lambda: (0.0, 0))
-    for each, seconds in measured_calls(peaks):
-        found = residual(each, seconds, model)
-        for level in () if found is None else _levels(*found[1]):
-            total, count = sums[level]
-            sums[level] = total + max(-MOST, min(MOST, found[0])), count + 1
+    sums = defaultdict[tuple[str, ...], tuple[float, int]](lambda: (0.0, 0))
+    for name, sweep in peaks.sweeps.items():
+        carried = sweep.columns.get("carried", (0,) * len(sweep))
+        for (each, seconds), nanoseconds in zip(measured_calls({name: sweep}), carried, strict=True):
+            beyond = math.log(seconds * 1e9 / int(nanoseconds)) if nanoseconds else math.nan
+            for level in _levels(*alike(each)) if nanoseconds else ():
+                total, count = sums[level]
+                sums[level] = total + max(-MOST, min(MOST, beyond)), count + 1
     return sums
 
 
-def residual(each: OperatorCost, seconds: float, model: DeviceModel) -> tuple[float, tuple[str, str]] | None:
-    """The logarithm of what a call took over what is carried over to this device, and what it is alike to."""
+def carried_s(each: OperatorCost, model: DeviceModel) -> float | None:
+    """What the reference's sweep says of a call on this device; None where it tells nothing."""
     made = modelled_time(each, model, each.bytes, host_s=0.0).device_s
     found = _carried(each, made, model) if made else None
-    return None if found is None else (math.log(seconds / found.seconds), found.levels)
+    return None if found is None else found[0]
 
 
-def measured_calls(peaks: Peaks) -> Iterator[tuple[OperatorCost, float]]:
-    """The calls of a device's sweeps, products among them, with their seconds."""
-    products, added, seconds = swept_products(peaks.sweeps.get("products"))
+def measured_calls(sweeps: Mapping[str, Sweep]) -> Iterator[tuple[OperatorCost, float]]:
+    """The calls of a device's sweeps with their seconds, products first."""
+    products, added, seconds = swept_products(sweeps.get("products"))
     for product, with_row, time_s in zip(products, added, seconds, strict=True):
         yield replace(operator_of(product), name=ADDED[0] if with_row else "aten.mm"), float(time_s)
-    yield from swept_operators(peaks.sweeps.get("operators"))
+    yield from swept_operators(sweeps.get("operators"))

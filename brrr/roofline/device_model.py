@@ -65,7 +65,7 @@ class DeviceModel:
             peaks.device,
             peaks.kind,
             f"measured {peaks.date[:10]}",
-            {**(_hosts(peaks) if carried else {}), **peaks.assumed, **peaks.measured},
+            {**(like_the_reference(peaks.measured) if carried else {}), **peaks.assumed, **peaks.measured},
             peaks.curves,
             known.sm_count if known else _sm_count(peaks),
             peaks,
@@ -85,8 +85,7 @@ class DeviceModel:
 
     @cached_property
     def for_terms(self) -> DeviceModel:
-        """The same with the rates that kernels reach: a datasheet's are reached by a share, as the reference reaches its
-        own; measured ones as they are."""
+        """The same with the rates that kernels reach: measured ones as they are, of a datasheet's the reference's shares."""
         if self.peaks is not None or self.reference is None or self.hardware is None:
             return self
         self.note(f"of its datasheet's rates it is taken to reach the shares that an {self.reference.device} reaches")
@@ -212,15 +211,15 @@ def assumed_launches(kind: Processor) -> Mapping[str, Peak]:
     return {name: Peak.stated(time_s, "s", "assumed", what=_WHAT) for name, time_s in _CPU_S.items()}
 
 
-def _hosts(peaks: Peaks) -> Mapping[str, Peak]:
-    """The reference's costs of the host at this host's speed, which a relu tells: as good as measured."""
+def like_the_reference(measured: Mapping[str, Peak]) -> Mapping[str, Peak]:
+    """The reference's costs of the host, at the speed of a host where a relu took what was measured; none without."""
     theirs = issued_like_the_reference()
-    if REFERENCE_CALL not in peaks.measured:
+    if REFERENCE_CALL not in measured:
         return {}
-    by = peaks.measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value
-    what = {"what": f"so many times a relu as beside an {reference().device}"}
+    by = measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value
+    what = f"so many times a relu as beside an {reference().device}"
     return {
-        name: Peak.stated(peak.value * by, "s", "assumed", **what)
+        name: Peak.stated(peak.value * by, "s", "assumed", what=what)
         for name, peak in theirs.items()
         if name.startswith("host.")
     }

@@ -49,8 +49,8 @@ class Peaks:
     the datasheet is asked anew each time (`datasheet`), so that the three never mix. `notes` say what is missing, and
     why. Names: `matmul.bf16` (curve by size), `arithmetic.fp32.fma`, `kernel.floor`, `gap.stream`, `gap.graph`,
     `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set). `sweeps` are the times of many
-    `products` and `operators`, by which the predictor corrects its models. `reference` names the device whose long sweep
-    is carried over to this one, "" for one that was swept so itself.
+    `products` and `operators`, by which the predictor corrects its models. `reference` names the device whose long
+    sweep is carried over to this one, "" for one that was swept so itself.
     """
 
     device: str

@@ -1,4 +1,4 @@
-"""The reference: the one device whose long sweep comes with the package; and its figures, scaled to another datasheet."""
+"""The reference: the one device whose long sweep comes with the package, and its figures scaled to other datasheets."""
 
 from collections.abc import Mapping
 from functools import cache, lru_cache

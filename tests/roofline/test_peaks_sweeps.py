@@ -13,12 +13,13 @@ from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
+from brrr.roofline.calibrate import gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
 from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.peak import Sweep
 from brrr.roofline.sweeps import swept_operators, swept_products
+from tools.reference import host_calls
 
 LITTLE = 2**20
 
@@ -190,7 +191,7 @@ def test_dropouts_and_places_have_checks_of_their_own() -> None:
 
 
 def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[gpu_times.Prepare] = [lambda: ((1,), lambda: None)] * 3
+    calls: dict[str, list[gpu_times.Prepare]] = {"a": [lambda: ((1,), lambda: None)] * 3}
     monkeypatch.setattr(gpu_times, "TOGETHER", 1)
     found = Findings(until_s=0.0)
     gpu_times.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
@@ -218,11 +219,11 @@ def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytes
     chosen = "convolution 1x1", "average pooling", "softmax, gradient", "layer norm, gradients of weights"
     every = gpu_layers.layers()
     lacking = replace(every["average pooling"], run=lambda x: [][0])
-    monkeypatch.setattr(gpu_calls, "layers", lambda: {"a": lacking} | {name: every[name] for name in chosen})
+    monkeypatch.setattr(host_calls, "layers", lambda: {"a": lacking} | {name: every[name] for name in chosen})
     monkeypatch.setattr(host_cost, "issue_estimates", in_turn)
     found = Findings(until_s=1e18)
     host_cost.measure_host("cpu", found)
-    gpu_calls.measure_calls(found)
+    host_calls.measure_calls(found)
     assert found.notes == ["the host's cost of a: not measured: IndexError: list index out of range"]
     model = DeviceModel("", "cuda", "", found.measured)
     for run, own in (
@@ -233,7 +234,7 @@ def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytes
         only = [each for each in cost(run, array((4, 4, 6, 6))).operators if each.kind != "view"]
         assert [host_class(each, model) for each in only] == [own]
     relu_s, gradient_s = found.measured["host.relu"].value, found.measured["host.backward-gradient"].value
-    one_more_s = relu_s * (16 - 9 - 4 + 1) / 25 / (gpu_calls.SEVERAL - 1)  # of four calls, and a relu beside them
+    one_more_s = relu_s * (16 - 9 - 4 + 1) / 25 / (host_calls.SEVERAL - 1)  # of four calls, and a relu beside them
     softmax, norm = (found.measured[f"host.aten.{name}"].value for name in BACKWARD)
     assert (softmax, norm) == pytest.approx((one_more_s - gradient_s, one_more_s - 3 * gradient_s))
 

@@ -18,8 +18,8 @@ from torch.nn import functional
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate.fitting import fit, fitted
 from brrr.roofline.calibrate.gpu_operators import COLUMNS
+from brrr.roofline.carrying import corrections_of
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.lowering import as_on_gpu
@@ -28,7 +28,7 @@ from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.products import Speeds
 from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_points, parts_of
-from brrr.roofline.carrying import corrections_of
+from tools.reference.fitting import fit, fitted
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")

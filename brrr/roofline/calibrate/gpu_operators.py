@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -16,15 +17,15 @@ from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_layers import CLASSES, Shape, Swept, Tensor, layers, matrix
-from brrr.roofline.calibrate.gpu_times import ROUNDS, Prepare, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_times import Prepare, measure_sweep, model_so_far, pool, taken
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.peak import Row
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators on matrices: elementwise only their number of elements counts; along lines, how many and how long they are.
 
-FEW, MANY = 20, 60
-"""Calls of each in each data type."""
+FEW, MANY, ROUNDS = 20, 60, 3
+"""Calls of each in each data type; so many times others are drawn, as far as there is time."""
 MOST_BYTES, SLOW_BYTES = 5e8, 64e6
 """A softmax over columns, and a sum that runs along, take milliseconds for so much."""
 
@@ -111,8 +112,8 @@ def _on_matrices(calls: int, run: Callable[..., Tensor], operands: int = 1, most
 # The sweep of both kinds.
 
 COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "over", "window", "read", "written", "flop")
-SHARE = 0.85
-"""Of the time that is left, for it is the last part; the rest is for the fits."""
+SHARE = 0.9
+"""Of the time that is left, for it is the last part."""
 QUICK_S = 0.3
 QUICK_SHARE = 0.01
 """Of the largest sizes."""
@@ -125,24 +126,31 @@ MATRICES_SEED = "2026 "
 
 
 def sweep_operators(found: Findings) -> None:
-    """`sweeps["operators"]`: times of torch's own operators on random values, hot."""
+    """`sweeps["operators"]`: times of torch's own operators on random values, hot, one of each first."""
     free = free_bytes(GPU)
     share = QUICK_SHARE if found.quick else 1.0
     most = min(MOST_BYTES, free / MEMORY_SHARE) * share
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
-    calls: list[Prepare] = []
-    for again in range(1 if found.quick else ROUNDS):
-        drawn = list(_calls(pools, most, share, again))
-        random.Random(again).shuffle(drawn)  # where time runs out, some of each are there
-        calls += drawn
+    calls = drawn_calls(pools, most, share, 1 if found.quick else ROUNDS)
     share_s = QUICK_S if found.quick else SHARE * found.left_s
     with torch.no_grad(), float32_recurrence():  # which convolutions share
-        measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators")
+        measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators", model_so_far(found))
     del pools, calls
     torch.cuda.empty_cache()
 
 
-def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, again: int) -> Iterator[Prepare]:
+def drawn_calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, rounds: int) -> dict[str, list[Prepare]]:
+    """The calls of each operator in each data type, those of the first round first, in an order of chance."""
+    found = defaultdict[str, list[Prepare]](list)
+    for again in range(rounds):
+        drawn = list(_calls(pools, most_bytes, share, again))
+        random.Random(again).shuffle(drawn)  # where time runs out, some of each are there
+        for each in drawn:
+            found[f"{each.args[0]} {each.args[2].dtype}"].append(each)
+    return found
+
+
+def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, again: int) -> Iterator[partial[Any]]:
     """Each operator's calls, one from each of equal parts of its range of sizes, as far as they fit into the pools.
 
     Other calls each time that they are drawn `again`.

@@ -2,26 +2,28 @@
 
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
 
-from brrr.counting.cost import ITEMSIZE
+from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.gpu_times import ROUNDS, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_times import Prepare, measure_sweep, model_so_far, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings, product_error, require
 from brrr.roofline.peak import Row
 from brrr.roofline.peaks import short
+from brrr.roofline.products import family_name
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Which products are swept over: drawn from a fixed seed, the same on every machine. Sizes are drawn on a log scale, for
 # costs span decades; round ones, powers of two and odd ones all occur, because kernels are chosen by them.
 
 Layout = Literal["nn", "nt", "tn"]
-PRODUCTS_SEED = 1973
+PRODUCTS_SEED, ROUNDS = 1973, 3
 COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16": 120}
 """Products by data type; float16 runs on the kernels of bfloat16 but where rows are no multiple of 16 bytes."""
 ADDED_EVERY = 4
@@ -55,6 +57,11 @@ class SweptProduct(NamedTuple):
     def flop(self) -> float:
         """2mnk for each of the batch."""
         return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def transposed(self) -> tuple[bool, bool]:
+        """Which operands lie column by column."""
+        return self.layout[0] == "t", self.layout[1] == "t"
 
     @property
     def nbytes(self) -> int:
@@ -132,12 +139,14 @@ ONE_SIZE: Mapping[str, Callable[[random.Random], int]] = {
 
 
 COLUMNS = SweptProduct._fields
-SHARE_S, SHARE = 45.0, 1 / 7
+SHARE_S, SHARE = 12.0, 1 / 7
 """Seconds, and of what is left."""
 QUICK_SHARE, QUICK_S = 0.02, 0.3
 POOL_BYTES = int(MOST_BYTES * 1.1)
 MEMORY_SHARE = 16
 """A sixteenth of the free memory at most is one product, since its check takes float64 copies."""
+KINDS_OF = 4
+"""So many products of a family come before the next look at the clock."""
 
 
 def sweep_products(found: Findings) -> None:
@@ -146,15 +155,20 @@ def sweep_products(found: Findings) -> None:
     share_s = QUICK_S if found.quick else min(max(SHARE_S, SHARE * found.left_s), found.left_s / 2)
     every = products(QUICK_SHARE) if found.quick else [each for again in range(ROUNDS) for each in products(1.0, again)]
     drawn = [each for each in every if each.nbytes <= free // MEMORY_SHARE]
+    model = model_so_far(found)
     for dtype in COUNTS:
         those = [each for each in drawn if each.dtype == dtype]
         if not those:
             continue
         most = max(each.nbytes for each in those)
         values = pool(min(POOL_BYTES, most + 4096), torch.float32 if dtype == "tf32" else getattr(torch, dtype))
-        calls, part_s = [partial(_made, each, values) for each in those], share_s * len(those) / len(drawn)
+        calls = defaultdict[str, list[Prepare]](list)
+        for place, each in enumerate(those):
+            kind = family_name(Matmul(each.m, each.n, each.k, each.batch, dtype, each.transposed))
+            calls[f"{kind} {each.added} {place % KINDS_OF}"].append(partial(_made, each, values))
+        part_s = share_s * len(those) / len(drawn)
         with float32_products(dtype == "tf32"), torch.no_grad():
-            measure_sweep("products", COLUMNS, calls, part_s, found, "torch.matmul")
+            measure_sweep("products", COLUMNS, calls, part_s, found, "torch.matmul", model)
     torch.cuda.empty_cache()
 
 

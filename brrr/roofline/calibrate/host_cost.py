@@ -15,7 +15,7 @@ from brrr.counting.mode import CostMode
 from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
-from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
+from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel, like_the_reference
 from brrr.roofline.figures import host_class, own_name
 from brrr.roofline.peak import Peak
 
@@ -150,7 +150,8 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
 
     `host.backward` at once, by a relu; `host.backward-gradient` for each tensor that a gradient is asked for, by a sum
     of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as much:
-    by a network, less what is known of its operators. `known`, by operator, is kept as `host.<operator>`.
+    by a network, less what is known of its operators: `known`, which is kept as `host.<operator>`, or on a GPU what the
+    reference tells.
     """
     xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
     model, image = network(device)
@@ -165,7 +166,9 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
             calls[3]()
         one, first, every, network_s, relu, ahead = at_usual_speed([*calls, forward[0], forward[2]], device, found)
     gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE_CALL].value
-    own = {name: cost - gradient * count for name, (cost, count) in known.items()}
+    measured = {name: cost - gradient * count for name, (cost, count) in known.items()}
+    carried = like_the_reference(found.measured) if is_gpu(device) else {}
+    own = {**{name.removeprefix("host."): Estimate.of([each.value]) for name, each in carried.items()}, **measured}
     backward = [each for each in counting.operators if each.backward]
     those = [own[name].median for name in map(own_name, backward) if name in own]
     issued_s = operators_s([each for each in backward if own_name(each) not in own], found)
@@ -174,7 +177,7 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
     known_s, others_s = (alone.median, issued_s) if alone else (0.0, issued_s - relu_s)
     operator = beyond.shifted(known_s - sum(those)) * (relu_s / others_s)
     costs = {"": one - relu - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
-    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **own}.items():
+    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **measured}.items():
         if cost.median > 0:
             found.measured[f"host.{name}"] = Peak.time(cost, operator="torch.autograd.grad: a relu, a sum, a network")
 
