@@ -124,12 +124,12 @@ def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = predic
         raise NotRecordedError(f"no case of {experiment.name} was measured")
     kept = _kept.setdefault(source, {})
     if kept.get(experiment.name, (0, ()))[0] != count:
-        found = rows_from(measured, _peaks_of(source), source.badge(experiment).device)
+        found = rows_from(measured, peaks_of(source), source.badge(experiment).device)
         kept[experiment.name] = (count, tuple(found))
     return kept[experiment.name][1]
 
 
-def _peaks_of(source: Source) -> Peaks:
+def peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
     try:
         if isinstance(source, Recorded):
