@@ -85,7 +85,7 @@ class DeviceModel:
 
     @cached_property
     def for_terms(self) -> DeviceModel:
-        """The same with the rates that kernels reach: measured ones as they are, of a datasheet's the reference's shares."""
+        """The same with the rates that kernels reach: of a datasheet's the reference's shares, measured ones so."""
         if self.peaks is not None or self.reference is None or self.hardware is None:
             return self
         self.note(f"of its datasheet's rates it is taken to reach the shares that an {self.reference.device} reaches")

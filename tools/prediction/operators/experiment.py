@@ -7,16 +7,8 @@ from collections.abc import Sequence
 
 from brrr.core.measurement import Point
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
-from tools.prediction.operators.cases import (
-    ANOTHER_SEED,
-    NOT_CAPTURED,
-    OperatorCase,
-    by_name,
-    cases,
-    drawn,
-    half_of,
-    twin,
-)
+from tools.prediction.operators import cases as them
+from tools.prediction.operators.cases import NOT_CAPTURED, OperatorCase, by_name, cases, drawn, half_of, twin
 
 
 def run_case(variant: str, point: Point) -> OperatorCase | None:
@@ -74,7 +66,7 @@ AGAIN = _experiment(
     "operators_again",
     "Sizes drawn from another seed",
     "How far off is a prediction of what was measured once, after all was fixed?",
-    drawn(ANOTHER_SEED),
-    drawn(ANOTHER_SEED)[::8],
-    next(each.name for each in drawn(ANOTHER_SEED) if each.what == "mlp"),
+    drawn(them.ANOTHER_SEED),
+    drawn(them.ANOTHER_SEED)[::8],
+    next(each.name for each in drawn(them.ANOTHER_SEED) if each.what == "mlp"),
 )
