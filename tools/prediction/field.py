@@ -2,8 +2,8 @@
 
 python -m tools.prediction.field OUT [MINUTES]    # 9 minutes where nothing is said
 
-It calibrates for 100 s, measures the ten programs, then operators and drawn calls, then those of another seed, as far as
-the time holds. Each result is written at once. Elsewhere, with BRRR_RECORDINGS=OUT:
+It calibrates for 100 s, measures the ten programs, then operators and drawn calls, then those of another seed, as far
+as the time holds. Each result is written at once. Elsewhere, with BRRR_RECORDINGS=OUT:
 python -m tools.prediction claims operators operators_drawn operators_again --source recorded:h100
 python -m tools.prediction.programs OUT --judge
 """

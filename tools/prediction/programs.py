@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from brrr.core import units
+from brrr.core.measurement import Processor
 
 FILE = "programs.jsonl"
 WITHIN, ENOUGH = 0.15, 8
@@ -62,7 +63,7 @@ PROGRAMS = (
 
 
 def network(of: Program) -> torch.nn.Module:
-    """The network with random weights: BERT-base; a Llama of 2048 channels, 32 heads and 8 of keys; or torchvision's."""
+    """With random weights: BERT-base; a Llama of 2048 channels, 32 heads and 8 of keys; or a network of torchvision."""
     if of.network == "bert":
         from transformers import BertConfig, BertForSequenceClassification
 
@@ -76,7 +77,8 @@ def network(of: Program) -> torch.nn.Module:
         ))  # fmt: skip
     import torchvision
 
-    return getattr(torchvision.models, of.network)()
+    found: torch.nn.Module = getattr(torchvision.models, of.network)()
+    return found
 
 
 def step_of(of: Program, device: str = "cuda") -> Step:
@@ -133,9 +135,10 @@ def _decoding(model: torch.nn.Module, x: torch.Tensor, cached: int) -> Step:
     return step
 
 
-def tried(of: Program, device: str = "cuda") -> dict[str, Any]:
+def tried(of: Program, device: Processor = "cuda") -> dict[str, Any]:
     """What a step takes and what is predicted, in seconds; `error` where one of them did not work."""
     from brrr.core.errors import BrrrError
+    from brrr.counting.tracing import cost
     from brrr.roofline.calibrate.host_cost import reference_call
     from brrr.roofline.device_model import peaks_here
     from brrr.roofline.figures import at_host_speed
@@ -144,7 +147,7 @@ def tried(of: Program, device: str = "cuda") -> dict[str, Any]:
 
     found: dict[str, Any] = {"program": of.name}
     try:
-        peaks, step = peaks_here("cuda" if device == "cuda" else "cpu"), step_of(of, device)
+        peaks, step = peaks_here(device), step_of(of, device)
         for _ in range(2):
             step()
         measured, beside = measure_together([step, reference_call(device)], device=device, budget_s=BUDGET_S)
@@ -152,12 +155,13 @@ def tried(of: Program, device: str = "cuda") -> dict[str, Any]:
         found |= {f"measured_{name}": getattr(getattr(measured, name), "median", None)
                   for name in ("period_s", "host_s", "span_s", "busy_s")}  # fmt: skip
         found |= {"relu_host_s": beside.host_s.median, "flags": sorted(measured.flags)}
-        now = predict(step, device=at_host_speed(peaks, beside.host_s.median))
+        work = cost(step)
+        now = predict(work, device=at_host_speed(peaks, beside.host_s.median))
         found |= {f"predicted_{name}": getattr(now, name) for name in ("period_s", "host_s", "span_s", "busy_s")}
         found |= {"bound": now.bound, "unknown": list(now.unknown), "operators": len(now.operators)}
-        found["uncorrected_period_s"] = predict(step, device=peaks).period_s
+        found["uncorrected_period_s"] = predict(work, device=peaks).period_s
         where = f"datasheet:{peaks.device}"
-        found["datasheet_period_s"] = predict(step, device=where).period_s if device == "cuda" else None
+        found["datasheet_period_s"] = predict(work, device=where).period_s if device == "cuda" else None
     except (BrrrError, RuntimeError, ImportError, TypeError, AttributeError, AssertionError) as error:
         found["error"] = f"{type(error).__name__}: {error}"[:500]
     return found
