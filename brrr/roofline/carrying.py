@@ -125,14 +125,15 @@ def _in_tf32(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
     So what the library does beside, as turning images around, counts once.
     """
     model.note("layers in TF32 were not swept: they count as in bfloat16, and what their bytes and FLOP take longer")
+    aside = replace(model, used={}, notes=[])
     short, plain = (
         replace(each, matmuls=tuple(replace(one, dtype=dtype) for one in each.matmuls))
         for dtype in ("bfloat16", "float32")
     )
     moved = each.read_bytes / 2, each.written_bytes / 2
     short = replace(short, dtype="bfloat16", read_bytes=moved[0], written_bytes=moved[1])
-    times = [modelled_time(one, model, one.bytes, host_s=0.0).device_s or 0.0 for one in (short, plain)]
-    as_short, as_plain = (_carried(one, time_s, model) for one, time_s in zip((short, plain), times, strict=True))
+    times = [modelled_time(one, aside, one.bytes, host_s=0.0).device_s or 0.0 for one in (short, plain)]
+    as_short, as_plain = (_carried(one, time_s, aside) for one, time_s in zip((short, plain), times, strict=True))
     if as_short is None or as_plain is None:
         return None
     return min(as_plain[0], as_short[0] + here_s - times[0]), False
