@@ -250,7 +250,7 @@ class Corrections:
         if name not in self._groups:
             sweep = self.peaks.sweeps["operators"].part(self.operators[name]) if name in self.operators else None
             calls, fit = [call for call, _ in swept_operators(sweep)], sweep.fits.get(name) if sweep else None
-            keys, names = list(map(_call, calls)), list(map(name_on_gpu, calls))
+            keys, names = list(map(key_of, calls)), list(map(name_on_gpu, calls))
             points = operator_points(calls, self.sm_count)
             seconds, held = sweep.seconds if sweep else (), not name.startswith(BY_FLOP)
             self._groups[name] = Group(calls, keys, names, points, seconds, self.operator_s, fit, held)
@@ -275,7 +275,7 @@ class Corrections:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
         group, name = self.group_of_operators(f"{each.kind}/{each.form.name}"), name_on_gpu(each)
         (point,) = operator_points([_within(each, group.most_bytes.get(name, 0.0))], self.sm_count)
-        found = group.factor(_call(each), point, name)
+        found = group.factor(key_of(each), point, name)
         return None if found is None else (found, name in group.most_bytes)
 
 
@@ -291,7 +291,8 @@ def kernels_of(product: Matmul) -> str:
     return "float16" if product.dtype == "float16" else ""
 
 
-def _call(each: OperatorCost) -> tuple[object, ...]:
+def key_of(each: OperatorCost) -> tuple[object, ...]:
+    """What tells one operator's call from another in a sweep."""
     return name_on_gpu(each), each.form, each.dtype, each.read_bytes, each.written_bytes
 
 

@@ -15,6 +15,8 @@ from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import write
 from tools.reference.fitting import fitted
 from tools.reference.host_calls import measure_calls
+from tools.reference.operators import sweep_every_operator
+from tools.reference.products import sweep_every_product
 
 HOST_S = 120.0
 """Of the time, for the host's costs by operator."""
@@ -26,10 +28,13 @@ def main(argv: Sequence[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     minutes = float(argv[1]) if len(argv) > 1 else 60.0
-    peaks = calibrate("cuda", budget_s=60 * minutes - HOST_S, progress=print)
-    found = Findings(time.perf_counter() + HOST_S, measured=dict(peaks.measured))
+    began, peaks = time.perf_counter(), calibrate("cuda", progress=print)
+    found = Findings(time.perf_counter() + HOST_S, device=peaks.device, measured=dict(peaks.measured))
     measure_calls(found)
-    sweeps = {name: _plain(sweep) for name, sweep in peaks.sweeps.items()}
+    found.until_s = began + 60 * minutes
+    sweep_every_product(found)
+    sweep_every_operator(found)
+    sweeps = {name: _plain(sweep) for name, sweep in found.sweeps.items()}
     own = replace(peaks, measured=found.measured, sweeps=sweeps, reference="", notes=(*peaks.notes, *found.notes))
     print(write(Path(argv[0]), fitted(own)))
     return 0

@@ -111,6 +111,8 @@ SWEEP_WARM, SWEEP_TIMED = 2, 5
 MISSED = 2
 """So many recordings may fail before a sweep ends."""
 
+TRIES = 4
+"""Of one kind are tried before it is given up."""
 TOLD = 8
 """So many notes tell what was left out; one more tells that there was more."""
 
@@ -141,7 +143,7 @@ def measure_sweep(
             all_of_them = sum(map(len, calls.values()))
             found.note(f"sweep of {name}: {len(rows)} of {all_of_them} measured, for lack of time")
             break
-        made = list(_prepared(name, _next(waiting, off), found))
+        made = list(_prepared(name, waiting, off, found))
         times = own_times([call for *_, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
         if times is not None:
             medians = [each.median for each in times]
@@ -161,13 +163,6 @@ def measure_sweep(
         found.sweeps[name] = Sweep.of((*columns, "carried"), rows, times_s, conditions=conditions)
 
 
-def _next(waiting: Mapping[str, list[Prepare]], off: Mapping[str, list[float]]) -> list[tuple[str, Prepare]]:
-    """The next calls to measure, one of a kind: of kinds without any first, then of those that are furthest off."""
-    kinds = [kind for kind in waiting if waiting[kind]]
-    kinds.sort(key=lambda kind: -sum(off[kind]) / len(off[kind]) ** 2 if off[kind] else -math.inf)
-    return [(kind, waiting[kind].pop(0)) for kind in kinds[:TOGETHER]]
-
-
 def _carried(swept: Sweep, name: str, model: DeviceModel | None) -> list[float]:
     """What the reference's sweep says of each call; 0 where it tells nothing, or a figure is missing for it."""
 
@@ -179,17 +174,34 @@ def _carried(swept: Sweep, name: str, model: DeviceModel | None) -> list[float]:
     return [seconds(each) for each, _ in measured_calls({name: swept})]
 
 
-def _prepared(name: str, calls: Sequence[tuple[str, Prepare]], found: Findings) -> Iterator[Made]:
-    """The calls that can be timed; of what is wrong, or cannot be had, no time is kept, and a note says so."""
-    for kind, prepare in calls:
-        try:
-            made = prepare()
-        except Exception as error:  # a wrong result, too little memory, an operator that this torch lacks
-            told = sum("left out" in note for note in found.notes)
-            found.note(f"sweep of {name}: {f'left out: {said(error)}' if told < TOLD else 'more left out'}")
-        else:
+def _prepared(
+    name: str, waiting: Mapping[str, list[Prepare]], off: Mapping[str, list[float]], found: Findings
+) -> Iterator[Made]:
+    """The next calls to time, one of a kind: of kinds without any first, then of those that are furthest off.
+
+    Of what is wrong, or cannot be had, no time is kept, and a note says so; a kind of which several cannot is given up.
+    """
+    kinds = [kind for kind in waiting if waiting[kind]]
+    kinds.sort(key=lambda kind: -sum(off[kind]) / len(off[kind]) ** 2 if kind in off else -math.inf)
+    for kind in kinds[:TOGETHER]:
+        tried = [waiting[kind].pop(0) for _ in range(min(TRIES, len(waiting[kind])))]
+        while tried:
+            made = _one(name, tried.pop(0), found)
             if made is not None:
+                waiting[kind][:0] = tried
                 yield kind, *made
+                break
+        else:
+            waiting[kind].clear()
+
+
+def _one(name: str, prepare: Prepare, found: Findings) -> tuple[Row, Callable[[], Any]] | None:
+    try:
+        return prepare()
+    except Exception as error:  # a wrong result, too little memory, an operator that this torch lacks
+        told = sum("left out" in note for note in found.notes)
+        found.note(f"sweep of {name}: {f'left out: {said(error)}' if told < TOLD else 'more left out'}")
+        return None
 
 
 def model_so_far(found: Findings) -> DeviceModel:
