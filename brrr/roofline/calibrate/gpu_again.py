@@ -175,6 +175,7 @@ def _attention(row: OperatorCost, gradient: int) -> Iterator[Call]:
 # ---------------------------------------------------------------------------------------------------------------------
 # One call: its operands, what it counts, and whether its result is right.
 
+ALMOST = 0.1
 PLACES = 0.0, 1.0, 0.5, 0.25, 0.75
 """In the pool, of a call's operands one after the other."""
 SHORT = {torch.bfloat16, torch.float16}
@@ -193,7 +194,7 @@ def made_again(row: OperatorCost, values: Tensor) -> tuple[Row, Callable[[], Any
         operands = operands_of(each, values)
         call, counted, found = ready(each.run, each.gradient, operands)
         made = only(counted)
-        if made is None or key_of(made) != key_of(row):
+        if made is None or not _counts_as(made, row):
             continue
         wide = [x.double() if x.is_floating_point() else x for x in operands]
         expected = ready(each.run, each.gradient, wide)[2]
@@ -201,8 +202,14 @@ def made_again(row: OperatorCost, values: Tensor) -> tuple[Row, Callable[[], Any
             near(one, other, ROUNDED[values.dtype in SHORT]) for one, other in zip(found, expected, strict=True)
         )
         part.require(right, f"{row.name} of {' and '.join(map(str, each.shapes))} {values.dtype}")
-        return row_of(made), call
+        return row_of(row), call
     return None
+
+
+def _counts_as(made: OperatorCost, row: OperatorCost) -> bool:
+    """Whether it is the row's call; another torch may read an operand more or less of it."""
+    same = key_of(made)[:3] == key_of(row)[:3]
+    return same and abs(made.bytes - row.bytes) <= ALMOST * row.bytes and made.written_bytes == row.written_bytes
 
 
 def row_of(each: OperatorCost) -> Row:
