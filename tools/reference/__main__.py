@@ -13,6 +13,7 @@ from brrr.roofline.calibrate import calibrate
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import write
+from tools.reference.compiled import measure_compiled
 from tools.reference.fitting import fitted
 from tools.reference.host_calls import measure_calls
 from tools.reference.operators import sweep_every_operator
@@ -30,6 +31,7 @@ def main(argv: Sequence[str]) -> int:
     minutes = float(argv[1]) if len(argv) > 1 else 60.0
     began, peaks = time.perf_counter(), calibrate("cuda", progress=print)
     found = Findings(time.perf_counter() + HOST_S, device=peaks.device, measured=dict(peaks.measured))
+    measure_compiled(found)
     measure_calls(found)
     found.until_s = began + 60 * minutes
     sweep_every_product(found)

@@ -208,7 +208,6 @@ PARTS: tuple[Part, ...] = (
     Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),
     Part("host.backward", partial(host_cost.measure_backward, GPU)),
     Part("graph-replay", measure_replay),
-    Part("host.compiled", partial(host_cost.measure_compiled, GPU), needs_s=20.0),
     Part("sweep of products", sweep_products),
     Part("sweep of operators", sweep_operators),
 )
