@@ -207,7 +207,7 @@ def predict(
     """How long it should take, and what limits it: nothing runs, and no GPU is needed.
 
     >>> predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
-    PREDICTED: about 110 µs, memory-bound (NVIDIA H200 SXM, eager, peaks: datasheet and assumed)
+    PREDICTED: about 130 µs, memory-bound (NVIDIA H200 SXM, eager, peaks: datasheet and assumed)
 
     fn_or_cost: a torch callable with its arguments (`args` and `kwargs`: tensors or `brrr.array` descriptions, and
         whatever else it takes), or a `Cost`. A keyword that `predict` has too is given it by functools.partial.

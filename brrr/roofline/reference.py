@@ -26,7 +26,7 @@ def issued_like_the_reference() -> Mapping[str, Peak]:
     """The reference's host costs, kernel starts and gaps, assumed of another GPU.
 
     >>> print(issued_like_the_reference()["kernel.floor"])
-    0.544 µs
+    545 ns
     """
     what = f"as measured beside an {reference().device}; no datasheet gives it"
     found = {name: peak for name, peak in reference().measured.items() if name.partition(".")[0] in ISSUED}

@@ -104,7 +104,7 @@ def stream_s(model: DeviceModel, read: float, written: float, working_set: float
 
     >>> from brrr.roofline.device_model import model_of
     >>> round(stream_s(model_of("datasheet:h200"), 2.4e9, 2.4e9) * 1e3, 1)
-    1.0
+    1.2
 
     `working_set`: the bytes that the whole call touches, where they are more. On a CPU the call counts with it.
     """
