@@ -35,8 +35,9 @@ MOST_BYTES, MOST_S = 2e8, 2e-3
 """No larger call is made again, and none that took longer on the reference."""
 MEMORY_SHARE = 16
 """A sixteenth of the free memory at most is one call's, since its check takes float64 copies."""
-EACH, QUICK, TURNS = 24, 2, 3
-"""So many calls of a kind are looked at, of a quick calibration so many; and of products at once."""
+EACH, QUICK, TURNS, SOME = 24, 2, 3, 8
+"""So many calls of a kind are looked at, of a quick calibration so many, and of products at once; one of so many
+products."""
 PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, 0.9
 """Seconds for products, of a quick calibration for each sweep, and what operators have of the time that is left."""
 
@@ -294,7 +295,7 @@ def sweep_operators(found: Findings) -> None:
 def sweep_products(found: Findings) -> None:
     """`sweeps["products"]`: times of the reference's products with random operands, hot, as torch.matmul runs them."""
     most, model = min(MOST_BYTES, free_bytes(GPU) / MEMORY_SHARE), model_so_far(found)
-    rows = list(measured_calls({"products": reference().sweeps["products"]}))
+    rows = list(measured_calls({"products": reference().sweeps["products"]}))[::SOME]
     kinds = _few(rows, most, lambda each: f"{each.dtype}/{'/'.join(alike(each))}", found.quick)
     for dtype in dict.fromkeys(kind.partition("/")[0] for kind in kinds):
         those = {kind: each for kind, each in kinds.items() if kind.startswith(f"{dtype}/")}
