@@ -11,11 +11,12 @@ from brrr.diagnosis.calls import LAYOUT, OperatorRun
 from brrr.diagnosis.split import Split
 from brrr.diagnosis.work import kind_of
 from brrr.gpu import GPU, is_gpu, tensors_on
+from brrr.roofline.carrying import kernel_time
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
-from brrr.roofline.terms import OperatorTime, dtype_of, kernel_time
+from brrr.roofline.terms import OperatorTime, dtype_of
 
 Limit = Literal["memory", "compute", "latency", "unknown"]
 Regime = Literal["overhead", "memory", "compute", "latency", "unknown"]

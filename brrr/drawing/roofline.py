@@ -40,7 +40,7 @@ def roofline_plot(
     >>> from brrr.counting.cost import Cost
     >>> double = predict(Cost(2**26, 2**29), device="datasheet:h200")
     >>> roofline_plot({"x * 2": double}, "datasheet:h200").alt.splitlines()[-1]
-    'PREDICTED x * 2: 0.125 FLOP/B, 590 GFLOP/s, 98.3 % of memory 4.8 TB/s, datasheet'
+    'PREDICTED x * 2: 0.125 FLOP/B, 507 GFLOP/s, 84.4 % of memory 4.8 TB/s, datasheet'
 
     points: from names to predictions (hollow), or to a `Cost` and its time: a Measurement, an Estimate, or seconds.
     device: as `predict` takes it; all points are of this one. dtypes: of the products of matrices that get a roof

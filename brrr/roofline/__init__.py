@@ -6,10 +6,11 @@
 | `prediction.py` | `Prediction`: the times, what limits, and every figure they rest on |
 | `device_model.py` | `DeviceModel`: the figures of one device, each with its origin; assumed costs of launches |
 | `lowering.py` | what a GPU has in one piece, what a compiler fuses, how many operations a sine amounts to |
-| `terms.py` | what one operator takes: host, memory, arithmetic; one kernel by itself, or a mere stream |
+| `terms.py` | what one operator takes by its terms: host, memory, arithmetic; or a mere stream |
 | `figures.py` | which measured figures count for an operator |
 | `products.py` | a matrix product by tiles and waves, and the constants of its kernels |
 | `sweeps.py` | what measured sweeps say against these models |
+| `carrying.py`, `reference.py` | the one long sweep, carried over to every GPU; its figures on other datasheets |
 | `shapes.py`, `recurrent.py` | a product's better shapes; the floor of a recurrent layer's step |
 | `peak.py`, `peaks.py`, `calibrate/` | the measured figures, and how they are measured |
 """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NoReturn
 
 from brrr.core import units
@@ -13,6 +14,7 @@ from brrr.gpu import GPU, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.roofline.peak import Curve, Kind, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_recorded
+from brrr.roofline.reference import issued_like_the_reference, rates_of, reference
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class DeviceModel:
     """The figures of one device, of one origin; what that origin cannot tell is `assumed`, and says so.
 
     A measured model never takes a figure from a datasheet: what was not measured is a MissingPeakError. `used` grows
-    as figures are asked for, `notes` with every simplification on the way.
+    as figures are asked for, `notes` with every simplification on the way. `reference` are the peaks whose sweep tells
+    what the terms leave out, of a device that was swept itself its own.
     """
 
     device: str
@@ -49,21 +52,25 @@ class DeviceModel:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     sm_count: int | None = None
     peaks: Peaks | None = None
+    reference: Peaks | None = None
+    hardware: Hardware | None = None
     used: dict[str, Used] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @classmethod
     def measured(cls, peaks: Peaks) -> DeviceModel:
-        """On what `calibrate` measured."""
-        known = find_hardware(peaks.device)
+        """On what `calibrate` measured; of the host's costs, by operator, the reference's at this host's speed."""
+        known, carried = find_hardware(peaks.device), bool(peaks.reference)
         return cls(
             peaks.device,
             peaks.kind,
             f"measured {peaks.date[:10]}",
-            {**peaks.assumed, **peaks.measured},
+            {**(like_the_reference(peaks.measured) if carried else {}), **peaks.assumed, **peaks.measured},
             peaks.curves,
             known.sm_count if known else _sm_count(peaks),
             peaks,
+            reference() if carried else peaks if peaks.sweeps and is_gpu(peaks.kind) else None,
+            known,
         )
 
     @classmethod
@@ -71,7 +78,28 @@ class DeviceModel:
         """On a datasheet: bandwidth and arithmetic; launches and host costs are assumed."""
         kind: Processor = "cpu" if hardware.compute_capability is None else GPU
         figures = {**assumed_launches(kind), **datasheet_peaks(hardware.name)}
-        return cls(hardware.name, kind, "datasheet", figures, sm_count=hardware.sm_count)
+        carried = reference() if is_gpu(kind) else None
+        return cls(
+            hardware.name, kind, "datasheet", figures, sm_count=hardware.sm_count, reference=carried, hardware=hardware
+        )
+
+    @cached_property
+    def for_terms(self) -> DeviceModel:
+        """The same with the rates that kernels reach: of a datasheet's the reference's shares, measured ones so."""
+        if self.peaks is not None or self.reference is None or self.hardware is None:
+            return self
+        self.note(f"of its datasheet's rates it is taken to reach the shares that an {self.reference.device} reaches")
+        figures, curves = rates_of(self.hardware)
+        made = replace(self, figures={**self.figures, **figures}, curves=curves)
+        made.__dict__["for_terms"] = made
+        return made
+
+    @property
+    def clock_hz(self) -> float | None:
+        """The clock of its multiprocessors: as it was seen when arithmetic was measured, else the datasheet's."""
+        seen = self.figures["arithmetic.fp32.fma"].conditions if "arithmetic.fp32.fma" in self.figures else {}
+        clock = seen.get("sm_clock_hz") or (self.hardware and self.hardware.boost_clock_hz)
+        return float(clock) if clock else None
 
     @property
     def is_gpu(self) -> bool:
@@ -80,8 +108,8 @@ class DeviceModel:
 
     @property
     def swept_kinds(self) -> frozenset[str]:
-        """The kinds of operators that the device's sweep of operators holds."""
-        sweep = self.peaks.sweeps.get("operators") if self.peaks is not None else None
+        """The kinds of operators that the sweep of operators holds."""
+        sweep = self.reference.sweeps.get("operators") if self.reference is not None else None
         return sweep.kinds if sweep else frozenset()
 
     def has(self, name: str) -> bool:
@@ -155,13 +183,9 @@ def _sm_count(peaks: Peaks) -> int | None:
 # ---------------------------------------------------------------------------------------------------------------------
 # What no datasheet tells: the cost of issuing, launching and starting. Assumed, and always said to be.
 
+REFERENCE_CALL = "host.relu"
+"""The call whose cost stands for the host's speed: a relu of 8 x 8 numbers."""
 _WHAT = "of the order seen with torch on a data-centre GPU; no datasheet gives it"
-
-_GPU_S = {
-    "host.pointwise": 5e-6, "host.in-place": 4e-6, "host.reduction": 6e-6, "host.softmax": 6e-6, "host.norm": 8e-6,
-    "host.matmul": 7e-6, "host.view": 1e-6, "host.copy": 5e-6, "host.compiled": 20e-6, "host.graph-replay": 5e-6,
-    "kernel.floor": 1e-6, "gap.stream": 0.9e-6, "gap.graph": 0.5e-6,
-}  # fmt: skip
 
 _CPU_S = {
     "host.pointwise": 1e-6, "host.in-place": 0.7e-6, "host.reduction": 1.2e-6, "host.softmax": 2.5e-6,
@@ -179,11 +203,26 @@ seen on a data-centre GPU's host; those of the megakernel and of the Strassen ke
 def assumed_launches(kind: Processor) -> Mapping[str, Peak]:
     """Host costs, kernel floor and gaps where nothing was measured.
 
-    >>> print(assumed_launches("cuda")["host.pointwise"])
-    5 µs
+    >>> print(assumed_launches("cpu")["host.pointwise"])
+    1 µs
     """
-    times = _GPU_S if is_gpu(kind) else _CPU_S
-    return {name: Peak.stated(time_s, "s", "assumed", what=_WHAT) for name, time_s in times.items()}
+    if is_gpu(kind):
+        return issued_like_the_reference()
+    return {name: Peak.stated(time_s, "s", "assumed", what=_WHAT) for name, time_s in _CPU_S.items()}
+
+
+def like_the_reference(measured: Mapping[str, Peak]) -> Mapping[str, Peak]:
+    """The reference's costs of the host, at the speed of a host where a relu took what was measured; none without."""
+    theirs = issued_like_the_reference()
+    if REFERENCE_CALL not in measured:
+        return {}
+    by = measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value
+    what = f"so many times a relu as beside an {reference().device}"
+    return {
+        name: Peak.stated(peak.value * by, "s", "assumed", what=what)
+        for name, peak in theirs.items()
+        if name.startswith("host.")
+    }
 
 
 # ---------------------------------------------------------------------------------------------------------------------

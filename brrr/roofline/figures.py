@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, OperatorCost
-from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import Peaks
@@ -71,11 +71,11 @@ class Training(NamedTuple):
 
 def of_training(model: DeviceModel, gradients: int) -> Training:
     """The same, for so many gradients; as without gradients, where it was not measured."""
-    if not all(map(model.has, ("host.backward", "host.backward-operator", "host.pointwise-grad", REFERENCE))):
+    if not all(map(model.has, ("host.backward", "host.backward-operator", "host.pointwise-grad", REFERENCE_CALL))):
         return Training()
     each_s = model.value(GRADIENT) if model.has(GRADIENT) else 0.0
     noting = model.value("host.pointwise-grad") / model.value("host.pointwise")
-    backward = model.value("host.backward-operator") / model.value(REFERENCE)
+    backward = model.value("host.backward-operator") / model.value(REFERENCE_CALL)
     return Training(noting, backward, model.value("host.backward") + each_s * gradients)
 
 
@@ -108,8 +108,6 @@ def _nearest(each: OperatorCost) -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 # The same peaks on a host that is faster or slower just now: its costs go together, the device's do not follow.
 
-REFERENCE = "host.relu"
-"""The call whose cost stands for the host's speed: a relu of 8 x 8 numbers."""
 REPLAY = "graph-replay"
 
 
@@ -121,7 +119,7 @@ def at_host_speed(peaks: Peaks, relu_s: float) -> Peaks:
     """
     if not 0 < relu_s < float("inf"):
         raise ArgumentError("at_host_speed", "relu_s", relu_s, "a time in seconds, above 0")
-    by = relu_s / peaks.get(REFERENCE).value
+    by = relu_s / peaks.get(REFERENCE_CALL).value
     measured = {name: _times(peak, by) if name.startswith("host.") else peak for name, peak in peaks.measured.items()}
     curves = {name: _curve(curve, by) if name == REPLAY else curve for name, curve in peaks.curves.items()}
     return replace(peaks, measured=measured, curves=curves)

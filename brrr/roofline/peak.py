@@ -191,7 +191,7 @@ class Sweep:
     >>> sweep.columns["n"], list(sweep)[1]
     ((64, 128), ({'m': 64, 'n': 128}, 3e-06))
 
-    `fits`: of each group of alike calls, the hyperparameters of its regression (`brrr.roofline.calibrate.fitting`).
+    `fits`: of each group of alike calls, the hyperparameters of its regression (`tools.reference.fitting`).
     ArgumentError for columns of another length than the seconds, and for times that cannot be.
     """
 

@@ -49,7 +49,8 @@ class Peaks:
     the datasheet is asked anew each time (`datasheet`), so that the three never mix. `notes` say what is missing, and
     why. Names: `matmul.bf16` (curve by size), `arithmetic.fp32.fma`, `kernel.floor`, `gap.stream`, `gap.graph`,
     `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set). `sweeps` are the times of many
-    `products` and `operators`, by which the predictor corrects its models.
+    `products` and `operators`, by which the predictor corrects its models. `reference` names the device whose long
+    sweep is carried over to this one, "" for one that was swept so itself.
     """
 
     device: str
@@ -64,6 +65,7 @@ class Peaks:
     assumed: Mapping[str, Peak] = field(default_factory=dict, hash=False)
     sweeps: Mapping[str, Sweep] = field(default_factory=dict, hash=False)
     notes: tuple[str, ...] = ()
+    reference: str = ""
 
     file: ClassVar[str] = ""
     """Where they were read, in an instance that was; for messages."""
@@ -249,7 +251,7 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
 # What `brrr calibrate` measured on a device, kept in its folder: `peaks.json` for people, and `sweeps.npz` for the many
 # calls of its sweeps. The one holds a fingerprint of the other.
 
-FORMAT = 6
+FORMAT = 7
 """A brrr reads no other one: peaks are measured again in two minutes."""
 PEAKS, SWEEPS = "peaks.json", "sweeps.npz"
 

@@ -12,12 +12,13 @@ from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import find_hardware
+from brrr.roofline.carrying import operator_time
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations
 from brrr.roofline.peaks import DTYPES, short
 from brrr.roofline.prediction import How, Prediction, bound_of
-from brrr.roofline.terms import INTERPOLATED, MATRIX_DTYPES, OperatorTime, operator_time
+from brrr.roofline.terms import INTERPOLATED, MATRIX_DTYPES, OperatorTime
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Two clocks: the host issues one operator after the other, and the device does each when both are ready for it.
@@ -206,7 +207,7 @@ def predict(
     """How long it should take, and what limits it: nothing runs, and no GPU is needed.
 
     >>> predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
-    PREDICTED: about 110 µs, memory-bound (NVIDIA H200 SXM, eager, peaks: datasheet and assumed)
+    PREDICTED: about 130 µs, memory-bound (NVIDIA H200 SXM, eager, peaks: datasheet and assumed)
 
     fn_or_cost: a torch callable with its arguments (`args` and `kwargs`: tensors or `brrr.array` descriptions, and
         whatever else it takes), or a `Cost`. A keyword that `predict` has too is given it by functools.partial.

@@ -8,9 +8,9 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
+from brrr.roofline.carrying import operator_time
 from brrr.roofline.device_model import DATASHEET, STANDS_IN, DeviceModel, Where, model_of
 from brrr.roofline.products import operator_of
-from brrr.roofline.terms import operator_time
 
 VECTOR = 16
 """Bytes that a tensor core's kernels load at once."""

@@ -26,12 +26,13 @@ if TYPE_CHECKING:  # a file of peaks is read without numpy
 
 DTYPES = (*ITEMSIZE, "tf32")
 COLUMNS: Mapping[str, Mapping[str, int | tuple[str, ...]]] = {
-    "products": {"m": 1, "n": 1, "k": 1, "batch": 1, "layout": ("nn", "nt", "tn", "tt"), "dtype": DTYPES, "added": 0},
+    "products": {"m": 1, "n": 1, "k": 1, "batch": 1, "layout": ("nn", "nt", "tn", "tt"), "dtype": DTYPES, "added": 0,
+                 "carried": 0},
     "operators": {"operator": (), "kind": (), "form": (), "dtype": DTYPES, "lines": 1, "length": 1, "read": 0,
-                  "written": 0, "over": 1, "window": 1, "flop": 0},
+                  "written": 0, "over": 1, "window": 1, "flop": 0, "carried": 0},
 }  # fmt: skip
 """Of each sweep's columns the least whole number, or the texts that it may hold, () for any."""
-OPTIONAL, MOST = ("added", "over", "window", "flop"), 2**50
+OPTIONAL, MOST = ("added", "over", "window", "flop", "carried"), 2**50
 
 TEXTS = "/texts"
 """Behind a column's name: the texts that its numbers stand for."""

@@ -250,7 +250,7 @@ class Corrections:
         if name not in self._groups:
             sweep = self.peaks.sweeps["operators"].part(self.operators[name]) if name in self.operators else None
             calls, fit = [call for call, _ in swept_operators(sweep)], sweep.fits.get(name) if sweep else None
-            keys, names = list(map(_call, calls)), list(map(name_on_gpu, calls))
+            keys, names = list(map(key_of, calls)), list(map(name_on_gpu, calls))
             points = operator_points(calls, self.sm_count)
             seconds, held = sweep.seconds if sweep else (), not name.startswith(BY_FLOP)
             self._groups[name] = Group(calls, keys, names, points, seconds, self.operator_s, fit, held)
@@ -261,18 +261,21 @@ class Corrections:
 
         `added`: a row is added to it in the same call.
         """
-        name = family_name(product) + ADDED * added
-        if added and len(self.products.get(name, ())) < FEW:
-            return self.of_product(product)
+        name = self.group_name(product, added)
         group, own = self.group_of_products(name), kernels_of(product)
         (point,) = self._points(Products.of([product]), name)
         return group.factor(product, point, own if own in group.names else "")
+
+    def group_name(self, product: Matmul, added: bool) -> str:
+        """The group of a product; where too few with a row added were measured, that of those without."""
+        name = family_name(product)
+        return name + ADDED if added and len(self.products.get(name + ADDED, ())) >= FEW else name
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
         group, name = self.group_of_operators(f"{each.kind}/{each.form.name}"), name_on_gpu(each)
         (point,) = operator_points([_within(each, group.most_bytes.get(name, 0.0))], self.sm_count)
-        found = group.factor(_call(each), point, name)
+        found = group.factor(key_of(each), point, name)
         return None if found is None else (found, name in group.most_bytes)
 
 
@@ -288,7 +291,8 @@ def kernels_of(product: Matmul) -> str:
     return "float16" if product.dtype == "float16" else ""
 
 
-def _call(each: OperatorCost) -> tuple[object, ...]:
+def key_of(each: OperatorCost) -> tuple[object, ...]:
+    """What tells one operator's call from another in a sweep."""
     return name_on_gpu(each), each.form, each.dtype, each.read_bytes, each.written_bytes
 
 

@@ -1,24 +1,21 @@
 """What one operator takes: issuing it, moving its bytes, doing its arithmetic; start and end of its kernel."""
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import COPIED, Matmul, OperatorCost
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s, without_host
-from brrr.roofline.lowering import in_tf32, operations
+from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
+from brrr.roofline.lowering import operations
 from brrr.roofline.peak import Peak
-from brrr.roofline.peaks import Peaks, short
-from brrr.roofline.products import Products, Speeds, family_of, operator_of, product_s
-from brrr.roofline.sweeps import BY_FLOP, Corrections
+from brrr.roofline.peaks import short
+from brrr.roofline.products import Speeds, family_of, product_s
+from brrr.roofline.sweeps import BY_FLOP
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
-ADDED = ("aten.addmm", "aten._addmm_activation")
-"""Products to which a row is added in the same kernel."""
 INTERPOLATED = ("aten.upsample_linear", "aten.upsample_bi", "aten.upsample_tri", "aten.grid_sampler")
 """Operators that take far longer than their bytes and FLOP, by no factor that other operators have."""
 SORTS, SORTS_S, PASSES = ("aten.sort", "aten.topk"), 15e-6, 8
@@ -55,101 +52,16 @@ class OperatorTime:
         return max(self.memory_s, self.compute_s)
 
 
-def operator_time(
-    each: OperatorCost, model: DeviceModel, working_set: float, *, tf32: bool = False, host_s: float | None = None
-) -> OperatorTime:
-    """The times of one operator; `host_s` replaces the host cost of its class.
-
-    Where sweeps were measured, the model's time on the device is corrected by them. What its bytes and its FLOP take
-    alone does not grow where a kernel was slower than its model: something else held it up.
-    """
-    each = in_tf32(each) if tf32 else each
-    made = modelled_time(each, model, working_set, host_s=host_s)
-    if made.device_s is None or not model.is_gpu or model.peaks is None or not model.peaks.sweeps:
-        return made
-    factor, own = _factor(each, model, model.peaks)
-    if factor is None:
-        return made
-    alone = min(1.0, factor)
-    memory_s, compute_s, device_s = made.memory_s * alone, made.compute_s * alone, made.device_s * factor
-    return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=device_s, known=made.known or own)
-
-
-def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
-    """The times of an operator by itself; on a GPU without the host's part, as in a CUDA Graph."""
-    return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
-
-
-def _factor(each: OperatorCost, model: DeviceModel, peaks: Peaks) -> tuple[float | None, bool]:
-    """By how much the measured sweeps correct the model, and whether they hold that very operator; notes say so."""
-    corrections = corrections_of(without_host(peaks))
-    if len(each.matmuls) == 1 and each.kind == "matmul" and model.sm_count is not None:
-        found = corrections.of_product(each.matmuls[0], each.name in ADDED)
-        if found is not None:
-            model.note(f"products corrected by a measured sweep of {len(peaks.sweeps['products'])}")
-        return found, False
-    if each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
-        return None, False
-    if each.matmuls and each.kind not in BY_FLOP:
-        return None, False
-    if dtype_of(each) == "tf32":
-        return _between(each, model, corrections), False
-    factor, own = corrections.of_operator(each) or (None, False)
-    if factor is None or (each.name.startswith(INTERPOLATED) and not own):
-        return None, False
-    model.note(f"operators corrected by a measured sweep of {len(peaks.sweeps['operators'])}")
-    if not own:
-        model.note(f"{each.name} was not in the sweep: corrected as other {each.kind} operators")
-    return factor, own
-
-
 def dtype_of(each: OperatorCost) -> str:
     """The type that it computes in: that of its products, where it has any."""
     return each.matmuls[0].dtype if each.matmuls else each.dtype
 
 
-def _between(each: OperatorCost, model: DeviceModel, corrections: Corrections) -> float | None:
-    """The factor of a layer in TF32, which no sweep holds: as in bfloat16, and what its model takes longer than there.
-
-    So what the library does beside, as turning images around, counts once; never slower than float32 was.
-    """
-    made = replace(each, matmuls=tuple(replace(product, dtype="float32") for product in each.matmuls))
-    half = tuple(replace(product, dtype="bfloat16") for product in each.matmuls)
-    moved = each.read_bytes / 2, each.written_bytes / 2
-    short_form = replace(each, dtype="bfloat16", matmuls=half, read_bytes=moved[0], written_bytes=moved[1])
-    taken = []
-    for one in (made, short_form):
-        if (answer := corrections.of_operator(one)) is None:
-            return None
-        modelled = modelled_time(one, model, one.bytes, host_s=0.0).device_s or 0.0
-        taken.append((modelled, modelled * answer[0]))
-    whole = modelled_time(each, model, each.bytes, host_s=0.0).device_s or 0.0
-    model.note("layers in TF32 were not swept: they count as in bfloat16, and what their bytes and FLOP take longer")
-    return min(taken[0][1], taken[1][1] + whole - taken[1][0]) / whole
-
-
-@lru_cache(maxsize=4)
-def corrections_of(peaks: Peaks) -> Corrections:
-    """What the sweeps of these peaks say against the models that rest on them; no cost of the host counts here."""
-    model = DeviceModel.measured(peaks)
-
-    def operator_s(each: OperatorCost) -> float:
-        return modelled_time(each, model, 0.0, host_s=0.0).device_s or 0.0
-
-    def speeds(products: Products) -> Speeds:
-        import numpy as np
-
-        dtypes, places = np.unique(products.dtype, return_inverse=True)
-        rates = [model.value(f"matmul.{matrix_dtype(str(dtype))}") for dtype in dtypes]
-        return Speeds(np.array(rates, np.float64)[places], cache_rate(model), model.sm_count or 1)
-
-    return Corrections(peaks, lambda product: operator_s(operator_of(product)), speeds, operator_s, model.sm_count or 1)
-
-
 def modelled_time(
     each: OperatorCost, model: DeviceModel, working_set: float, *, host_s: float | None = None
 ) -> OperatorTime:
-    """The times of one operator by the models alone."""
+    """The times of one operator by its terms alone."""
+    model = model.for_terms
     host = model.value(f"host.{host_class(each, model)}") if host_s is None else host_s
     if each.kind == "view":
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
@@ -192,10 +104,11 @@ def stream_s(model: DeviceModel, read: float, written: float, working_set: float
 
     >>> from brrr.roofline.device_model import model_of
     >>> round(stream_s(model_of("datasheet:h200"), 2.4e9, 2.4e9) * 1e3, 1)
-    1.0
+    1.2
 
     `working_set`: the bytes that the whole call touches, where they are more. On a CPU the call counts with it.
     """
+    model = model.for_terms
     start = _start_s("fused", model) if model.is_gpu else model.value(f"host.{CLASS['fused']}")
     return start + memory_s(model, read, written, max(working_set, read + written), _stream_start_s(model))
 

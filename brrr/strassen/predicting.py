@@ -23,10 +23,11 @@ from brrr.core import units
 from brrr.core.measurement import Processor, median
 from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import is_gpu
+from brrr.roofline.carrying import kernel_time
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.products import operator_of
-from brrr.roofline.terms import kernel_time, stream_s
+from brrr.roofline.terms import stream_s
 from brrr.strassen.accuracy import PLAIN, predicted_error
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
 from brrr.strassen.limits import Limits, Request

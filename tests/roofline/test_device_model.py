@@ -9,9 +9,10 @@ from brrr.core.measurement import Processor
 from brrr.counting.cost import OperatorCost
 from brrr.gpu.datasheet import hardware
 from brrr.roofline import device_model
+from brrr.roofline.carrying import kernel_time, operator_time
 from brrr.roofline.device_model import Where, known_here, model_of, peaks_here
 from brrr.roofline.peaks import MissingPeakError, Peaks
-from brrr.roofline.terms import kernel_time, operator_time, stream_s
+from brrr.roofline.terms import stream_s
 
 
 def test_a_stream_is_its_bytes_and_the_start_and_end_of_a_kernel() -> None:

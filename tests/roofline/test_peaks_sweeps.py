@@ -13,12 +13,16 @@ from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate import gpu_calls, gpu_layers, gpu_operators, gpu_products, gpu_times, host_cost
+from brrr.roofline.calibrate import gpu_again, gpu_times, host_cost
 from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.peak import Sweep
 from brrr.roofline.sweeps import swept_operators, swept_products
+from tools.reference import host_calls
+from tools.reference import layers as gpu_layers
+from tools.reference import operators as gpu_operators
+from tools.reference import products as gpu_products
 
 LITTLE = 2**20
 
@@ -35,13 +39,13 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (16 * LITTLE, 32 * LITTLE))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(gpu_times, "own_times", timed)
-    monkeypatch.setattr(gpu_operators, "SHARE", 6.0)
     for module in (gpu_operators, gpu_products):
         monkeypatch.setattr(module, "ROUNDS", 1)
     for table in (gpu_operators.matrices, gpu_layers.layers):
         fewer = {name: replace(each, calls=each.calls // 16) for name, each in table().items()}
         monkeypatch.setattr(gpu_operators, table.__name__, lambda fewer=fewer: fewer)
     monkeypatch.setattr(gpu_products, "COUNTS", {"bfloat16": 40, "float32": 30, "tf32": 20, "float64": 20})
+    monkeypatch.setattr(gpu_products, "LAYERS", {"float32": 10})
     with OnTheCpu():
         yield
 
@@ -82,7 +86,7 @@ def test_each_round_draws_others() -> None:
 
 def test_a_sweep_of_products(emulated: None) -> None:
     found = Findings(until_s=1e18)
-    gpu_products.sweep_products(found)
+    gpu_products.sweep_every_product(found)
     sweep = found.sweeps["products"]
     assert found.notes == [] and set(found.sweeps) == {"products"}
     assert len(sweep) > 30 and set(sweep.seconds) == {2e-6}
@@ -94,7 +98,7 @@ def test_a_sweep_of_products(emulated: None) -> None:
 
 def test_a_sweep_of_operators_tells_them_as_brrr_cost_does(emulated: None) -> None:
     found = Findings(until_s=1e18)
-    gpu_operators.sweep_operators(found)
+    gpu_operators.sweep_every_operator(found)
     rough, lacks = "norm", "_thnn_fused"  # of a CPU, in bfloat16; a CPU runs no cell in one kernel
     assert [note for note in found.notes if rough not in note and lacks not in note] == []
     swept = {(each.name, each.form.name) for each, _ in swept_operators(found.sweeps["operators"])}
@@ -123,9 +127,9 @@ def test_no_time_is_kept_of_a_wrong_product(emulated: None, monkeypatch: pytest.
     right = torch.addmm
     monkeypatch.setattr(torch, "addmm", lambda row, x, y: right(row, x, y) * 1.05)
     found = Findings(until_s=1e18)
-    gpu_products.sweep_products(found)
+    gpu_products.sweep_every_product(found)
     assert set(swept_products(found.sweeps["products"])[1]) == {False}
-    assert any("left out: WrongResultError: calibrate: SweptProduct(dtype=" in note for note in found.notes)
+    assert any("left out: WrongResultError: calibrate: Matmul(m=" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(("table", "name", "operator", "place"), [
@@ -142,7 +146,7 @@ def test_no_time_is_kept_of_what_is_wrong(
         )
     monkeypatch.setattr(gpu_operators, "only", lambda counted: counted[place])
     found = Findings(until_s=1e18)
-    gpu_operators.sweep_operators(found)
+    gpu_operators.sweep_every_operator(found)
     assert any(f"left out: WrongResultError: calibrate: a wrong {name} of" in note for note in found.notes)
     kept = {each.dtype for each, _ in swept_operators(found.sweeps["operators"]) if operator in each.name}
     assert kept == {"bfloat16"}
@@ -158,7 +162,7 @@ def test_operators_that_are_several_are_left_out(emulated: None) -> None:
 
 def test_a_mask_is_there_before_the_call(emulated: None) -> None:
     layer, values = gpu_operators.matrices()["choose by a mask"], gpu_times.pool(4096, torch.float32)
-    *_, mask = gpu_operators.operands_of(layer, values, ((4, 8),) * 3)
+    *_, mask = gpu_again.operands_of(layer.call(((4, 8),) * 3), values)
     assert mask.dtype == torch.bool and mask.any() and not mask.all()
     made = gpu_operators.made("choose by a mask", layer, values, ((4, 8),) * 3)
     assert made is not None and made[0][0] == "aten.where"
@@ -190,7 +194,7 @@ def test_dropouts_and_places_have_checks_of_their_own() -> None:
 
 
 def test_without_time_or_profiler_a_sweep_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[gpu_times.Prepare] = [lambda: ((1,), lambda: None)] * 3
+    calls: dict[str, list[gpu_times.Prepare]] = {"a": [lambda: ((1,), lambda: None)] * 3}
     monkeypatch.setattr(gpu_times, "TOGETHER", 1)
     found = Findings(until_s=0.0)
     gpu_times.measure_sweep("things", ("n",), calls, 1.0, found, "nothing")
@@ -218,11 +222,11 @@ def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytes
     chosen = "convolution 1x1", "average pooling", "softmax, gradient", "layer norm, gradients of weights"
     every = gpu_layers.layers()
     lacking = replace(every["average pooling"], run=lambda x: [][0])
-    monkeypatch.setattr(gpu_calls, "layers", lambda: {"a": lacking} | {name: every[name] for name in chosen})
+    monkeypatch.setattr(host_calls, "layers", lambda: {"a": lacking} | {name: every[name] for name in chosen})
     monkeypatch.setattr(host_cost, "issue_estimates", in_turn)
     found = Findings(until_s=1e18)
     host_cost.measure_host("cpu", found)
-    gpu_calls.measure_calls(found)
+    host_calls.measure_calls(found)
     assert found.notes == ["the host's cost of a: not measured: IndexError: list index out of range"]
     model = DeviceModel("", "cuda", "", found.measured)
     for run, own in (
@@ -233,7 +237,7 @@ def test_the_hosts_costs_are_kept_by_operator(emulated: None, monkeypatch: pytes
         only = [each for each in cost(run, array((4, 4, 6, 6))).operators if each.kind != "view"]
         assert [host_class(each, model) for each in only] == [own]
     relu_s, gradient_s = found.measured["host.relu"].value, found.measured["host.backward-gradient"].value
-    one_more_s = relu_s * (16 - 9 - 4 + 1) / 25 / (gpu_calls.SEVERAL - 1)  # of four calls, and a relu beside them
+    one_more_s = relu_s * (16 - 9 - 4 + 1) / 25 / (host_calls.SEVERAL - 1)  # of four calls, and a relu beside them
     softmax, norm = (found.measured[f"host.aten.{name}"].value for name in BACKWARD)
     assert (softmax, norm) == pytest.approx((one_more_s - gradient_s, one_more_s - 3 * gradient_s))
 

@@ -447,7 +447,7 @@ def test_an_assumed_figure_is_named() -> None:
 
 def test_a_datasheet_is_asked_only_by_name() -> None:
     p = predict(work(pointwise(4.8e9)), device="datasheet:h200")
-    assert p.kinds == ("datasheet", "assumed") and p.memory_s == pytest.approx(1e-3)
+    assert p.kinds == ("datasheet", "assumed") and 1e-3 < p.memory_s < 1.3e-3  # at the share that an H200 reaches
     assert not any(used.kind == "measured" for used in p.basis)
 
 

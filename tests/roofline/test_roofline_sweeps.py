@@ -18,8 +18,8 @@ from torch.nn import functional
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate.fitting import fit, fitted
-from brrr.roofline.calibrate.gpu_operators import COLUMNS
+from brrr.roofline.calibrate.gpu_again import COLUMNS
+from brrr.roofline.carrying import corrections_of
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
 from brrr.roofline.lowering import as_on_gpu
@@ -28,7 +28,7 @@ from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.products import Speeds
 from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_points, parts_of
-from brrr.roofline.terms import corrections_of
+from tools.reference.fitting import fit, fitted
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
@@ -179,13 +179,14 @@ def test_an_operator_that_was_not_swept_goes_by_its_class() -> None:
     assert not any("corrected" in note for note in columns.notes)  # another form is another kernel
 
 
-def test_a_cpu_and_a_datasheet_know_no_sweeps() -> None:
+def test_a_cpu_knows_no_sweeps_and_a_datasheet_the_references() -> None:
     slow = swept(3.0, *[rows_sum(lines, 64) for lines in (16, 256, 4096)])
     there = replace(cpu(), sweeps=slow.sweeps)
     assert (
         predict(work(rows_sum(16, 64)), device=there).period_s == predict(work(rows_sum(16, 64)), device=cpu()).period_s
     )
-    assert not any("sweep" in note for note in predict(work(rows_sum(16, 64)), device="datasheet:h200").notes)
+    notes = predict(work(rows_sum(16, 64)), device="datasheet:a100").notes
+    assert any(note.startswith("operators corrected by a measured sweep of an NVIDIA H200") for note in notes)
 
 
 @given(

@@ -124,7 +124,7 @@ def as_predicted() -> Made:
 
 @pytest.fixture(autouse=True)
 def peaks_of_an_h200(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.prediction.rows._peaks_of", lambda source: read_peaks(own_root() / "h200"))
+    monkeypatch.setattr("tools.prediction.rows.peaks_of", lambda source: read_peaks(own_root() / "h200"))
 
 
 def verdicts(source: Made) -> dict[str, Any]:

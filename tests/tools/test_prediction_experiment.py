@@ -396,7 +396,7 @@ def predicted(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, device: Peaks) -> None:
             self.period_s = 110e-6 * device.get("host.relu").value / RELU_S
 
-    monkeypatch.setattr(prediction_rows, "_peaks_of", lambda source: MADE_UP_PEAKS)
+    monkeypatch.setattr(prediction_rows, "peaks_of", lambda source: MADE_UP_PEAKS)
     monkeypatch.setattr("tools.prediction.rows.predict", lambda *args, device, **options: Predicted(device))
 
 
@@ -492,7 +492,7 @@ def test_what_calibration_has_timed_is_left_out(predicted: None, monkeypatch: py
         ],
     }
     swept = replace(MADE_UP_PEAKS, sweeps=timed)  # type: ignore[arg-type]
-    monkeypatch.setattr(prediction_rows, "_peaks_of", lambda source: swept)
+    monkeypatch.setattr(prediction_rows, "peaks_of", lambda source: swept)
     rows = prediction_rows.rows_of(PREDICTION, made_up([0.1]))  # type: ignore[arg-type]
     names = {row.case.name for row in rows}
     assert {each.name for each in cases()} - names == {product.name, stream.name}

@@ -18,10 +18,10 @@ from brrr_course.lessons import claims_table
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources import record, source
 from tools.prediction.experiment import EXPERIMENT
-from tools.prediction.operators.experiment import DRAWN
+from tools.prediction.operators.experiment import AGAIN, DRAWN
 from tools.prediction.operators.experiment import EXPERIMENT as OPERATORS
 
-EXPERIMENTS = EXPERIMENT, OPERATORS, DRAWN
+EXPERIMENTS = EXPERIMENT, OPERATORS, DRAWN, AGAIN
 
 
 def main(argv: Sequence[str]) -> int:

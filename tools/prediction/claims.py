@@ -104,7 +104,7 @@ def bounds(evidence: Evidence) -> Verdict:
     return bounds_right(rows(evidence, field="period_s"), BOUNDS_ENOUGH)
 
 
-def bounds_right(every: Sequence[PredictedRow], needed: int) -> Verdict:
+def bounds_right(every: Sequence[PredictedRow], needed: int, right: float = 0.95) -> Verdict:
     """The predicted bound against what the interventions allow, where they decide."""
     tried = [row for row in every if row.truth is not None]
     told = [row for row in tried if row.truth is not None and row.truth.bounds]
@@ -114,7 +114,7 @@ def bounds_right(every: Sequence[PredictedRow], needed: int) -> Verdict:
     share = 1 - len(wrong) / len(told)
     named = ", ".join(f"{row.case.name} (not {row.bound})" for row in wrong[:NAMED])
     text = f"right for {units.percent(share, 3)} of {len(told)} cases; {len(tried) - len(told)} more tell no truth"
-    return enough(len(told), needed, share >= 0.95, f"{text}; wrong: {named}" if named else text)
+    return enough(len(told), needed, share >= right, f"{text}; wrong: {named}" if named else text)
 
 
 def _better_than(name: str, other: str) -> Callable[[Evidence], Verdict]:

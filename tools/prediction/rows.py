@@ -22,8 +22,8 @@ from brrr.core.recordings import first_that_reads
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu import probe
 from brrr.gpu.datasheet import find_hardware
-from brrr.roofline.device_model import peaks_here
-from brrr.roofline.figures import REFERENCE, at_host_speed
+from brrr.roofline.device_model import REFERENCE_CALL, peaks_here
+from brrr.roofline.figures import at_host_speed
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks, read_peaks, short
 from brrr.roofline.predicting import predict
@@ -124,12 +124,12 @@ def rows_of(experiment: Experiment, source: Source, rows_from: RowsFrom = predic
         raise NotRecordedError(f"no case of {experiment.name} was measured")
     kept = _kept.setdefault(source, {})
     if kept.get(experiment.name, (0, ()))[0] != count:
-        found = rows_from(measured, _peaks_of(source), source.badge(experiment).device)
+        found = rows_from(measured, peaks_of(source), source.badge(experiment).device)
         kept[experiment.name] = (count, tuple(found))
     return kept[experiment.name][1]
 
 
-def _peaks_of(source: Source) -> Peaks:
+def peaks_of(source: Source) -> Peaks:
     """The measured peaks of the machine that a source measured on."""
     try:
         if isinstance(source, Recorded):
@@ -183,7 +183,7 @@ class _Rows:
     def _anchored(self, made: Case, work: Cost, how: How) -> Prediction | None:
         """The prediction for a host as fast as it was beside the case."""
         beside = self._found("reference", made.name)
-        if beside is None or beside.host_s is None or REFERENCE not in self.peaks.measured:
+        if beside is None or beside.host_s is None or REFERENCE_CALL not in self.peaks.measured:
             return None
         here = at_host_speed(self.peaks, beside.host_s.median)
         return predict(work, device=here, how=how, tf32=made.dtype == "tf32")

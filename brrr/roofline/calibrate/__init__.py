@@ -15,6 +15,7 @@ from brrr.gpu import GPU, is_cpu, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
+from brrr.roofline.reference import REFERENCE
 
 __all__ = ["Curve", "MissingPeakError", "Peak", "Peaks", "calibrate"]
 
@@ -81,21 +82,15 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
         from brrr.roofline.calibrate.gpu import PARTS
     else:
         from brrr.roofline.calibrate.cpu import PARTS
-    found = Findings(time.perf_counter() + budget_s, quick)
     here = this_device(device)
+    found = Findings(time.perf_counter() + budget_s, quick, here.name)
     run_parts(PARTS, found, progress)
-    peaks = Peaks(
+    return Peaks(
         here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), brrr=__version__,
         driver=here.driver_version or "", cuda=here.cuda_version or "", torch=here.torch_version or "",
         measured=found.measured, curves=found.curves, assumed=found.assumed, sweeps=found.sweeps,
-        notes=tuple(found.notes),
+        notes=tuple(found.notes), reference=REFERENCE if is_gpu(device) else "",
     )  # fmt: skip
-    if "operators" not in found.sweeps:
-        return peaks
-    from brrr.roofline.calibrate.fitting import fitted
-
-    progress("fits of the sweeps")
-    return fitted(peaks, found.until_s)
 
 
 def _require_compiler() -> None:

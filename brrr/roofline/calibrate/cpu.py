@@ -132,7 +132,7 @@ PARTS: tuple[Part, ...] = (
     Part("host", partial(host_cost.measure_host, "cpu")),
     Part("host.line", partial(host_cost.measure_python, "cpu"), needs_s=10.0),
     Part("arithmetic", arithmetic),
-    Part("host.compiled", partial(host_cost.measure_compiled, "cpu"), needs_s=20.0),
+    Part("host.compiled", host_cost.measure_compiled, needs_s=20.0),
     Part("matmul", products),
     Part("bandwidth", bandwidth),
 )

@@ -15,10 +15,8 @@ from brrr.gpu import GPU, synchronize
 from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.cpu import LinearRecurrence
+from brrr.roofline.calibrate.gpu_again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
-from brrr.roofline.calibrate.gpu_calls import measure_calls
-from brrr.roofline.calibrate.gpu_operators import sweep_operators
-from brrr.roofline.calibrate.gpu_products import sweep_products
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products, said
 from brrr.roofline.device_model import assumed_launches
@@ -208,9 +206,8 @@ PARTS: tuple[Part, ...] = (
     Part("matmul", products),
     Part("host", partial(host_cost.measure_host, GPU)),
     Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),
-    Part("host's costs by operator", measure_calls),
+    Part("host.backward", partial(host_cost.measure_backward, GPU)),
     Part("graph-replay", measure_replay),
-    Part("host.compiled", partial(host_cost.measure_compiled, GPU), needs_s=20.0),
     Part("sweep of products", sweep_products),
     Part("sweep of operators", sweep_operators),
 )

@@ -2,7 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -10,9 +12,14 @@ import torch
 
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Value
+from brrr.counting.cost import OperatorCost
 from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
+from brrr.roofline.carrying import carried_s, measured_calls
+from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.peak import Row, Sweep, whole_nanoseconds
+from brrr.roofline.peaks import MissingPeakError, Peaks
+from brrr.roofline.reference import REFERENCE
 from brrr.timing.activity import Activity, busy_intervals, record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.device_times import EVENT_TICK_S
@@ -101,59 +108,107 @@ def times_of(calls: Sequence[Call]) -> tuple[list[Estimate | None], str]:
 TOGETHER = 96
 """Calls in one recording."""
 SWEEP_WARM, SWEEP_TIMED = 2, 5
-ROUNDS = 3
-"""So many times other sizes of each are drawn, as far as there is time."""
 MISSED = 2
 """So many recordings may fail before a sweep ends."""
 
+TRIES = 4
+"""Of one kind are tried before it is given up."""
 TOLD = 8
 """So many notes tell what was left out; one more tells that there was more."""
 
 Prepare = Callable[[], tuple[Row, Callable[[], Any]] | None]
 """Allocates and checks one call, and gives it with its row; None for a call that no row can tell of."""
+Made = tuple[str, Row, Callable[[], Any]]
+"""The kind of a call, its row, and itself."""
 
 
 def measure_sweep(
-    name: str, columns: tuple[str, ...], calls: Sequence[Prepare], share_s: float, found: Findings, by: str
-) -> None:
-    """Time the calls in turn, and add them to the sweep `name`; what is left when `share_s` is over becomes a note."""
+    name: str, columns: tuple[str, ...], calls: Mapping[str, Sequence[Prepare]], share_s: float, found: Findings,
+    by: str, model: DeviceModel | None = None,
+) -> None:  # fmt: skip
+    """Time calls of each kind, and add them to the sweep `name`; what is left when `share_s` is over becomes a note.
+
+    One call of each kind comes first, then more of those that are furthest from what `model` carries over from the
+    reference. That stands beside each as `carried`, in nanoseconds (0: nothing tells).
+    """
     until_s = time.perf_counter() + min(share_s, found.left_s)
     gap = found.measured.get("gap.graph")
     gap_s = gap.value if gap else 0.0
+    waiting, off = {kind: list(those) for kind, those in calls.items()}, defaultdict[str, list[float]](list)
     rows: list[Row] = []
     seconds: list[float] = []
     missed = 0
-    for first in range(0, len(calls), TOGETHER):
+    while any(waiting.values()):
         if time.perf_counter() >= until_s:
-            found.note(f"sweep of {name}: {len(rows)} of {len(calls)} measured, for lack of time")
+            all_of_them = sum(map(len, calls.values()))
+            found.note(f"sweep of {name}: {len(rows)} of {all_of_them} measured, for lack of time")
             break
-        made = list(_prepared(name, calls[first : first + TOGETHER], found))
-        times = own_times([call for _, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
+        made = list(_prepared(name, waiting, off, found))
+        times = own_times([call for *_, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
         if times is not None:
-            rows += [row for row, _ in made]
-            seconds += [each.median for each in times]
+            medians = [each.median for each in times]
+            carried = _carried(Sweep.of(columns, [row for _, row, _ in made], medians), name, model)
+            rows += [(*row, round(each * 1e9)) for (_, row, _), each in zip(made, carried, strict=True)]
+            seconds += medians
+            for (kind, *_), took, each in zip(made, medians, carried, strict=True):
+                off[kind].append(abs(math.log(took / each)) if each else 0.0)
         elif (missed := missed + 1) > MISSED:
-            found.note(f"sweep of {name}: {len(rows)} of {len(calls)} measured, since only CUPTI can time them")
+            found.note(f"sweep of {name}: {len(rows)} measured, since only CUPTI can time them")
             break
     if rows:
         conditions: dict[str, Value] = {"by": by, "times_from": "cupti", "cache": "hot", "timed": SWEEP_TIMED}
         so_far = list(found.sweeps.get(name, ()))
         rows = [*(tuple(row.values()) for row, _ in so_far), *rows]
         times_s = whole_nanoseconds([*(time_s for _, time_s in so_far), *seconds])
-        found.sweeps[name] = Sweep.of(columns, rows, times_s, conditions=conditions)
+        found.sweeps[name] = Sweep.of((*columns, "carried"), rows, times_s, conditions=conditions)
 
 
-def _prepared(name: str, calls: Sequence[Prepare], found: Findings) -> Iterator[tuple[Row, Callable[[], Any]]]:
-    """The calls that can be timed; of what is wrong, or cannot be had, no time is kept, and a note says so."""
-    for prepare in calls:
-        try:
-            made = prepare()
-        except Exception as error:  # a wrong result, too little memory, an operator that this torch lacks
-            told = sum("left out" in note for note in found.notes)
-            found.note(f"sweep of {name}: {f'left out: {said(error)}' if told < TOLD else 'more left out'}")
-        else:
+def _carried(swept: Sweep, name: str, model: DeviceModel | None) -> list[float]:
+    """What the reference's sweep says of each call; 0 where it tells nothing, or a figure is missing for it."""
+
+    def seconds(each: OperatorCost) -> float:
+        with suppress(MissingPeakError):
+            return (carried_s(each, model) if model else None) or 0.0
+        return 0.0
+
+    return [seconds(each) for each, _ in measured_calls({name: swept})]
+
+
+def _prepared(
+    name: str, waiting: Mapping[str, list[Prepare]], off: Mapping[str, list[float]], found: Findings
+) -> Iterator[Made]:
+    """The next calls to time, one of a kind: of kinds without any first, then of those that are furthest off.
+
+    Of what is wrong, or cannot be had, no time is kept, and a note says so; a kind of which several cannot is given up.
+    """
+    kinds = [kind for kind in waiting if waiting[kind]]
+    kinds.sort(key=lambda kind: -sum(off[kind]) / len(off[kind]) ** 2 if kind in off else -math.inf)
+    for kind in kinds[:TOGETHER]:
+        tried = [waiting[kind].pop(0) for _ in range(min(TRIES, len(waiting[kind])))]
+        while tried:
+            made = _one(name, tried.pop(0), found)
             if made is not None:
-                yield made
+                waiting[kind][:0] = tried
+                yield kind, *made
+                break
+        else:
+            waiting[kind].clear()
+
+
+def _one(name: str, prepare: Prepare, found: Findings) -> tuple[Row, Callable[[], Any]] | None:
+    try:
+        return prepare()
+    except Exception as error:  # a wrong result, too little memory, an operator that this torch lacks
+        told = sum("left out" in note for note in found.notes)
+        found.note(f"sweep of {name}: {f'left out: {said(error)}' if told < TOLD else 'more left out'}")
+        return None
+
+
+def model_so_far(found: Findings) -> DeviceModel:
+    """The model of this GPU by what was measured of it so far."""
+    return DeviceModel.measured(
+        Peaks(found.device, GPU, "", measured=found.measured, curves=found.curves, reference=REFERENCE)
+    )
 
 
 def pool(nbytes: int, dtype: torch.dtype) -> torch.Tensor:

@@ -15,8 +15,8 @@ from brrr.counting.mode import CostMode
 from brrr.gpu import is_gpu, waiting
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.part import Findings, issue_estimates
-from brrr.roofline.device_model import DeviceModel
-from brrr.roofline.figures import REFERENCE, host_class, own_name
+from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel, like_the_reference
+from brrr.roofline.figures import host_class, own_name
 from brrr.roofline.peak import Peak
 
 SIDE = 8
@@ -133,7 +133,7 @@ def at_usual_speed(
     """Seconds that the host takes for each call, at its usual speed: all by turns with a relu."""
     seconds = min(each_s * len(calls), found.left_s / 3)
     *costs, beside = issue_estimates([*calls, reference_call(device)], waiting(device), seconds)
-    return [cost * (found.measured[REFERENCE].value / beside.median) for cost in costs]
+    return [cost * (found.measured[REFERENCE_CALL].value / beside.median) for cost in costs]
 
 
 class CallCost(NamedTuple):
@@ -150,7 +150,8 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
 
     `host.backward` at once, by a relu; `host.backward-gradient` for each tensor that a gradient is asked for, by a sum
     of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as much:
-    by a network, less what is known of its operators. `known`, by operator, is kept as `host.<operator>`.
+    by a network, less what is known of its operators: `known`, which is kept as `host.<operator>`, or on a GPU what the
+    reference tells.
     """
     xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
     model, image = network(device)
@@ -164,8 +165,10 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
         with CostMode() as counting:
             calls[3]()
         one, first, every, network_s, relu, ahead = at_usual_speed([*calls, forward[0], forward[2]], device, found)
-    gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE].value
-    own = {name: cost - gradient * count for name, (cost, count) in known.items()}
+    gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE_CALL].value
+    measured = {name: cost - gradient * count for name, (cost, count) in known.items()}
+    carried = like_the_reference(found.measured) if is_gpu(device) else {}
+    own = {**{name.removeprefix("host."): Estimate.of([each.value]) for name, each in carried.items()}, **measured}
     backward = [each for each in counting.operators if each.backward]
     those = [own[name].median for name in map(own_name, backward) if name in own]
     issued_s = operators_s([each for each in backward if own_name(each) not in own], found)
@@ -174,7 +177,7 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
     known_s, others_s = (alone.median, issued_s) if alone else (0.0, issued_s - relu_s)
     operator = beyond.shifted(known_s - sum(those)) * (relu_s / others_s)
     costs = {"": one - relu - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}
-    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **own}.items():
+    for name, cost in {**{f"backward{end}": cost for end, cost in costs.items()}, **measured}.items():
         if cost.median > 0:
             found.measured[f"host.{name}"] = Peak.time(cost, operator="torch.autograd.grad: a relu, a sum, a network")
 
@@ -219,42 +222,11 @@ def _one_kernel(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x) + 1.0
 
 
-def _several_kernels(x: torch.Tensor) -> torch.Tensor:
-    """Sums along rows and columns by turns, which no compiler puts into one kernel."""
-    for dim in (1, 0, 1, 0):
-        x = torch.softmax(x, dim)
-    return x
-
-
-def measure_compiled(device: str, found: Findings) -> None:
-    """The host's cost of calling what torch.compile made, in `host.compiled`, and of each further kernel of it.
-
-    The second is `host.compiled-kernel`, and is measured on a GPU only: a CPU's kernels are the work itself. It becomes
-    a note where the compiler made one kernel of all, or they cost nothing.
-    """
-    one, _ = _compiled_cost(_one_kernel, SIDE, device, found)
-    found.measured["host.compiled"] = Peak.time(one, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)
-    if not is_gpu(device):
-        return
-    more, kernels = _compiled_cost(_several_kernels, PRODUCT_SIDE, device, found)  # sums over 8 would become one kernel
-    if kernels < 2 or more.median <= one.median:
-        found.note(f"host.compiled-kernel: left out: {kernels} kernels cost no more than one")
-        return
-    cost = Estimate.of([(more.median - one.median) / (kernels - 1)])
-    what = f"torch.compile of 4 softmaxes by turns along rows and columns, {kernels} kernels, less one"
-    found.measured["host.compiled-kernel"] = Peak.time(cost, operator=what, elements=PRODUCT_SIDE**2)
-
-
-def _compiled_cost(
-    function: Callable[[torch.Tensor], torch.Tensor], side: int, device: str, found: Findings
-) -> tuple[Estimate, int]:
-    """The host's cost of a compiled function, checked first, and how many kernels were generated for it."""
-    from torch._inductor import metrics
-
+def measure_compiled(found: Findings) -> None:
+    """A CPU's cost of calling what torch.compile made, in `host.compiled`; a GPU's is the reference's."""
     keep_compiled_code_private()
-    metrics.reset()
-    x, compiled = torch.rand(side, side, device=device), torch.compile(function)
+    x, compiled = torch.rand(SIDE, SIDE), torch.compile(_one_kernel)
     with torch.no_grad():
-        part.close(compiled(x), function(x.double()), LIMIT, f"a compiled {function.__name__}")
-        (cost,) = at_usual_speed([lambda: compiled(x)], device, found)
-    return cost, metrics.generated_kernel_count
+        part.close(compiled(x), _one_kernel(x.double()), LIMIT, "a compiled relu(x) + 1")
+        (cost,) = at_usual_speed([lambda: compiled(x)], "cpu", found)
+    found.measured["host.compiled"] = Peak.time(cost, operator="torch.compile of relu(x) + 1", elements=SIDE * SIDE)

@@ -44,6 +44,7 @@ class Findings:
 
     until_s: float
     quick: bool = False
+    device: str = ""
     measured: dict[str, Peak] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
     assumed: dict[str, Peak] = field(default_factory=dict)

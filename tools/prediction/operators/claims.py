@@ -5,6 +5,7 @@ What is predicted as unknown is a lower bound: it counts apart, and no error is 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brrr.core.errors import NotRecordedError
@@ -59,3 +60,41 @@ def loops(evidence: Evidence) -> Verdict:
 def bounds(evidence: Evidence) -> Verdict:
     """Whether what is predicted to limit a case is what the interventions show."""
     return bounds_right(reported(evidence, "period_s"), BOUNDS_ENOUGH)
+
+
+# ---- of a device that nobody swept: all cases count, for nothing was learned from it ----
+
+CARRIED_ENOUGH = 90
+
+
+def carried(evidence: Evidence, field: Field) -> list[PredictedRow]:
+    """The rows of a field on a device to which a reference's sweep is carried over; without the unknown ones."""
+    from tools.prediction.operators.rows import operator_rows
+    from tools.prediction.rows import peaks_of, rows_of
+
+    if not peaks_of(evidence.source).reference:
+        raise NotRecordedError("this device was swept itself, so that nothing is carried over to it")
+    every = rows_of(evidence.experiment, evidence.source, operator_rows)
+    return [row for row in every if row.field == field and not row.unknown]
+
+
+def carried_device(evidence: Evidence) -> Verdict:
+    """Whether the device's times are predicted well after a calibration alone."""
+    return within(carried(evidence, "span_s"), 0.09, 0.30, CARRIED_ENOUGH)
+
+
+def carried_loops(evidence: Evidence) -> Verdict:
+    """Whether times in a loop are, for a host as fast as a reference beside each case found it."""
+    return anchored(carried(evidence, "period_s"), 0.14, 0.40, CARRIED_ENOUGH)
+
+
+def carried_bounds(evidence: Evidence) -> Verdict:
+    """Whether what is predicted to limit a case is what the interventions show."""
+    return bounds_right(carried(evidence, "period_s"), BOUNDS_ENOUGH, 0.93)
+
+
+def datasheet_device(evidence: Evidence) -> Verdict:
+    """Whether the device's times are predicted from its datasheet alone, to which the same is carried over."""
+    rows = carried(evidence, "span_s")
+    found = [replace(row, predicted_s=row.datasheet_s) for row in rows if row.datasheet_s is not None]
+    return within(found, 0.15, 0.45, CARRIED_ENOUGH)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from brrr.core.measurement import Point
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from tools.prediction.operators import cases as them
 from tools.prediction.operators.cases import NOT_CAPTURED, OperatorCase, by_name, cases, drawn, half_of, twin
 
 
@@ -60,4 +61,12 @@ DRAWN = _experiment(
     drawn(),
     drawn()[::8],
     next(each.name for each in drawn() if each.what == "mlp"),
+)
+AGAIN = _experiment(
+    "operators_again",
+    "Sizes drawn from another seed",
+    "How far off is a prediction of what was measured once, after all was fixed?",
+    drawn(them.ANOTHER_SEED),
+    drawn(them.ANOTHER_SEED)[::8],
+    next(each.name for each in drawn(them.ANOTHER_SEED) if each.what == "mlp"),
 )

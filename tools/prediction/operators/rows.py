@@ -30,7 +30,9 @@ def operator_rows(measured: Measured, peaks: Peaks, device: str) -> Iterator[Pre
 def _row(
     case: OperatorCase, here: Mapping[str, Measurement], how: How, field: Field, peaks: Peaks
 ) -> Iterator[PredictedRow]:
-    from brrr.roofline.figures import REFERENCE, at_host_speed
+    from brrr.gpu.datasheet import find_hardware
+    from brrr.roofline.device_model import REFERENCE_CALL
+    from brrr.roofline.figures import at_host_speed
     from brrr.roofline.predicting import predict
 
     found = here[how].get(field) if how in here else None
@@ -44,11 +46,14 @@ def _row(
         yield PredictedRow(case, how, field, found, 0.0, "", unknown=(type(error).__name__,))
         return
     anchored_s = None
-    if loop and beside is not None and beside.host_s is not None and REFERENCE in peaks.measured:
+    if loop and beside is not None and beside.host_s is not None and REFERENCE_CALL in peaks.measured:
         at_speed = at_host_speed(peaks, beside.host_s.median)
         anchored_s = predict(work, device=at_speed, how=how, tf32=tf32).period_s
+    datasheet_s = None
+    if not loop and peaks.reference and find_hardware(peaks.device):
+        datasheet_s = predict(work, device=f"datasheet:{peaks.device}", how=how, tf32=tf32).span_s
     yield PredictedRow(
-        case, how, field, found, getattr(predicted, field) or 0.0, predicted.bound,
+        case, how, field, found, getattr(predicted, field) or 0.0, predicted.bound, datasheet_s,
         truth=_truth(case, work, here) if loop else None, anchored_s=anchored_s, unknown=predicted.unknown,
     )  # fmt: skip
 
@@ -80,6 +85,8 @@ def records(rows: Iterable[PredictedRow]) -> list[dict[str, str | float]]:
         seconds = {"measured": row.measured.median, "predicted": row.predicted_s}
         seconds |= {} if row.unknown else {"error": row.error}
         at |= {f"{'loop' if row.field == 'period_s' else 'device'}_{name}": value for name, value in seconds.items()}
+        if row.datasheet_s is not None and not row.unknown:
+            at["device_error_by_datasheet"] = row.error_of(row.datasheet_s) or 0.0
         if row.field == "period_s":
             at |= {"bound": row.bound, "true_bound": " or ".join(sorted(row.truth.bounds)) if row.truth else ""}
             if row.anchored_s is not None and not row.unknown:
@@ -88,10 +95,10 @@ def records(rows: Iterable[PredictedRow]) -> list[dict[str, str | float]]:
 
 
 COLUMNS = (
-    "family", "half", "case", "device_measured", "device_predicted", "device_error",
+    "family", "half", "case", "device_measured", "device_predicted", "device_error", "device_error_by_datasheet",
     "loop_measured", "loop_predicted", "loop_error", "loop_error_at_hosts_speed", "bound", "true_bound", "unknown",
 )  # fmt: skip
-ERRORS = ("device_error", "loop_error", "loop_error_at_hosts_speed")
+ERRORS = ("device_error", "device_error_by_datasheet", "loop_error", "loop_error_at_hosts_speed")
 
 
 def summary(found: Sequence[Mapping[str, str | float]]) -> str:

@@ -10,13 +10,13 @@ import torch
 
 from brrr.counting.mode import CostMode
 from brrr.gpu import GPU
-from brrr.roofline.calibrate.gpu_layers import Swept, layers
-from brrr.roofline.calibrate.gpu_operators import only, operands_of, ready
+from brrr.roofline.calibrate.gpu_again import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import CallCost, at_usual_speed, measure_backward
 from brrr.roofline.calibrate.part import Findings, said
 from brrr.roofline.figures import own_name
 from brrr.roofline.peak import Peak
+from tools.reference.layers import Swept, layers
 
 ELEMENTS = 1e5
 """Of the first operand: the library takes its usual way, and the device is done before the next call comes."""
@@ -56,7 +56,7 @@ def measure_calls(found: Findings) -> None:
 
 def _costs(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -> Iterator[tuple[str, CallCost]]:
     """One call's cost, under its operator's name; of several operators nothing is told."""
-    call, counted, _ = ready(layer, operands)
+    call, counted, _ = ready(layer.run, layer.gradient, operands)
     each = only(counted)
     if each is None:
         return
@@ -78,7 +78,7 @@ def _calls() -> Iterator[tuple[str, Swept, Sequence[torch.Tensor]]]:
             draw, drawn = random.Random(f"host {name} {values.dtype}"), None
             while drawn is None or max(map(math.prod, drawn)) > len(values):  # as a weight of many channels may be
                 drawn = layer.shapes(draw, ELEMENTS)
-            yield name, layer, operands_of(layer, values, drawn)
+            yield name, layer, operands_of(layer.call(drawn), values)
 
 
 def _one_more(layer: Swept, operands: Sequence[torch.Tensor], found: Findings) -> CallCost:

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,21 +11,20 @@ from typing import Any
 import torch
 from torch.nn import functional as f
 
-from brrr.counting.cost import OperatorCost
-from brrr.counting.mode import CostMode
 from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.gpu_layers import CLASSES, Shape, Swept, Tensor, layers, matrix
-from brrr.roofline.calibrate.gpu_times import ROUNDS, Prepare, measure_sweep, pool, taken
+from brrr.roofline.calibrate.gpu_again import COLUMNS, SHORT, near, only, operands_of, ready, row_of
+from brrr.roofline.calibrate.gpu_times import Prepare, measure_sweep, pool
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.peak import Row
+from tools.reference.layers import CLASSES, Shape, Swept, Tensor, layers, matrix
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Operators on matrices: elementwise only their number of elements counts; along lines, how many and how long they are.
 
-FEW, MANY = 20, 60
-"""Calls of each in each data type."""
+FEW, MANY, ROUNDS = 20, 60, 3
+"""Calls of each in each data type; so many times others are drawn, as far as there is time."""
 MOST_BYTES, SLOW_BYTES = 5e8, 64e6
 """A softmax over columns, and a sum that runs along, take milliseconds for so much."""
 
@@ -110,12 +110,6 @@ def _on_matrices(calls: int, run: Callable[..., Tensor], operands: int = 1, most
 # ---------------------------------------------------------------------------------------------------------------------
 # The sweep of both kinds.
 
-COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "over", "window", "read", "written", "flop")
-SHARE = 0.85
-"""Of the time that is left, for it is the last part; the rest is for the fits."""
-QUICK_S = 0.3
-QUICK_SHARE = 0.01
-"""Of the largest sizes."""
 MEMORY_SHARE = 16
 """A sixteenth of the free memory at most is one operand, since its check takes float64 copies."""
 DTYPES = ("float32", "bfloat16")
@@ -124,25 +118,27 @@ LEAST, LEAST_BYTES = 5e3, 1e3
 MATRICES_SEED = "2026 "
 
 
-def sweep_operators(found: Findings) -> None:
-    """`sweeps["operators"]`: times of torch's own operators on random values, hot."""
-    free = free_bytes(GPU)
-    share = QUICK_SHARE if found.quick else 1.0
-    most = min(MOST_BYTES, free / MEMORY_SHARE) * share
+def sweep_every_operator(found: Findings) -> None:
+    """`sweeps["operators"]`: times of torch's own operators on random values, hot, in the time that is left."""
+    most = min(MOST_BYTES, free_bytes(GPU) / MEMORY_SHARE)
     pools = {dtype: pool(int(2.1 * most) + 4096, getattr(torch, dtype)) for dtype in DTYPES}
-    calls: list[Prepare] = []
-    for again in range(1 if found.quick else ROUNDS):
-        drawn = list(_calls(pools, most, share, again))
-        random.Random(again).shuffle(drawn)  # where time runs out, some of each are there
-        calls += drawn
-    share_s = QUICK_S if found.quick else SHARE * found.left_s
+    calls = drawn_calls(pools, most, 1.0, ROUNDS)
     with torch.no_grad(), float32_recurrence():  # which convolutions share
-        measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators")
-    del pools, calls
-    torch.cuda.empty_cache()
+        measure_sweep("operators", COLUMNS, calls, found.left_s, found, "torch's operators")
 
 
-def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, again: int) -> Iterator[Prepare]:
+def drawn_calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, rounds: int) -> dict[str, list[Prepare]]:
+    """The calls of each operator in each data type, those of the first round first, in an order of chance."""
+    found = defaultdict[str, list[Prepare]](list)
+    for again in range(rounds):
+        drawn = list(_calls(pools, most_bytes, share, again))
+        random.Random(again).shuffle(drawn)  # where time runs out, some of each are there
+        for each in drawn:
+            found[f"{each.args[0]} {each.args[2].dtype}"].append(each)
+    return found
+
+
+def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, again: int) -> Iterator[partial[Any]]:
     """Each operator's calls, one from each of equal parts of its range of sizes, as far as they fit into the pools.
 
     Other calls each time that they are drawn `again`.
@@ -162,20 +158,16 @@ def _calls(pools: Mapping[str, Tensor], most_bytes: float, share: float, again: 
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# One call: its operands, what it counts, and whether its result is right.
+# One call, and whether its result is right.
 
-SHORT = {torch.bfloat16, torch.float16}
 ROUNDED = {False: (2e-4, 5e-4), True: (3e-2, 5e-2)}
-"""Relative errors (Frobenius) that a right result stays below, of matrices and of layers, by whether a type is short.
-
-They are roundings of the result and of sums; a gradient in bfloat16 sums rounded numbers.
-"""
+"""Relative errors (Frobenius) of a right result at most, of matrices and of layers, by whether a type is short."""
 
 
 def made(name: str, layer: Swept, values: Tensor, shapes: Sequence[Shape]) -> tuple[Row, Callable[[], Any]] | None:
     """One call, checked, with its row; None for one of several operators, which no row can tell of."""
-    operands = operands_of(layer, values, shapes)
-    call, counted, found = ready(layer, operands)
+    operands = operands_of(layer.call(shapes), values)
+    call, counted, found = ready(layer.run, layer.gradient, operands)
     each = only(counted)
     if each is None:
         return None
@@ -183,64 +175,12 @@ def made(name: str, layer: Swept, values: Tensor, shapes: Sequence[Shape]) -> tu
     if layer.right is not None:
         part.require(layer.right(found[0], operands[0]), what)
     else:
-        expected = ready(layer, [x.double() if x.is_floating_point() else x for x in operands])[2]
+        wide = [x.double() if x.is_floating_point() else x for x in operands]
+        expected = ready(layer.run, layer.gradient, wide)[2]
         part.require(all(map(partial(_near, layer, values.dtype), found, expected)), what)
-    form = each.form
-    row = (each.name, each.kind, form.name, each.dtype, form.lines, form.length, form.over, form.window,
-           int(each.read_bytes), int(each.written_bytes), int(each.flop or 0))  # fmt: skip
-    return row, call
-
-
-PLACES = 0.0, 1.0, 0.5, 0.25, 0.75
-"""In the pool, of a call's operands one after the other."""
-
-
-def operands_of(layer: Swept, values: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
-    """Operands from different parts of the pool, so that none of them is another one, and places at random."""
-    count = len(shapes) - (layer.places is not None)
-    operands = [_lying(values, shape, PLACES[place], layer.last) for place, shape in enumerate(shapes[:count])]
-    if layer.places is not None:
-        operands.append(torch.randint(shapes[0][layer.places], shapes[-1], device=values.device))
-    return [*operands[:-1], operands[-1] > 0] if layer.mask else operands
-
-
-def _lying(values: Tensor, shape: Shape, place: float, last: bool) -> Tensor:
-    if not last:
-        return taken(values, shape, place)
-    n, c, h, w = shape
-    return taken(values, (n, h, w, c), place).permute(0, 3, 1, 2)
-
-
-def ready(layer: Swept, operands: Sequence[Tensor]) -> tuple[Callable[[], Any], list[OperatorCost], Sequence[Tensor]]:
-    """What is timed, what it counts, and what it gives."""
-    call: Callable[[], Any] = partial(layer.run, *operands)
-    if layer.gradient:
-        wanted = [x.detach().requires_grad_() for x in operands[: layer.gradient]]
-        with torch.enable_grad():
-            result = layer.run(*wanted, *operands[layer.gradient :])
-            assert isinstance(result, Tensor)
-        seeded = torch.Generator(result.device).manual_seed(7919)  # a norm has no gradient along its own input
-        above = torch.randn(result.shape, generator=seeded, device=result.device).to(result.dtype)
-        call = partial(torch.autograd.grad, result, wanted, above, retain_graph=True)
-    with CostMode() as counting:
-        results = call()
-    return call, counting.operators, (results,) if isinstance(results, Tensor) else results
-
-
-def only(counted: Sequence[OperatorCost]) -> OperatorCost | None:
-    """The operator that runs on the device, if it is one: a choice has its comparison beside it, and tells nothing."""
-    running = [each for each in counted if each.kind != "view" and each.bytes]  # autograd copies an empty tensor
-    return running[0] if len(running) == 1 else None
+    return row_of(each), call
 
 
 def _near(layer: Swept, dtype: torch.dtype, found: Tensor, expected: Tensor) -> bool:
-    """Whether a result is the expected one, by the root of the sum of squares; what is no float, exactly."""
-    if not found.is_floating_point():
-        return torch.equal(found, expected)
-    if not torch.equal(found.isnan(), expected.isnan()):
-        return False
-    found, expected = found.nan_to_num(), expected.nan_to_num()
     short = not SHORT.isdisjoint((dtype, found.dtype))
-    limit = ROUNDED[short][not layer.matrix] * (1 if short else layer.rough)
-    difference, size = (found.double() - expected.double()).norm(), expected.double().norm()
-    return bool(difference <= limit * size.clamp(min=1e-30))
+    return near(found, expected, ROUNDED[short][not layer.matrix] * (1 if short else layer.rough))

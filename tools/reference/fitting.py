@@ -13,9 +13,9 @@ from dataclasses import replace
 import torch
 
 from brrr.gpu import GPU
+from brrr.roofline.carrying import corrections_of
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.sweeps import ADDED, UNFITTED, UNFITTED_OWN, Group
-from brrr.roofline.terms import corrections_of
 
 LEAST, MOST = 10, 1000
 """A group of fewer calls is not fitted; of one with more, only so many count, for a step takes the cube of them."""

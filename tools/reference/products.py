@@ -3,25 +3,27 @@
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
 
-from brrr.counting.cost import ITEMSIZE
+from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.gpu_times import ROUNDS, measure_sweep, pool, taken
-from brrr.roofline.calibrate.part import LIMITS, Findings, product_error, require
-from brrr.roofline.peak import Row
-from brrr.roofline.peaks import short
+from brrr.roofline.calibrate.gpu_again import MEMORY_SHARE, PRODUCT_COLUMNS, product_again
+from brrr.roofline.calibrate.gpu_times import measure_sweep, pool
+from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.carrying import ADDED
+from brrr.roofline.products import operator_of
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Which products are swept over: drawn from a fixed seed, the same on every machine. Sizes are drawn on a log scale, for
 # costs span decades; round ones, powers of two and odd ones all occur, because kernels are chosen by them.
 
 Layout = Literal["nn", "nt", "tn"]
-PRODUCTS_SEED = 1973
+PRODUCTS_SEED, ROUNDS = 1973, 3
 COUNTS = {"bfloat16": 760, "float32": 560, "tf32": 420, "float64": 160, "float16": 120}
 """Products by data type; float16 runs on the kernels of bfloat16 but where rows are no multiple of 16 bytes."""
 ADDED_EVERY = 4
@@ -55,6 +57,13 @@ class SweptProduct(NamedTuple):
     def flop(self) -> float:
         """2mnk for each of the batch."""
         return 2.0 * self.batch * self.m * self.n * self.k
+
+    @property
+    def counted(self) -> OperatorCost:
+        """As an operator."""
+        transposed = self.layout[0] == "t", self.layout[1] == "t"
+        made = operator_of(Matmul(self.m, self.n, self.k, self.batch, self.dtype, transposed))
+        return replace(made, name=ADDED[0]) if self.added else made
 
     @property
     def nbytes(self) -> int:
@@ -131,42 +140,17 @@ ONE_SIZE: Mapping[str, Callable[[random.Random], int]] = {
 }
 
 
-COLUMNS = SweptProduct._fields
-SHARE_S, SHARE = 45.0, 1 / 7
-"""Seconds, and of what is left."""
-QUICK_SHARE, QUICK_S = 0.02, 0.3
 POOL_BYTES = int(MOST_BYTES * 1.1)
-MEMORY_SHARE = 16
-"""A sixteenth of the free memory at most is one product, since its check takes float64 copies."""
 
 
-def sweep_products(found: Findings) -> None:
-    """`sweeps["products"]`: times of products with random operands, hot, as torch.matmul runs them."""
-    free = free_bytes(GPU)
-    share_s = QUICK_S if found.quick else min(max(SHARE_S, SHARE * found.left_s), found.left_s / 2)
-    every = products(QUICK_SHARE) if found.quick else [each for again in range(ROUNDS) for each in products(1.0, again)]
-    drawn = [each for each in every if each.nbytes <= free // MEMORY_SHARE]
+def sweep_every_product(found: Findings, share: float = 1.0) -> None:
+    """`sweeps["products"]`: times of products with random operands, hot, in a third of the time that is left."""
+    drawn = [each for again in range(ROUNDS) for each in products(share, again)]
+    most, share_s = min(POOL_BYTES, free_bytes(GPU) // MEMORY_SHARE), found.left_s / 3
     for dtype in COUNTS:
-        those = [each for each in drawn if each.dtype == dtype]
-        if not those:
-            continue
-        most = max(each.nbytes for each in those)
-        values = pool(min(POOL_BYTES, most + 4096), torch.float32 if dtype == "tf32" else getattr(torch, dtype))
-        calls, part_s = [partial(_made, each, values) for each in those], share_s * len(those) / len(drawn)
+        those = [each for each in drawn if each.dtype == dtype and each.nbytes < most]
+        values = pool(int(most) + 4096, torch.float32 if dtype == "tf32" else getattr(torch, dtype))
+        calls = {str(place): [partial(product_again, each.counted, values)] for place, each in enumerate(those)}
         with float32_products(dtype == "tf32"), torch.no_grad():
-            measure_sweep("products", COLUMNS, calls, part_s, found, "torch.matmul")
-    torch.cuda.empty_cache()
-
-
-def _made(each: SweptProduct, values: torch.Tensor) -> tuple[Row, Callable[[], torch.Tensor]]:
-    several = (each.batch,) if each.batch > 1 else ()
-    first, second = (each.m, each.k), (each.k, each.n)
-    x, y = (
-        taken(values, (*several, *size), place) if way == "n" else taken(values, (*several, *size[::-1]), place).mT
-        for way, size, place in zip(each.layout, (first, second), (0.0, 1.0), strict=True)
-    )
-    above = taken(values, (each.n,))
-    call = partial(torch.addmm, above, x, y) if each.added else partial(torch.matmul, x, y)
-    error = product_error(x, y)(call() - above if each.added else call())
-    require(error <= 2 * LIMITS[short(each.dtype)], f"{each} (relative error {error:.2g})")
-    return (*each[:-1], int(each.added)), call
+            part_s = share_s * len(those) / len(drawn)
+            measure_sweep("products", PRODUCT_COLUMNS, calls, part_s, found, "torch.matmul")

@@ -9,7 +9,8 @@ from functools import partial
 import torch
 from torch.nn import functional as f
 
-from brrr.roofline.calibrate.gpu_products import log_uniform
+from brrr.roofline.calibrate.gpu_again import Call
+from tools.reference.products import log_uniform
 
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
@@ -44,6 +45,10 @@ class Swept:
     mask: bool = False
     rough: float = 1.0
     right: Callable[[Tensor, Tensor], bool] | None = None
+
+    def call(self, shapes: Sequence[Shape]) -> Call:
+        """On operands of these shapes."""
+        return Call(self.run, shapes, self.gradient, self.places, self.last, self.mask)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
