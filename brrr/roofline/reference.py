@@ -12,6 +12,8 @@ from brrr.roofline.peaks import Peaks, datasheet_peaks, read_peaks
 REFERENCE = "h200"
 ISSUED = ("host", "kernel", "gap")
 """By the first word of their names, figures that no datasheet gives."""
+SMALL = 2**16
+"""Bytes of a working set that takes no longer in a larger cache, nor in a smaller one."""
 CACHED, SPILT = 0.5, 1.5
 """Of the cache: a working set up to so large lies in it, and one from so large on in memory."""
 
@@ -69,10 +71,18 @@ def _by_level(curve: Curve, known: Hardware, there: Hardware, memory: float) -> 
     wider, l2_bytes = _ratio(known.l2_bytes, there.l2_bytes), there.l2_bytes or 1
 
     def by(place: float) -> float:
-        spilt = min(1.0, max(0.0, log(place / l2_bytes / CACHED) / log(SPILT / CACHED)))
+        spilt = _share(place, CACHED * l2_bytes, SPILT * l2_bytes)
         return float(cached ** (1 - spilt) * memory**spilt)
 
-    return Curve(curve.axis, tuple((place * wider, _scaled(peak, by(place))) for place, peak in curve.points))
+    def moved(place: float) -> float:
+        return float(place * wider ** _share(place, SMALL, CACHED * l2_bytes))
+
+    return Curve(curve.axis, tuple((moved(place), _scaled(peak, by(place))) for place, peak in curve.points))
+
+
+def _share(place: float, first: float, last: float) -> float:
+    """How far along it lies, on a log scale: 0 up to the first, 1 from the last on."""
+    return min(1.0, max(0.0, log(place / first) / log(last / first)))
 
 
 def _ratio(one: float | None, other: float | None) -> float:
