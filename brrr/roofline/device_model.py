@@ -106,12 +106,6 @@ class DeviceModel:
         """Whether work is issued by one clock and done by another."""
         return is_gpu(self.kind)
 
-    @property
-    def swept_kinds(self) -> frozenset[str]:
-        """The kinds of operators that the sweep of operators holds."""
-        sweep = self.reference.sweeps.get("operators") if self.reference is not None else None
-        return sweep.kinds if sweep else frozenset()
-
     def has(self, name: str) -> bool:
         """Whether there is a figure or a curve of that name."""
         return name in self.figures or name in self.curves

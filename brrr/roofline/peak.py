@@ -10,7 +10,6 @@ import bisect
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -231,11 +230,6 @@ class Sweep:
         """The calls at those places alone."""
         columns = {name: tuple(column[each] for each in places) for name, column in self.columns.items()}
         return replace(self, columns=columns, seconds=tuple(self.seconds[each] for each in places))
-
-    @cached_property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of operators that it holds."""
-        return frozenset(map(str, self.columns.get("kind", ())))
 
 
 def whole_nanoseconds(seconds: Iterable[float]) -> tuple[float, ...]:

@@ -67,7 +67,7 @@ def modelled_time(
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
     if each.form.name.startswith(COPIED) and model.is_gpu:
         return _copied(each, model, host)
-    by_flop = each.kind in BY_FLOP and each.kind in model.swept_kinds
+    by_flop = each.kind in BY_FLOP and model.reference is not None
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, host)
     start = _start_s(each.kind, model) if model.is_gpu else host
