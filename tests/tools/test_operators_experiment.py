@@ -16,6 +16,7 @@ from test_prediction_experiment import Made, exactly
 from brrr.core.errors import TraceError, UnavailableError
 from brrr.core.measurement import Measurement
 from brrr.core.recordings import own_root
+from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.peaks import read_peaks
 from brrr.roofline.predicting import predict
@@ -151,6 +152,30 @@ def test_claims_look_at_the_reported_half_alone(as_predicted: Made) -> None:
         wrong = {name: replace(m, span_s=exactly(1.0)) if half_of(by_name()[name]) == half else m
                  for name, m in as_predicted.times["graph"].items()}  # fmt: skip
         assert verdicts(Made({**as_predicted.times, "graph": wrong}))["device"].status == status
+
+
+def test_of_a_device_that_nobody_swept_all_cases_count(as_predicted: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an H200's figures under another name its own times are carried over; each half of the cases tells."""
+    names = "carried-device", "carried-loops", "datasheet-device"
+    swept = verdicts(as_predicted)
+    assert {swept[name].status for name in names} == {"not measured"}
+    own = read_peaks(own_root() / "h200")
+    other = replace(own, device="NVIDIA H100 80GB HBM3", sweeps={}, reference="h200")
+    monkeypatch.setattr("tools.prediction.rows.peaks_of", lambda source: other)
+    found = verdicts(Made(as_predicted.times))
+    assert {name: found[name].status for name in names} == dict.fromkeys(names, "holds")
+    assert "median 0 %" in found["carried-device"].measured and "of 112 rows" in found["carried-device"].measured
+    twice = {name: replace(m, span_s=exactly(2 * m.span_s.median)) if half_of(by_name()[name]) == "learn" and m.span_s
+             else m for name, m in as_predicted.times["graph"].items()}  # fmt: skip
+    assert verdicts(Made({**as_predicted.times, "graph": twice}))["carried-device"].status == "fails"
+
+
+def test_predictions_go_by_the_recording_s_precision_and_not_by_torch_s(as_predicted: Made) -> None:
+    only = {name: {each: m for each, m in those.items() if each.startswith(("conv3x3", "mm 67"))}
+            for name, those in as_predicted.times.items()}  # fmt: skip
+    with float32_products(tf32=True), float32_recurrence(tf32=True):
+        rows = rows_of(OPERATORS, Made(only), operator_rows)  # type: ignore[arg-type]
+    assert len(rows) > 6 and all(abs(row.error) < 1e-9 for row in rows)
 
 
 def test_a_lower_bound_above_the_measured_time_is_none(as_predicted: Made) -> None:
