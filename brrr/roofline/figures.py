@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
 from brrr.roofline.lowering import name_on_gpu
-from brrr.roofline.peak import Curve, Peak
+from brrr.roofline.peak import Curve
 from brrr.roofline.peaks import Peaks
 
 WHOLE = "whole"
@@ -106,28 +105,15 @@ def _nearest(each: OperatorCost) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The same peaks on a host that is faster or slower just now: its costs go together, the device's do not follow.
+# The same peaks whatever the host's speed: its costs go together, the device's do not follow.
 
 REPLAY = "graph-replay"
-
-
-def at_host_speed(peaks: Peaks, relu_s: float) -> Peaks:
-    """The peaks with every host cost times `relu_s` over the calibrated cost of the same call, in seconds.
-
-    A processor that others share is not equally fast from one minute to the next; a figure taken a moment before tells
-    how fast it is now. MissingPeakError where the reference was not calibrated; ArgumentError for a time not above 0.
-    """
-    if not 0 < relu_s < float("inf"):
-        raise ArgumentError("at_host_speed", "relu_s", relu_s, "a time in seconds, above 0")
-    by = relu_s / peaks.get(REFERENCE_CALL).value
-    measured = {name: _times(peak, by) if name.startswith("host.") else peak for name, peak in peaks.measured.items()}
-    curves = {name: _curve(curve, by) if name == REPLAY else curve for name, curve in peaks.curves.items()}
-    return replace(peaks, measured=measured, curves=curves)
 
 
 def without_host(peaks: Peaks) -> Peaks:
     """The device's own figures, equal whatever the host's speed, so that what rests on them can be kept.
 
+    >>> from brrr.roofline.peak import Peak
     >>> relu = Peak(5e-6, 5e-6, 5e-6, "s")
     >>> dict(without_host(Peaks("Some GPU", "cuda", "2026-01-01", measured={"host.relu": relu})).measured)
     {}
@@ -135,14 +121,6 @@ def without_host(peaks: Peaks) -> Peaks:
     measured = {name: peak for name, peak in peaks.measured.items() if not name.startswith("host.")}
     curves = {name: peaks.curves[name] for name in peaks.curves if name != REPLAY}
     return replace(peaks, measured=measured, curves=curves)
-
-
-def _curve(curve: Curve, by: float) -> Curve:
-    return replace(curve, points=tuple((place, _times(peak, by)) for place, peak in curve.points))
-
-
-def _times(peak: Peak, by: float) -> Peak:
-    return replace(peak, value=peak.value * by, low=peak.low * by, high=peak.high * by)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

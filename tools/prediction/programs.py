@@ -141,9 +141,9 @@ def tried(of: Program, device: Processor = "cuda") -> dict[str, Any]:
     from brrr.counting.tracing import cost
     from brrr.roofline.calibrate.host_cost import reference_call
     from brrr.roofline.device_model import peaks_here
-    from brrr.roofline.figures import at_host_speed
     from brrr.roofline.predicting import predict
     from brrr.timing import measure_together
+    from tools.prediction.host_speed import at_host_speed
 
     found: dict[str, Any] = {"program": of.name}
     try:

@@ -23,7 +23,6 @@ from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu import probe
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.device_model import REFERENCE_CALL, peaks_here
-from brrr.roofline.figures import at_host_speed
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_peaks, read_peaks, short
 from brrr.roofline.predicting import predict
@@ -34,6 +33,7 @@ from brrr_course.sources.recorded import Recorded
 from tools.prediction.bounds import Amount, Truth, truth
 from tools.prediction.calls import cost_of, dtype_of, function_of, shapes, surroundings
 from tools.prediction.cases import Case, by_name, intervened, twin
+from tools.prediction.host_speed import at_host_speed
 
 How = Literal["eager", "graph", "compiled"]
 HOWS: tuple[How, ...] = ("eager", "graph", "compiled")

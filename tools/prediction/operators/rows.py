@@ -32,8 +32,8 @@ def _row(
 ) -> Iterator[PredictedRow]:
     from brrr.gpu.datasheet import find_hardware
     from brrr.roofline.device_model import REFERENCE_CALL
-    from brrr.roofline.figures import at_host_speed
     from brrr.roofline.predicting import predict
+    from tools.prediction.host_speed import at_host_speed
 
     found = here[how].get(field) if how in here else None
     if found is None or found.median <= 0:
