@@ -32,7 +32,8 @@ def calibrate(
     quick: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Peaks:
-    """Measure the peaks of a device: bandwidth by working set, arithmetic by data type, launches, host costs.
+    """Measure the peaks of a device: bandwidth by working set, arithmetic by data type, launches, host costs; and on a
+    GPU, as long as there is time, calls that correct what is carried over from the reference's sweep.
 
     >>> calibrate("tpu")
     Traceback (most recent call last):
