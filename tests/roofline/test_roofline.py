@@ -513,6 +513,7 @@ def test_without_a_name_it_is_the_h200_where_this_machine_has_no_peaks(
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     write(tmp_path / "h200", gpu())
     monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: "there is none")
+    monkeypatch.setattr("brrr.gpu.probe.cpu_name", lambda: "a CPU that nobody recorded")
     predicted, planned, picture = unnamed_answers()
     assert "(NVIDIA H200, as no peaks of this machine are kept, eager, " in predicted
     assert "planned for the H200, as no peaks of this machine are kept" in planned

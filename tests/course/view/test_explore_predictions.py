@@ -314,6 +314,7 @@ def cpu_peaks(name: str) -> Peaks:
 
 
 def test_without_peaks_of_this_cpu_one_line_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.gpu.probe.cpu_name", lambda: "a CPU that nobody recorded")
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     shown = explore("remat", source="cpu")
     assert shown.predictions == []
