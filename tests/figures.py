@@ -6,10 +6,12 @@ reader does not see; a mark behind a heading holds for what has none of its own,
 | mark | what the numbers beside it come from |
 | --- | --- |
 | `claims: strassen.odd-sizes` | what a claim says, what decides it, what the H200 made of it, before a change too |
+| `claims: strassen.odd-sizes@h100` | the same of another device's recording |
 | `rows: strassen rate sgemm/fp16x3 size>=4096` | recorded rows, as `recorded` reads them |
 | `peaks: host.relu` | what `brrr calibrate` measured there |
 | `given: 700 W, the datasheet's; 64 rows` | what was not measured here: each is named |
 | `definition: bounds` | all of it is ours to choose |
+| `test: tests/tools/test_programs.py` | a test of its own compares each line with what was recorded |
 | `attempt: while it was built` | measured once; the section tells its reader that no recording holds it |
 
 By the first four every number must stand, up to the rounding that is written. Code is left out.
@@ -38,7 +40,7 @@ H200, ROWS = (Recorded("h200", PACKAGE.parent / "data" / "recordings") for _ in 
 UNIT = r"[nµm]?s|%|times|[kMGT]B|[kMGT]?B/s|[kMGT]?FLOP(?:/s|/B)?|[kMG]?Hz|W"
 UNITS = rf"(x| ?(?:{UNIT}))(?![\w/])"
 NUMBER = re.compile(rf"(?<![\w.^])(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?:{UNITS})?(?!\.?\w)")
-MARK = re.compile(r"<!-- (claims|rows|peaks|given|definition|attempt): (.*?) -->", re.DOTALL)
+MARK = re.compile(r"<!-- (claims|rows|peaks|given|definition|attempt|test): (.*?) -->", re.DOTALL)
 NO_FIGURE = re.compile(r"<!--.*?-->|`[^`]*`|\]\([^)]*\)|^\d+\. ", re.DOTALL)
 SAID = "no recording holds"
 Number = tuple[Decimal, str]
@@ -75,6 +77,9 @@ def wrong(page: str) -> list[str]:
             found.append(f"{where} {shown(figures[0])} has no mark; tests/figures.py tells which there are")
         elif figures and "attempt" in kinds and SAID not in section.lower():
             found.append(f"{where} an attempt, and its section does not tell that {SAID} it")
+        elif "test" in kinds:
+            tests = [line for kind, lines in marks for line in lines.split("; ") if kind == "test"]
+            found += [f"{where} there is no {each}" for each in tests if not (PACKAGE.parent / each).is_file()]
         elif marks and not kinds & {"attempt", "definition"}:
             told = [f"{kind} {line}: {text}" for kind, lines in marks for line, text in stands(kind, lines)]
             there = numbers("\n".join(told))
@@ -103,14 +108,16 @@ def stands(kind: str, lines: str) -> list[tuple[str, str]]:
 
 def claimed(name: str) -> str:
     """All that a claim says, and what was measured of it."""
+    name, _, device = name.partition("@")
     about, _, claim = name.partition(".")
-    return judged(about)[claim]
+    return judged(about, device or "h200")[claim]
 
 
 @cache
-def judged(about: str) -> dict[str, str]:
+def judged(about: str, device: str) -> dict[str, str]:
     """The claims of an experiment, by their names."""
-    table = claims({each.name: each for each in EXPERIMENTS}.get(about, about), H200)
+    source = Recorded(device, H200.folders[0].parent)
+    table = claims({each.name: each for each in EXPERIMENTS}.get(about, about), source)
     return {
         claim.name: f"{verdict.measured}; {claim.text} {claim.decides}; "
         + "; ".join(f"{each.before}; {each.after}" for each in claim.entry.changed)

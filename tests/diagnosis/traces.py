@@ -7,8 +7,8 @@ from typing import Any
 
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.work import cost_of
-from brrr.roofline.device_model import model_of
 from brrr.roofline.carrying import operator_time
+from brrr.roofline.device_model import model_of
 from brrr.tracing.events import Inputs
 
 TYPE = {"int64": "long int", "float32": "float", "bfloat16": "c10::BFloat16"}

@@ -1,5 +1,6 @@
 """Whole programs: what is changed beneath them is what is said, their regimes by ratios, and what the judge counts."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tools.diagnosis.interventions import Changed, kernels_s, ratios, sleeping
 from tools.diagnosis.programs import DATA, MODELS, PROGRAMS
 from tools.diagnosis.truth import regime
 
+ROOT = Path(__file__).resolve().parents[2]
 OWN = [each for each in PROGRAMS if each.given["model"] in MODELS]
 
 
@@ -164,3 +166,22 @@ def test_a_run_goes_on_where_it_ended(
     shown = capsys.readouterr().out
     assert f"| {few[1].name} | " in shown and few[0].name not in shown and "failed: 0 of 1" in shown
     assert programs_judge.main(["run"]) == 2
+
+
+def test_the_page_has_each_program_and_counts_as_they_were_recorded() -> None:
+    page, folder = (ROOT / "docs/diagnosis.md").read_text(encoding="utf-8"), ROOT / "data/recordings/h100/diagnosis"
+    truths, rows = (list(csv.DictReader((folder / name).open(encoding="utf-8"))) for name in ("truth.csv", "said.csv"))
+    lines, counts = programs_judge.table(truths, rows)
+    assert "\n".join(lines) in page and len(truths) == 35
+    firsts = {name: count.partition("\n")[0] for name, count in counts.items()}
+    assert f"| regime right | 90 % | {firsts['regime right']} |" in page
+    assert firsts["predicted gain off"] == "12 of 29" and "| 70 % | 17 of 29 |" in page
+    assert f"| none | {firsts['first remedy gains too little']} |" in page
+    assert firsts["tried"] == "23, by a change 29 in all" and "| 23 tried, 6 more changed |" in page
+    by = {(each["program"], each["remedy"]): each for each in rows}
+    scatter = by["graph of 100,000 nodes", "tensor cores"]
+    assert (f"{float(scatter['gain']):.2f}", f"{float(scatter['predicted']):.2f}") == ("0.99", "1.46")
+    graphs = [each for each in rows if each["remedy"] == "cuda graph" and each["how"] == "tried"]
+    ratios = [float(each["predicted"]) / float(each["gain"]) for each in graphs]
+    assert f"{sorted(ratios)[-2]:.1f}" == "1.6" and ratios.count(max(ratios)) == 1, "but for the one that is told"
+    assert by["GPT-2 generate, 16 words", "overhead"]["said"].startswith("The GPU works 8.49 %")

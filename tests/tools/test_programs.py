@@ -9,6 +9,8 @@ import pytest
 
 from tools.prediction import field, programs
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def row(name: str, measured: float, predicted: float) -> dict[str, Any]:
     return {"program": name, "measured_period_s": measured, "predicted_period_s": predicted, "bound": "memory"}
@@ -57,3 +59,16 @@ def test_the_command_for_another_gpu_goes_on_where_it_was(tmp_path: Path, monkey
     assert field.main([str(tmp_path), "0.1"]) == 1 and ran == []  # no time for anything
     assert field.main([str(tmp_path), "9"]) == 0 and ran[0][0] == "tools.prediction.programs"
     assert field.main([]) == 2
+
+
+def test_the_page_has_each_program_as_it_was_measured() -> None:
+    page = (ROOT / "docs/predictor.md").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in (ROOT / "data/recordings/h100" / programs.FILE).read_text().splitlines()]
+    errors = {each["program"]: each["predicted_period_s"] / each["measured_period_s"] - 1 for each in rows}
+    assert len(errors) == 10
+    for each in rows:
+        off = f"{errors[each['program']]:+.0%}".replace("%", " %")
+        assert f"| {each['program']} | {each['measured_period_s'] * 1e3:.3g} ms | {off} |\n" in page
+    near = sum(abs(error) <= programs.WITHIN for error in errors.values())
+    assert (near, f"{near} of 10 within 15%" in programs.judged(rows)) == (7, True)
+    assert "**Seven of ten are within 15 %, where eight were wanted.**" in page
