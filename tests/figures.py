@@ -114,7 +114,7 @@ def claimed(name: str) -> str:
 
 
 @cache
-def judged(about: str, device: str) -> dict[str, str]:
+def judged(about: str, device: str = "h200") -> dict[str, str]:
     """The claims of an experiment, by their names."""
     source = Recorded(device, H200.folders[0].parent)
     table = claims({each.name: each for each in EXPERIMENTS}.get(about, about), source)
