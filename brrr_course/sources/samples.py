@@ -121,7 +121,6 @@ def recomputed(row: Row, series: Series) -> dict[Field, Estimate]:
         kept = row.measurement.get(name)
         if name == "period_s" and kept is not None and kept.n != again.n:
             continue
-        off_s = kept.median - again.median if kept is not None and name == "span_s" else 0.0
-        shifted = again.shifted(off_s)
+        shifted = again.shifted(kept.median - again.median if kept is not None and name == "span_s" else 0.0)
         found[name] = Estimate(shifted.median, max(0.0, shifted.low), shifted.high, shifted.n)
     return found

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch.nn import functional as f
 
-from brrr.roofline.calibrate.gpu_again import Call
+from brrr.roofline.calibrate.gpu_again import Again
 from tools.reference.products import log_uniform
 
 Tensor = torch.Tensor
@@ -46,9 +46,9 @@ class Swept:
     rough: float = 1.0
     right: Callable[[Tensor, Tensor], bool] | None = None
 
-    def call(self, shapes: Sequence[Shape]) -> Call:
+    def call(self, shapes: Sequence[Shape]) -> Again:
         """On operands of these shapes."""
-        return Call(self.run, shapes, self.gradient, self.places, self.last, self.mask)
+        return Again(self.run, shapes, self.gradient, self.places, self.last, self.mask)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

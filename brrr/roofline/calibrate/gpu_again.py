@@ -43,7 +43,7 @@ PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, 0.9
 
 
 @dataclass(frozen=True)
-class Call:
+class Again:
     """What a row may have been: a call on operands of these shapes.
 
     `places`: the last operand holds places along that axis of the first one. `gradient`: what is timed is autograd's
@@ -80,7 +80,7 @@ IN_ROWS: Mapping[str, tuple[Callable[..., Tensor], int | None, Callable[[Shape, 
 SIDES = (56, 28, 14, 7)
 
 
-def likely(row: OperatorCost) -> Iterator[Call]:
+def likely(row: OperatorCost) -> Iterator[Again]:
     """What the row may have been, in either order of its two sizes where that is not told."""
     name, form = row.name.removeprefix("aten."), row.form
     gradient, flat = 3 if "backward" in name else 0, ((form.length,),)
@@ -91,60 +91,60 @@ def likely(row: OperatorCost) -> Iterator[Call]:
     elif row.kind == "attention":
         yield from _attention(row, gradient)
     elif name in ALONG and dim is not None:
-        yield from (Call(partial(ALONG[name], dim=dim), (shape,), gradient) for shape in both)
+        yield from (Again(partial(ALONG[name], dim=dim), (shape,), gradient) for shape in both)
     elif name in IN_ROWS and form.name == "rows":
         run, places, shapes = IN_ROWS[name]
-        yield Call(run, shapes((form.over, form.length), form.lines), min(1, gradient), places)
+        yield Again(run, shapes((form.over, form.length), form.lines), min(1, gradient), places)
     elif name in PLAIN and form.name == "":
-        yield Call(PLAIN[name][0], flat * PLAIN[name][1])
-        yield from (Call(PLAIN[name][0], (shape,) * PLAIN[name][1]) for shape in both)
+        yield Again(PLAIN[name][0], flat * PLAIN[name][1])
+        yield from (Again(PLAIN[name][0], (shape,) * PLAIN[name][1]) for shape in both)
     elif form.name.startswith("to-"):
-        yield Call(lambda x: x.to(getattr(torch, form.name[3:])), flat)
+        yield Again(lambda x: x.to(getattr(torch, form.name[3:])), flat)
     elif name in ("threshold_backward", "gelu_backward"):
-        yield Call(torch.relu if name[0] == "t" else f.gelu, flat, 1)
+        yield Again(torch.relu if name[0] == "t" else f.gelu, flat, 1)
     elif form.name == "scalar":
-        yield Call((lambda x: x + 1.5) if name == "add" else (lambda x: x * 1.25), flat)
+        yield Again((lambda x: x + 1.5) if name == "add" else (lambda x: x * 1.25), flat)
     elif form.name == "broadcast" and name == "add":
         for shape in both:
-            yield Call(lambda x, y: x + y[0], (shape, shape))
-            yield Call(lambda x, y: x + y[:, :1], (shape, shape))
+            yield Again(lambda x, y: x + y[0], (shape, shape))
+            yield Again(lambda x, y: x + y[:, :1], (shape, shape))
     elif form.name == "strided":
-        yield from (Call(lambda x: x.t().contiguous(), (shape,)) for shape in both)
+        yield from (Again(lambda x: x.t().contiguous(), (shape,)) for shape in both)
     elif form.name == "whole":
-        yield Call(torch.sum if name == "sum" else torch.linalg.vector_norm, flat)
+        yield Again(torch.sum if name == "sum" else torch.linalg.vector_norm, flat)
     elif row.kind == "loss" and name.startswith("nll"):
-        yield Call(f.nll_loss, (both[0], both[0][:1]), min(1, gradient), 1)
+        yield Again(f.nll_loss, (both[0], both[0][:1]), min(1, gradient), 1)
     elif row.kind == "pooling":
         run = partial(f.avg_pool2d, kernel_size=2) if "avg" in name else partial(
             f.max_pool2d, kernel_size=3, stride=2, padding=1)  # fmt: skip
         sides = (side for side in SIDES if form.lines % side**2 == 0)
-        yield from (Call(run, ((1, form.lines // side**2, 2 * side, 2 * side),), gradient) for side in sides)
+        yield from (Again(run, ((1, form.lines // side**2, 2 * side, 2 * side),), gradient) for side in sides)
     elif row.kind == "norm":
         yield from _norms(row, gradient)
 
 
-def _norms(row: OperatorCost, gradient: int) -> Iterator[Call]:
+def _norms(row: OperatorCost, gradient: int) -> Iterator[Again]:
     form, channels = row.form, ((row.form.lines,),) * 2
     if form.name == "channels":
         image = (form.over, form.lines, *_sides(form.window))
-        yield Call(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), (image, *channels), gradient)
+        yield Again(lambda x, w, b: f.batch_norm(x, None, None, w, b, True), (image, *channels), gradient)
     elif form.name == "columns":
-        yield from (Call(lambda x: f.batch_norm(x, None, None, training=True), (shape,))
+        yield from (Again(lambda x: f.batch_norm(x, None, None, training=True), (shape,))
                     for shape in ((form.lines, form.length), (form.length, form.lines)))  # fmt: skip
     elif "rms" in row.name:
-        yield Call(lambda x: f.rms_norm(x, x.shape[-1:], eps=1e-5), ((form.lines, form.length),))
-        yield Call(lambda x, w: f.rms_norm(x, x.shape[-1:], w), ((form.lines, form.length), (form.length,)))
+        yield Again(lambda x: f.rms_norm(x, x.shape[-1:], eps=1e-5), ((form.lines, form.length),))
+        yield Again(lambda x, w: f.rms_norm(x, x.shape[-1:], w), ((form.lines, form.length), (form.length,)))
     elif "layer" in row.name:
-        yield Call(lambda x: f.layer_norm(x, x.shape[-1:]), ((form.lines, form.length),), min(1, gradient))
+        yield Again(lambda x: f.layer_norm(x, x.shape[-1:]), ((form.lines, form.length),), min(1, gradient))
         weights = ((form.length,),) * 2
-        yield Call(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), ((form.lines, form.length), *weights), gradient)
+        yield Again(lambda x, *w: f.layer_norm(x, x.shape[-1:], *w), ((form.lines, form.length), *weights), gradient)
     elif form.over > 1 and form.window > 1:  # groups of the channels of images
         for groups in (form.lines // form.over, 32):
             image = (form.over, groups * max(1, form.length // form.window), *_sides(form.window))
-            yield Call(lambda x, w, b, n=groups: f.group_norm(x, n, w, b), (image, *((image[1],),) * 2), gradient)
+            yield Again(lambda x, w, b, n=groups: f.group_norm(x, n, w, b), (image, *((image[1],),) * 2), gradient)
 
 
-def _convolutions(row: OperatorCost, gradient: int) -> Iterator[Call]:
+def _convolutions(row: OperatorCost, gradient: int) -> Iterator[Again]:
     form, plain = row.form, row.form.name.partition(",")[0]
     if plain not in ("single", "window", "depthwise", "grouped"):
         return
@@ -156,7 +156,7 @@ def _convolutions(row: OperatorCost, gradient: int) -> Iterator[Call]:
         high, wide = (stride * side for side in _sides(form.lines // max(1, form.over)))
         run = partial(f.conv2d, bias=None, stride=stride, padding=size // 2, groups=groups)
         shapes = (form.over, groups * channels, high, wide), (out, channels, size, size)
-        yield Call(run, shapes, gradient, last="last" in form.name)
+        yield Again(run, shapes, gradient, last="last" in form.name)
 
 
 def _sides(area: int) -> Shape:
@@ -165,12 +165,12 @@ def _sides(area: int) -> Shape:
     return high, area // high
 
 
-def _attention(row: OperatorCost, gradient: int) -> Iterator[Call]:
+def _attention(row: OperatorCost, gradient: int) -> Iterator[Again]:
     form, flop = row.form, (row.flop or 0.0) / (2.5 if gradient else 1)
     tokens = max(1, round(flop / (4 * form.lines * form.length)))
     shape = (1, form.lines // tokens, tokens, form.length)
     run = partial(f.scaled_dot_product_attention, is_causal=form.name == "causal")
-    yield Call(run, (shape,) * 3, gradient)
+    yield Again(run, (shape,) * 3, gradient)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def row_of(each: OperatorCost) -> Row:
             int(each.read_bytes), int(each.written_bytes), int(each.flop or 0))  # fmt: skip
 
 
-def operands_of(each: Call, values: Tensor) -> list[Tensor]:
+def operands_of(each: Again, values: Tensor) -> list[Tensor]:
     """Operands from different parts of the pool, so that none of them is another one, and places at random."""
     count = len(each.shapes) - (each.places is not None)
     operands = [_lying(values, shape, PLACES[at], each.last) for at, shape in enumerate(each.shapes[:count])]
