@@ -122,6 +122,8 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
         with named(modules):
             trace, traced_s = _traced(step, steps, device)
+        again = _in_a_loop_s(step, steps, device) / step_s  # others slow a host down, and for longer than a measurement
+        step_s, host_s = (seconds * min(1.0, again) for seconds in (step_s, host_s))
         if _compiled_s() > compiled and (again := _recompiling(step, fewest, device)):
             flags["recompiled"] = again
             with torch.compiler.set_stance("eager_on_recompile"):
@@ -133,8 +135,6 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
             checked_s = _taken_s(step, steps, device)  # as long ago, on a machine that others use too
             with _no_anomaly_detection():
                 flags["mended_s"] = step_s * _taken_s(step, steps, device) / checked_s
-        again = _in_a_loop_s(step, steps, device) / step_s  # others slow a host down, and for longer than a measurement
-        step_s, host_s = (seconds * min(1.0, again) for seconds in (step_s, host_s))
     return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s)
 
 
