@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from figures import H200, MARK, alike, judged, numbers, rows, shown, stands, wrong
+from figures import H200, MARK, alike, claimed, numbers, rows, shown, stands, wrong
 
 ROOT = H200.folders[0].parents[2]
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs" / "devices.md"})]
@@ -26,17 +26,17 @@ def test_figures_are_as_measured(page: Path) -> None:
 
 
 LEDGER = (ROOT / "data" / "claims.toml").read_text(encoding="utf-8")
-BECAUSE = [(claim["id"], text, each) for each in re.split(r"^(?=\[\[claim\]\])", LEDGER, flags=re.MULTILINE)[1:]
+BECAUSE = [(f"{claim['id']}@{device}", text, each)
+           for each in re.split(r"^(?=\[\[claim\]\])", LEDGER, flags=re.MULTILINE)[1:]
            for claim in tomllib.loads(each)["claim"] if "retired" not in claim
-           for text in (claim.get("because", {}).get("h200", ""), claim.get("not_here", ""))
+           for device, text in (*claim.get("because", {}).items(), ("h200", claim.get("not_here", "")))
            if any(unit for _, unit in numbers(text))]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text", "entry"), BECAUSE, ids=[name for name, *_ in BECAUSE])
 def test_figures_of_a_reason_are_the_claims_or_marked(name: str, text: str, entry: str) -> None:
     """Each with a unit is in what the claim says, or in what a mark says, in a comment of its entry."""
-    about, _, claim = name.partition(".")
-    told = [judged(about)[claim], *(say for kind, lines in MARK.findall(entry) for _, say in stands(kind, lines))]
+    told = [claimed(name), *(say for kind, lines in MARK.findall(entry) for _, say in stands(kind, lines))]
     there = numbers("\n".join(told))
     figures = [each for each in numbers(text) if each[1]]
     missing = [shown(each) for each in figures if not any(alike(each, other) for other in there)]
