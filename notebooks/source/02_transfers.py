@@ -173,7 +173,7 @@ claims("02")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [03 · Why does a tiny operation take as long as a large one?](03_overhead.ipynb) has its data on the GPU, and is still
+# [03 · When does the GPU wait for the host?](03_overhead.ipynb) has its data on the GPU, and is still
 # slow.
 #
 # Back: [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)

@@ -157,7 +157,7 @@ claims("04")
 #
 # - Until its intensity reaches the ridge point, a kernel costs its bytes, and arithmetic is free.
 # - The ridge point is the peak over the bandwidth, for the type and the instructions that you use.
-# - Operators on each element are memory-bound, whatever their formula.
+# - Operators on each element are memory-bound in float32; in a type of half the bytes a long formula can take longer than they do.
 #
 # Terms: [[memory-bound]], [[compute-bound]], [[DRAM bandwidth]], [[arithmetic intensity]], [[ridge point]], [[roofline]].
 

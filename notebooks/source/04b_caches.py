@@ -175,6 +175,6 @@ claims("04b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [05 · Two operators for the price of one?](05_fusion.ipynb) moves fewer bytes in the first place.
+# [05 · What does fusion save?](05_fusion.ipynb) moves fewer bytes in the first place.
 #
 # Back: [04 · How much arithmetic is free?](04_memory_bound.ipynb)

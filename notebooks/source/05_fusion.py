@@ -166,7 +166,8 @@ claims("05")
 # ## Remember
 #
 # - Fusion saves the memory traffic of what stands between two operators, and no arithmetic.
-# - Its gain is at most the bytes of all operators over the bytes of the inputs and results.
+# - Where memory sets the pace, it gains the bytes of all operators over the bytes of the inputs and results; more where an operator
+#   alone took longer than its bytes.
 # - It gains little behind a matrix product, where an intermediate is needed anyway, and where the host sets the pace.
 #
 # Terms: [[fusion]], [[memory-bound]], [[compute-bound]], [[L2]], [[overhead-bound]].
@@ -190,7 +191,8 @@ claims("05")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [06 · How fast can small layers be?](06_killing_overhead.ipynb) removes what is left: the launches. [05b · Who writes the
-# kernel?](05b_codegen.ipynb) is for engineers.
+# [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products. Beside the road, [06 · How much of the time
+# is PyTorch itself?](06_killing_overhead.ipynb) removes the launches, and [05b · Who writes the kernel?](05b_codegen.ipynb) is for
+# engineers.
 #
 # Back: [04b · When does memory keep up?](04b_caches.ipynb)

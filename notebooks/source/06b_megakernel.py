@@ -73,8 +73,8 @@ for hidden in (128, 256, 512, 1024, 2048, 4096):
 # %% [markdown] tags=["explain"]
 # The ladder goes on where lesson 06 left it: the graph, then bias and ReLU in the product's kernel (by cuBLASLt, by
 # Triton), then one kernel. Its predictions know the bytes and the arithmetic of the one kernel, but neither its launch nor the
-# waiting inside, which the plan's model above does: so the two predicted times differ. A graph of the one kernel gains nothing:
-# there is one launch either way.
+# waiting inside, which the plan's model above does: so the two predicted times differ. A graph of the one kernel gains nothing
+# and can lose: there is one launch either way, and a graph's takes longer.
 #
 # In the timelines (hidden 128), look for the gaps between kernels.
 

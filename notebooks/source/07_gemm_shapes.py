@@ -40,7 +40,7 @@ explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unl
 compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Thirty-two samples take hardly longer than one. What do they share? Double-click here and write two sentences.
+# **Your explanation.** Thirty-two samples take far less than thirty-two times as long as one. What do they share? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -171,6 +171,7 @@ claims("07")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [09 · Faster than the peak?](09_strassen.ipynb) computes a product with fewer multiplications than its definition has.
+# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) asks it of a whole model. Beside the road, [08 · What if each step
+# waits for the last?](08_rnn.ipynb) has products that are too small, and [09 · Faster than the peak?](09_strassen.ipynb) multiplies less.
 #
 # Back: [06b · Can a whole network be one kernel?](06b_megakernel.ipynb)

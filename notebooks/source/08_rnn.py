@@ -57,7 +57,7 @@ compare(g, "rnn_ladder", gains, of="speed-up", **at)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# Fewer, larger products fill more of the GPU, and fewer launches leave fewer gaps. No rung removes FLOP, or the chain from step to
+# Fewer, larger products fill the GPU better, and fewer launches leave fewer gaps. No rung removes FLOP, or the chain from step to
 # step.
 #
 # </details>
@@ -67,9 +67,8 @@ compare(g, "rnn_ladder", gains, of="speed-up", **at)
 # each other, and let layers overlap.
 #
 # **Launches.** The loop issues kernel after kernel from Python. Where that takes longer than the kernels, it sets the
-# pace: a rung with fewer kernels gains, and a rung that only overlaps them gains nothing. A
-# CUDA Graph issues everything at once;
-# only then does overlap count.
+# pace: a rung with fewer kernels gains, and a rung that only overlaps them gains nothing at best. A
+# CUDA Graph issues everything at once: then overlap counts.
 #
 # In the timelines, look for gaps, then for kernels beside each other.
 
@@ -102,7 +101,7 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # FLOP overtake the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
 # Once a step, not once: the next step loads them again, today mostly from the [[L2]] cache. And the measured lines
-# lie above all limits: these kernels are too short to fill the GPU. Lesson 08b attacks both.
+# lie above two limits: these kernels are too short to fill the GPU. Lesson 08b attacks both.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: without the gaps, and one sample at a time

@@ -190,6 +190,7 @@ claims("09")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [09b · How much accuracy buys how much time?](09b_strassen_forms.ipynb) is for engineers: it puts the error beside the time.
+# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb). For engineers, [09b · How much accuracy
+# buys how much time?](09b_strassen_forms.ipynb) has the error, too.
 #
 # Back: [08b · Why fetch the same weights at each step?](08b_persistent.ipynb)

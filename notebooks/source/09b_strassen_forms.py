@@ -182,7 +182,7 @@ claims("09b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [10 · What holds your model back?](10_diagnose_your_model.ipynb) takes a whole model apart. Every lesson's lines stand in
+# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) takes a whole model apart. Every lesson's lines stand in
 # docs/cheatsheet.md.
 #
 # Back: [09 · Faster than the peak?](09_strassen.ipynb)

@@ -1,6 +1,7 @@
 """The executed edition: made from the sources as they are now, with pictures and text only."""
 
 import os
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,14 @@ def test_every_lesson_but_the_first_leads_back_to_the_one_before() -> None:
     for before, lesson in pairwise(LESSONS):
         last = [cell.source for cell in read(lesson).cells if cell.cell_type == "markdown"][-1]
         assert last.endswith(f"({before.name})") and "\n\nBack: [" in last, lesson.name
+
+
+def test_a_link_to_a_lesson_has_its_title() -> None:
+    titles = {lesson.name: read(lesson).cells[0].source.partition("\n")[0].removeprefix("# ") for lesson in LESSONS}
+    for lesson in LESSONS:
+        said = " ".join(cell.source for cell in read(lesson).cells if cell.cell_type == "markdown")
+        for text, name in re.findall(r"\[(\d\d\w? · [^\]]*)\]\((\w+\.ipynb)\)", said):
+            assert " ".join(text.split()) == titles[name], lesson.name
 
 
 LESSON = """# ---
