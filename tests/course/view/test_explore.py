@@ -142,10 +142,10 @@ def test_the_source_changes_with_its_badge_and_its_lines() -> None:
     shown = explore("matmul", at={"size": 256}, source="recorded:h200")
     assert "RECORDED · Synthetic H200" in shown.panel.badge.value
     offered = [name for _, name in shown.panel.source.options]
-    assert offered[:2] == ["recorded:cpu", "recorded:h200"], "nobody recorded it on an H100"
+    assert offered[:3] == ["recorded:cpu", "recorded:h100", "recorded:h200"]
     assert "cpu" in offered
-    others = [name for _, name in explore("repeat", source="recorded:h200").panel.source.options]
-    assert others[:3] == ["recorded:cpu", "recorded:h100", "recorded:h200"]
+    others = [name for _, name in explore("nested_sine", source="recorded:h200").panel.source.options]
+    assert others[:2] == ["recorded:cpu", "recorded:h200"], "nobody recorded it on an H100"
     shown.panel.source.value = "recorded:cpu"
     assert "Synthetic CPU" in shown.panel.badge.value
     assert {line.variant for line in shown.scene.lines} <= {"cpu", "queue"}
