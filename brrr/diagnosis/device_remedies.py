@@ -19,8 +19,8 @@ SHORT_TYPES = ("bfloat16", "float16")
 """The first that the device has tensor cores for."""
 SECTOR = 32
 """Bytes that a GPU moves at least."""
-IN_FLOAT32 = ("norm", "softmax", "loss", "scan", "index")
-BATCH_NORMS = ("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_batch_norm")
+LEFT_ALONE = ("norm", "softmax", "loss", "scan", "index")
+"""Kinds that autocast computes in float32, or in the type of the rows that they fetch; but for batch norms."""
 SKINNY = 4
 """Where a product's least size is less than the next by this, it is taken for the batch."""
 WITHOUT_CHANNELS_LAST = ("native_group_norm", "group_norm")
@@ -47,7 +47,7 @@ def precision(found: Evidence) -> Remedy | None:
 def _follows(each: Assessed) -> bool:
     """Whether it computes in the type that it is given, under autocast."""
     cost = each.call.cost
-    return cost is not None and (cost.kind not in IN_FLOAT32 or cost.name.startswith(BATCH_NORMS))
+    return cost is not None and (cost.kind not in LEFT_ALONE or "batch_norm" in cost.name)
 
 
 def _cast_weights(cost: OperatorCost) -> tuple[OperatorCost, ...]:
@@ -57,7 +57,8 @@ def _cast_weights(cost: OperatorCost) -> tuple[OperatorCost, ...]:
     """
     sizes = [sorted((each.m, each.n, each.k)) for each in cost.matmuls if each.batch == 1]
     weights = sum(middle * (most if SKINNY * least <= middle else least) for least, middle, most in sizes)
-    return (OperatorCost("_to_copy", 0.0, 4 * weights, 2 * weights, "float32", ((weights,),), "copy"),) * bool(weights)
+    made = OperatorCost("aten._to_copy", 0.0, 4 * weights, 2 * weights, "float32", ((weights,),), "copy")
+    return (made,) if weights else ()
 
 
 def halving(found: Evidence) -> Remedy | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ from traces import Maker, plain, predicted_us
 
 from brrr.cli.diagnose import main
 from brrr.core.errors import ArgumentError
+from brrr.counting.cost import OperatorCost
+from brrr.diagnosis.device_remedies import _follows
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.work import cost_of
@@ -200,6 +203,12 @@ def test_autocast_gains_nothing_for_what_it_leaves_alone(step: Build, tmp_path: 
     alone = {each.name: each.gain for each in diagnosis(tmp_path, wide).remedies}["tensor cores"]
     gains = {each.name: each.gain for each in diagnosis(tmp_path, step).remedies}
     assert gains.get("tensor cores", 1.0) < 1.2 < alone, gains
+
+
+@pytest.mark.parametrize(("name", "cast"), [("aten.native_batch_norm", True), ("aten.native_layer_norm", False)])
+def test_autocast_leaves_norms_in_float32_but_for_batch_norms(name: str, cast: bool) -> None:
+    norm = OperatorCost(name, 1.0, 4.0, 4.0, "float32", ((1,),), "norm")
+    assert _follows(SimpleNamespace(call=SimpleNamespace(cost=norm))) == cast  # type: ignore[arg-type]
 
 
 def test_autocast_of_a_skinny_product_casts_more_than_it_saves(tmp_path: Path) -> None:
