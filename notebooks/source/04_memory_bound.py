@@ -182,4 +182,4 @@ claims("04")
 # [05 · What does fusion save?](05_fusion.ipynb) moves fewer bytes. [04b · When does memory keep up?](04b_caches.ipynb) is for
 # engineers.
 #
-# Back: [03b · Why is the layer without a matrix product not faster?](03b_pseudo_linear.ipynb)
+# Back: [04c · Why is the layer without a matrix product not faster?](04c_pseudo_linear.ipynb)

@@ -81,7 +81,7 @@ def test_nothing_that_holds_says_why_it_does_not(device: str) -> None:
 
 
 def test_a_lesson_shows_its_badge_once_and_folds_the_rest_away() -> None:
-    table = claims("03b", "recorded:h200")
+    table = claims("04c", "recorded:h200")
     text, html = str(table), table._repr_html_()
     assert text.count("RECORDED") == html.count("RECORDED") == 1
     assert html.count("<details>") == 1 and html.index("So what?") < html.index("<details>") < html.index("is about 4")

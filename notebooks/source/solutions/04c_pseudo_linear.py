@@ -5,7 +5,7 @@
 # ---
 
 # %% [markdown]
-# # 03b · Why is the layer without a matrix product not faster? The answers
+# # 04c · Why is the layer without a matrix product not faster? The answers
 
 # %% tags=["setup"]
 from brrr_course import check
@@ -16,9 +16,9 @@ from brrr_course import check
 # 2 · width² FLOP over 8 · width bytes are width / 4 FLOP/B: the ridge point at 4 · 13.9. Beyond it `Linear` takes width / 55.6
 # times as long as its bytes, and the fused stand-in takes as long as its bytes.
 
-# %% tags=["exercise:03b-ridge"]
+# %% tags=["exercise:04c-ridge"]
 width = 13.9 * 8 / 2
-check("03b-ridge", width=width, speedup=8192 / width)
+check("04c-ridge", width=width, speedup=8192 / width)
 
 # %% [markdown]
 # ## Mend the benchmark
@@ -27,7 +27,7 @@ check("03b-ridge", width=width, speedup=8192 / width)
 # `+ x`.
 
 
-# %% tags=["exercise:03b-mend"]
+# %% tags=["exercise:04c-mend"]
 def benchmark(randn, weight, bias, relu, synchronize, clock):
     x = randn(64, 256)
     synchronize()
@@ -38,17 +38,17 @@ def benchmark(randn, weight, bias, relu, synchronize, clock):
     return (clock() - start) / 100
 
 
-check("03b-mend", benchmark=benchmark)
+check("04c-mend", benchmark=benchmark)
 
 # %% [markdown] tags=["teaching"]
-# ## 03b · Why is the layer without a matrix product not faster?
+# ## 04c · Why is the layer without a matrix product not faster?
 #
 # | | |
 # | --- | --- |
 # | Goal | Know what a speed-up is true of; find three regimes (overhead-, compute- and memory-bound) on one curve; test an explanation instead of believing it. |
 # | Minutes | 55: 15 for the flawed benchmark, 20 for the curve, 20 for the two exercises |
 # | Before | Lessons 00, 01 and 03. What a linear layer computes, and that its work grows with the square of its width. For engineers: the core does not need it. |
-# | Answers | [solutions/03b_pseudo_linear.ipynb](../notebooks/solutions/03b_pseudo_linear.ipynb) |
+# | Answers | [solutions/04c_pseudo_linear.ipynb](../notebooks/solutions/04c_pseudo_linear.ipynb) |
 #
 # **Three usual wrong guesses**
 #

@@ -1,4 +1,4 @@
-"""Exercise 03b-mend: mend a benchmark that times three things too many.
+"""Exercise 04c-mend: mend a benchmark that times three things too many.
 
 The student's function is called as `benchmark(randn, weight, bias, relu, synchronize, clock)`. What it is given only
 keeps account: every operation is an order to an imaginary device with a clock of its own, and a tensor is the formula
@@ -20,7 +20,7 @@ X, WEIGHT, BIAS = "x", "weight", "bias"
 LAYER: Formula = ("+", frozenset({("*", frozenset({X, WEIGHT})), BIAS}))
 
 
-@exercise("03b-mend")
+@exercise("04c-mend")
 def benchmark(benchmark: Any) -> str:
     """Run the benchmark on the imaginary device and say what it still times too much, if anything."""
     device = Recorder()

@@ -6,7 +6,7 @@
 # ---
 
 # %% [markdown] tags=["question"]
-# # 03b · Why is the layer without a matrix product not faster?
+# # 04c · Why is the layer without a matrix product not faster?
 #
 # For engineers. Somebody replaced a linear layer by a cheaper one, with one weight for each feature in place of a whole matrix,
 # and asked a forum why almost nothing was gained. **Where did the speed-up go?**
@@ -125,8 +125,8 @@ print(find_transition("pseudo_linear", "width", graph_pays, at=rest, source="rec
 # bytes, and its product has 2 · width² FLOP. *Calculate* from which width on it is compute-bound. The fused stand-in moves the same
 # bytes: what speed-up does the roofline promise at width 8192?
 
-# %% tags=["your-turn", "exercise:03b-ridge", "calculates"]
-check("03b-ridge", width=..., speedup=...)
+# %% tags=["your-turn", "exercise:04c-ridge", "calculates"]
+check("04c-ridge", width=..., speedup=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: mend the benchmark
@@ -135,7 +135,7 @@ check("03b-ridge", width=..., speedup=...)
 # that keep account of what is done. Mend it, then write `benchmark=benchmark`.
 
 
-# %% tags=["your-turn", "exercise:03b-mend", "makes"]
+# %% tags=["your-turn", "exercise:04c-mend", "makes"]
 def benchmark(randn, weight, bias, relu, synchronize, clock):
     synchronize()
     start = clock()
@@ -146,7 +146,7 @@ def benchmark(randn, weight, bias, relu, synchronize, clock):
     return (clock() - start) / 100
 
 
-check("03b-mend", benchmark=...)
+check("04c-mend", benchmark=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
@@ -155,7 +155,7 @@ check("03b-mend", benchmark=...)
 # source. Live, measure the points first.
 
 # %% tags=["claims"]
-claims("03b")
+claims("04c")
 
 # %% [markdown] tags=["remember"]
 # ## Remember
