@@ -104,13 +104,13 @@ def test_what_has_no_form_with_fewer_bytes_runs_as_it_is(module: nn.Module, size
 def test_the_device_sleeps_as_long_in_all() -> None:
     slept: list[int] = []
     model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(40)))
-    step = sleeping(lambda: model(torch.ones(2)), 41_000, slept.append)
+    step = sleeping(lambda: model(torch.ones(2)), 41_000, 16, slept.append)
     for _ in range(2):
         slept.clear()
         step()
         assert 8 <= len(slept) <= 16 and sum(slept) == pytest.approx(41_000, rel=0.01)
     slept.clear()
-    sleeping(lambda: torch.ones(2) * 2, 41_000, slept.append)()
+    sleeping(lambda: torch.ones(2) * 2, 41_000, 16, slept.append)()
     assert slept == [41_000]
     assert kernels_s(lambda: torch.ones(512, 512) @ torch.ones(512, 512)) > 1e-5
 
@@ -120,6 +120,7 @@ def test_the_device_sleeps_as_long_in_all() -> None:
     [((2.0, 1.0, 0.0, 1.0, 0.1, 1.0, 2.0), "overhead"), ((2.0, None, 0.9, 1.0, 0.1, 1.0, 2.0), "overhead"),
      ((2.0, 1.9, 0.9, 1.0, 0.1, 1.0, 2.0), "compute"),  # where there is a graph, it tells
      ((1.0, None, 0.1, 1.0, 0.8, 1.0, 2.0), "memory"), ((1.0, 0.9, 0.1, 1.0, 0.2, 0.6, 2.0), "memory"),
+     ((1.0, 0.9, 0.1, 1.0, 0.48, 0.99, 2.0), "compute"),  # half of the FLOP would gain a little more
      ((1.0, 0.9, 0.1, 1.0, 0.2, 1.0, 2.0), "compute"), ((1.0, 0.9, 0.1, 1.0, 0.2, 1.0, 1.1), "latency")],
 )  # fmt: skip
 def test_the_ratios_tell_the_regime(times: Any, found: str) -> None:
