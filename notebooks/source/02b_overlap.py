@@ -10,9 +10,9 @@
 #
 # Side road. Read 02 first.
 #
-# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the multiprocessors. An
-# article (*GPU Performance: Parallel Processing vs Overhead*, 2024) put the three on three [[stream|streams]] (queues), and
-# saw hardly any benefit. **Can they happen at the same time?**
+# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the multiprocessors. The
+# article behind lesson 02's nested sine put the three on three [[stream|streams]] (queues), and saw hardly any benefit. **Can they
+# happen at the same time?**
 
 # %% tags=["question"]
 from IPython.display import display
@@ -99,9 +99,9 @@ compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 #
 # - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In a
 #   loop this costs less: the next call fills the pipeline while this one empties it.
-# - **Both directions share [[PCIe]].** Together they are a little slower than alone.
+# - **Both directions share [[PCIe]].** Together they are a little slower.
 # - **[[Host overhead]].** Every chunk needs its own launches. In chunks of 4 MB they take longer than the work.
-# - **Buffers.** With only two, the upload waits for a download.
+# - **Buffers.** With only two, the upload waits for a download, and the gain stays below two.
 #
 # `brrr.running.pipeline.Pipeline` does all this for you.
 #
@@ -121,33 +121,32 @@ explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f
 compare(f, "first_call", ["first", "cpu first"], of="part")
 
 # %% [markdown] tags=["explain"]
-# The *context* is the GPU's side of your process, and is made once. A *kernel* must be loaded before its first run. A *library*
+# The [[CUDA context|context]] is the GPU's side of your process, and is made once. A *kernel* must be loaded before its first run. A *library*
 # (for matrix multiplication, for convolution) sets itself up. The *allocator* asks the driver for memory, and keeps it.
 #
-# Is anything compiled, too? The figure has the first kernel also without the driver's compiler, and with all kernels loaded
-# together with the context.
+# Is anything compiled, too? For the first kernel the figure has two more points: without the driver's compiler, and with all
+# kernels loaded in advance.
 #
 # <details><summary>Answer</summary>
 #
-# No. Without the compiler the first time is just as long. With all kernels loaded before, it is nearly as short as the second
-# time: the first kernel pays for loading. But loading everything takes far longer: see the point above *CUDA context*.
+# No. Without the compiler the first time is just as long. With all kernels loaded, it is nearly as short as the second time: the
+# first kernel pays for loading. But loading everything takes far longer: see the point above *CUDA context*.
 #
 # </details>
 #
 # ## Explore: where does the pipeline pay?
 #
 # Speed-up over one stream, with more and more sines per number. Where is the peak, and why there? What happens with small arrays,
-# with pageable memory, with the wrong chunks, with two buffers?
+# with pageable memory, with the wrong chunks?
 #
 # <details><summary>Answer</summary>
 #
-# - The peak is at 40 sines: there computing takes about as long as sending. With few, only the two copies overlap: nearly two. With
-#   many, computing takes most of the time, and little is left to hide.
+# - The peak is at 40 sines: there computing takes about as long as sending. With few, only the two copies
+#   overlap: the speed-up is nearly two. With many, computing takes most of the time, and little is left to hide.
 # - Up to 2^20 numbers the pipeline nearly always loses: its launches take longer than the work.
-# - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier, measured once: one stream took longer there
-#   than with 16.)
-# - Small chunks need many launches, so many sines make them slow. Large chunks fill the pipeline slowly. Two buffers stay below
-#   two.
+# - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier: one stream took longer there than with
+#   16.)
+# - Small chunks need many launches, so many sines make them slow. Large chunks fill the pipeline slowly.
 #
 # </details>
 
@@ -190,7 +189,8 @@ check("02b-pipeline", pipeline=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The article measured an A100. Each sentence is judged on the data shown here. Live, measure the points first.
+# The article is *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. We judge it by the data shown here.
+# Live, measure the points first.
 
 # %% tags=["claims"]
 claims("02b")
@@ -199,7 +199,7 @@ claims("02b")
 # ## Remember
 #
 # - Streams overlap only independent work, so cut the work into chunks.
-# - Let streams wait for events, and let the host wait only at the end.
+# - Let streams wait for events, and the host only at the end.
 # - The first call pays for the context, for loading kernels and for setting up libraries.
 #
 # Terms: [[stream]], [[synchronisation]], [[event]], [[pageable memory]], [[host overhead]], [[warm-up]].

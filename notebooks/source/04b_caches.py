@@ -90,7 +90,7 @@ explore("strides", at=there, lines=["read", "write"], show="rate", sliders=["str
 compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 
 # %% [markdown] tags=["explain"]
-# Memory moves whole **sectors** of 32 bytes; four make a cache line. If the threads of a warp read neighbours, eight floats share
+# Memory moves whole [[sector|sectors]] of 32 bytes; four make a cache line. If the threads of a warp read neighbours, eight floats share
 # a sector: [[coalesced access]]. With stride 8 each thread needs a sector of its own, and seven eighths of it are thrown away. Which
 # share of the array moves?
 #

@@ -48,8 +48,8 @@ explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=
 compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", **flawed)
 
 # %% [markdown] tags=["explain"]
-# What is timed with both layers pulls their ratio towards one. Here the random data and the ReLU cost as much as the cheap layer
-# itself, and hide most of the difference. The stray `+ x` is work that only `pseudo` does. So a speed-up is true only of what was
+# What is timed with both layers pulls their ratio towards one. Here the random data and the ReLU cost about as much as the cheap
+# layer itself, and hide much of the difference. The stray `+ x` is work that only `pseudo` does. So a speed-up is true only of what was
 # timed.
 #
 # At width 256 all lines lie near one or below it: both layers are [[overhead-bound]]. The host needs about as long for one call of
@@ -124,7 +124,8 @@ lines = [f"pseudo {way}" for way in (*ways, "triton graph")]
 explore("pseudo_linear", at=reachable("pseudo_linear", **wide), lines=lines, show="rate")
 
 # %% [markdown] tags=["explore"]
-# With 2048 rows, from which width on does a CUDA Graph gain less than a twentieth? `find_transition` bisects:
+# With 2048 rows, from which width on does a CUDA Graph gain less than a twentieth? `find_transition` bisects; what it
+# calls *open* is too close to tell:
 
 # %% tags=["explore", "nbval-check-output"]
 graph_pays = pays("pseudo graph", over="pseudo eager", at_least=1.05)
@@ -144,8 +145,8 @@ check("04c-ridge", width=..., speedup=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: fix the benchmark
 #
-# It should time `x * weight + bias`, and nothing else. What it is given (`randn`, `relu`, ...) notes what is done.
-# Fix it, then write `benchmark=benchmark`.
+# It should time `x * weight + bias`, and nothing else. The functions that it is given only record that they
+# were called, so nothing runs on a GPU. Fix it, then write `benchmark=benchmark`.
 
 
 # %% tags=["your-turn", "exercise:04c-mend", "makes"]

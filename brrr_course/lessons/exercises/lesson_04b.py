@@ -52,4 +52,4 @@ def _look_at(answers: dict[tuple[int, int], Any]) -> None:
             raise Wrong(what, f"{THREADS} threads, {STEPS} steps each.")
     most, times = Counter(answers.values()).most_common(1)[0]
     if times > 1:
-        raise Wrong(f"number {most} is read {times} times, so another one is never read.", "Each number must be read once.")
+        raise Wrong(f"number {most} is read {times} times, so another one never.", "Read each number once.")
