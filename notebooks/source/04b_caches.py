@@ -10,8 +10,8 @@
 #
 # Side road. Read 04 first.
 #
-# The datasheet gives one [[DRAM bandwidth]]. One kernel reaches less than a hundredth of it, the next runs above it, and both
-# only read memory. **What decides?**
+# The datasheet gives one [[DRAM bandwidth]]. One kernel that reads memory reaches less than a hundredth of it, the next runs above
+# it. **What decides?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, factory, guess, reachable
@@ -73,8 +73,6 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # ```python
 # x[::8].sum()       # 2^28 float32: more than any cache holds
 # ```
-#
-# It reads an eighth of the numbers.
 
 # %% tags=["guess"]
 s = guess("Reading one float in eight takes ... times as long as reading all", unit="x")
@@ -105,7 +103,7 @@ compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 # pairs, but more slowly, as they lie far apart. A profiler would tell: `ncu --metrics dram__bytes_read.sum`.
 #
 # **Writing** one number in two, four or eight takes over twice as long as writing all. Perhaps a sector must be read before a part of
-# it is written (untested).
+# it is written (untested). Here 32 takes as long as 16.
 #
 # **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads do not mind: two warps share a sector, and
 # the second finds it in the cache. Writes take twice as long: each warp begins and ends inside a sector.
@@ -173,7 +171,7 @@ claims("04b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Which bandwidth do you get? Why not more, says `ncu --section MemoryWorkloadAnalysis`.
+# Which bandwidth do you get? `ncu --section MemoryWorkloadAnalysis` tells why not more.
 #
 # ```python
 # import torch
