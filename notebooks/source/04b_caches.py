@@ -49,15 +49,16 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # <details><summary>Our explanation</summary>
 #
 # A load takes hundreds of nanoseconds: its [[latency]]. One block asks for a little, waits, and asks again: it is
-# [[latency-bound]]. Other multiprocessors have nothing to do, so more blocks run beside it in the same time.
+# [[latency-bound]]. The other multiprocessors are idle, so more blocks run in the same time.
 #
 # **Little's law**: bytes in flight = bandwidth × latency. One block with one load per thread has 256 × 4 bytes in flight. More
 # warps per multiprocessor ([[occupancy]]) or more loads per thread put more in flight, until the memory itself is the limit:
 # [[memory-bound]].
 #
-# **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. In the table, divide the
-# times of one block by their rounds: 256 rounds of one load, 32 of eight. A round of eight takes nearly half as long again: a
-# thread must start eight loads and add eight numbers, and the kernel's start and end are spread over fewer rounds.
+# **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. Each thread reads 256
+# numbers: in 256 rounds of one load, or in 32 rounds of eight. Divide the table's times of one block by these. A round of eight
+# takes nearly half as long again: a thread must start eight loads and add eight numbers, and the kernel's start and end are
+# spread over fewer rounds.
 #
 # **The dents.** A multiprocessor holds eight of these blocks. If all are full, one block more has to wait, and runs in a
 # [[wave]] of its own.
@@ -103,7 +104,7 @@ compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 # pairs, but more slowly, as they lie far apart. A profiler would tell: `ncu --metrics dram__bytes_read.sum`.
 #
 # **Writing** one number in two, four or eight takes over twice as long as writing all. Perhaps a sector must be read before a part of
-# it is written (untested). Here 32 takes as long as 16.
+# it is written (untested). Stride 32 costs as much as 16.
 #
 # **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads do not mind: two warps share a sector, and
 # the second finds it in the cache. Writes take twice as long: each warp begins and ends inside a sector.
@@ -130,7 +131,7 @@ explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate
 # ## Your turn: how many loads in flight?
 #
 # A memory delivers 4.8 TB/s, and a load takes 400 ns. *Calculate* the bytes that must be in flight. The GPU has 132
-# multiprocessors with up to 2048 threads each. How many loads of 4 bytes does each thread need in flight (a whole number)?
+# multiprocessors with up to 2048 threads each. How many loads of 4 bytes (a whole number) must each have in flight?
 
 # %% tags=["your-turn", "exercise:04b-little", "calculates"]
 check("04b-little", bytes_in_flight=..., loads=...)
@@ -171,7 +172,7 @@ claims("04b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Which bandwidth do you get? `ncu --section MemoryWorkloadAnalysis` tells why not more.
+# Measure the bandwidth. `ncu --section MemoryWorkloadAnalysis` tells why it is not more.
 #
 # ```python
 # import torch

@@ -77,7 +77,8 @@ display(compare(g, "remat", again, of="speed-up", **at), compare(g, "remat", way
 #
 # </details>
 #
-# `torch.compile` decides for each value: it cuts between forward and backward pass where the fewest bytes cross.
+# `torch.compile` decides for each value whether to save it: it cuts between forward and backward pass where the fewest bytes
+# cross.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one line of your own
@@ -168,7 +169,7 @@ check("05-bytes", eager=..., fused=...)
 #
 # `fused(x, scale, r)` should return `torch.relu(x * scale + r)` in one kernel, for arrays of any size; `scale` is a number. This kernel
 # multiplies `x` by `scale` and stores it. Three things are missing: the mask, `r`, and the ReLU, which is `tl.maximum(value, 0.0)`.
-# Add them, then write `fused=fused`; the function `fused` is right as it is.
+# Add them, then write `fused=fused`. (The function `fused` is right.)
 #
 # On a GPU it must reach 90 % of what the bytes predict. Without one, Triton's interpreter checks the result.
 

@@ -44,6 +44,8 @@ def test_strided_and_crooked_writes() -> None:
     alone = time("strides", "busy_s", "write", stride=1, offset=0, numbers=LARGE)
     assert "one number in two, four or eight takes over twice as long" in said("04b")
     assert all(time("strides", "busy_s", "write", stride=n, offset=0, numbers=LARGE) > 2 * alone for n in (2, 4, 8))
+    far = [time("strides", "busy_s", "write", stride=n, offset=0, numbers=LARGE) for n in (16, 32)]
+    assert "Stride 32 costs as much as 16" in said("04b") and far[1] == pytest.approx(far[0], rel=0.02)
     assert "Writes take twice as long" in said("04b")
     assert time("strides", "busy_s", "write", stride=1, offset=1, numbers=LARGE) == pytest.approx(2 * alone, rel=0.05)
 
