@@ -175,7 +175,7 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("04c-ridge", "8 / 2", "4 / 2", "is written"),
         ("04c-ridge", "8 / 2", "8", "two FLOP"),
         ("04c-ridge", "13.9 * 8 / 2", "512", "equal to the ridge"),
-        ("04c-ridge", "8192 / width", "8192", "as many times"),
+        ("04c-ridge", "8192 / width", "8192", "times as long"),
         ("04-knee", "=33.5e12 / 4.8e12,", "=33.5 / 4.8e12,", "like by like"),
         ("04-knee", "=33.5e12 / 4.8e12,", "=4.8 / 33.5,", "not the other way"),
         ("04-knee", "=33.5e12 / 4.8e12,", "=67 / 4.8,", "half that of FMAs"),
