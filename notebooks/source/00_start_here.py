@@ -51,7 +51,7 @@ doctor()
 # | LIVE, CPU QUEUE | measured on this computer, on a CPU queue: a second thread that plays the GPU |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# Point at a word with dots below it, such as [[median]], and its meaning appears. All of them are listed in the course's
+# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in the course's
 # docs/glossary.md.
 
 # %% [markdown] tags=["guess"]

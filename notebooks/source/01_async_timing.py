@@ -57,8 +57,8 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # - `kernel_s`: the kernel alone.
 # - `period_s`: one call of a loop that never waits ([[throughput]]). It is close to the longer of the two above.
 # - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its way to the GPU, the kernel, the report of its end.
-#   (In a loop the way costs nothing: the host launches the next call meanwhile.)
-# - *between the [[event|events]]*: marks in the queue, where the GPU notes the time.
+#   (In a loop the next launch hides the way.)
+# - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
 #
 # Move the slider to the large softmax. What changes?
 #
@@ -87,7 +87,7 @@ timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "tr
 r = guess("Put the timers in order, the one closest to the truth first.", ranking=timers)
 
 # %% tags=["run"]
-operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "copy-32MB", "softmax-4096x4096"]
+operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "softmax-4096x4096"]
 products = ["gemm-128", "gemm-512", "gemm-1024", "gemm-4096"]
 on_the_queue = ["product-128", "product-512", "product-1000"]
 chosen = {"function": operators + products + on_the_queue}
@@ -102,7 +102,8 @@ compare(r, "timers", timers, truth="measure", **small)
 #
 # - *no sync*: `host_s`.
 # - *no warm-up*: a first call, which loads kernels, sets up libraries and allocates memory. One call may not be enough: compilation,
-#   autotuning, the allocator and the GPU's clock settle later. Repeat until the time no longer changes.
+#   autotuning, the allocator and the GPU's clock settle later. Repeat until the time no longer changes. (Here the
+#   ReLU was called first, and paid for most of this.)
 # - *sync each call*: `latency_s`.
 # - *event pair each call*: the GPU reaches the first event at once, then **waits for the host to launch the call**.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
@@ -128,8 +129,7 @@ compare(r, "timers", timers, truth="measure", **small)
 # ```
 #
 # Or hold the queue: launch a long kernel first, and your calls queue up behind it. Below, `torch.utils.benchmark` is such a
-# loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. What the graph reads beyond the kernel lies between two
-# kernels.
+# loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. What the graph reads beyond that is the gap between kernels.
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
@@ -164,12 +164,11 @@ check("01-events", call_us=..., extra_us=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: build the timer
 #
-# Write the remedy: return the seconds that one `call()` takes. The first `call()` also sets things up. `event()` puts an event into
-# the queue; `start.elapsed(end)` gives the seconds between two events, once `synchronize()` has waited for them. Then write
-# `timer=timer`.
+# Return the seconds that one `call()` takes. The first `call()` also sets things up. `event()` puts an event into the queue;
+# `start.elapsed(end)` gives the seconds between two events, once `synchronize()` has waited for them. Then write `timer=timer`.
 #
-# (A call here takes half a millisecond, far longer than its launch, so the loop is right. On the small ReLU this timer would say about
-# five times too much: there, use a graph.)
+# (A call here takes half a millisecond, far longer than its launch, so a loop is right. On the ReLU it would say about five times too
+# much: use a graph.)
 
 
 # %% tags=["your-turn", "exercise:01-timer", "makes"]
@@ -186,8 +185,7 @@ check("01-timer", timer=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Its claims are judged on
-# the data above.
+# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 
 # %% tags=["claims"]
 claims("01")
@@ -204,7 +202,7 @@ claims("01")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# This warms up, loops, waits and divides. A kernel shorter than its launch needs the graph above.
+# This warms up, loops, waits and divides. For shorter kernels, take the graph above.
 #
 # ```python
 # import torch

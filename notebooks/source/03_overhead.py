@@ -45,12 +45,12 @@ compare(g, "adds", adders, elements=1)
 # up a type, and adds. torch has far more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel
 # fits, where is memory for the result? For a GPU it must also launch the kernel.
 #
-# Move the slider to the right: each call does more work for the same overhead.
+# Move the slider to the right: each call does more work for the same overhead. (At the right end, the CPU's memory sets its pace.)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: which layer of software costs most?
 #
-# One small ReLU, written in five ways:
+# One small ReLU in five ways:
 #
 # - **module**: `nn.ReLU()(x)`, as in most models
 # - **relu**: `torch.relu(x)`, without the module around it
@@ -83,7 +83,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Overhead need not hurt: the host can launch the next operation while the GPU works on the last one. When is the
-# overhead hidden, and when is the GPU idle? Double-click here and write two sentences; then move the slider of the timeline.
+# overhead hidden, and when is the GPU idle? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -97,7 +97,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # host cost is left: the graph's own launch, which takes no longer than that of a single operator. (The profiler makes it look
 # longer.)
 #
-# From which size on does the loop follow the GPU? (The CPU's line was timed apart; in the middle it lies above the loop.)
+# Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart; in the middle it lies above the loop.)
 #
 # <details><summary>Answer, for the recording</summary>
 #
@@ -164,8 +164,7 @@ check("03-chatty", quiet=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The claims are from *Making Deep Learning Go Brrrr From First Principles* and *GPU Overheads and Fused Strassen* (2021), both measured
-# on other GPUs.
+# From *Making Deep Learning Go Brrrr From First Principles* and *GPU Overheads and Fused Strassen* (2021), measured on other GPUs.
 
 # %% tags=["claims"]
 claims("03")
@@ -173,7 +172,7 @@ claims("03")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - What a launch costs the host does not grow with the operation.
+# - What a launch costs the host does not grow with the size of the operation.
 # - The slower of host and GPU sets the pace, and the other one's time is hidden.
 # - If the time does not grow with the batch, it is overhead, an under-filled GPU, or a skinny GEMM.
 #
@@ -182,7 +181,7 @@ claims("03")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is it overhead? Compare the profiler's two totals: *CPU time* and *CUDA time*.
+# Is it overhead? Compare the profiler's totals, *CPU time* and *CUDA time*.
 #
 # ```python
 # import torch
