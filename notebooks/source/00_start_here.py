@@ -22,11 +22,11 @@ factory()
 
 # %% [markdown] tags=["question"]
 # Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
-# is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it: it only puts the kernel at the end of a
+# is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
 # [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
 # computes, and writes its results back. (The grey words in the picture are a comparison. The course uses the real names.)
 #
-# So one of four things sets the pace. Which one it is, is called the [[regime]]:
+# So one of four things sets the pace of a program. It is called the program's [[regime]]:
 #
 # - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
 # - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
@@ -65,9 +65,9 @@ g = guess("Two very small matrices are multiplied. Which takes less time?", opti
 # %% [markdown] tags=["run"]
 # Your guess uncovers the experiment. If the badge says LIVE, press *Measure all points* first.
 #
-# How sure is a time? Behind it, in the table, stands its [[interval]]: where the time lies, as far as that one run can tell. Some points
-# were measured again on another day. *Measured again later, times differ by up to ...* says how far apart two days can be. A
-# difference between two lines means something only if it is larger than that.
+# How precise is a time? In the table, each time is followed by its [[interval]], as that one run has it. Some points were measured
+# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
+# lines means something only if it is larger than that.
 
 # %% tags=["run"]
 explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)

@@ -57,7 +57,7 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # - `kernel_s`: the kernel alone.
 # - `period_s`: one call of a loop that never waits ([[throughput]]). It is close to the longer of the two above.
 # - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its way to the GPU, the kernel, the report of its end.
-#   (In a loop the next launch hides the way.)
+#   (In a loop, this way is hidden behind the next launch.)
 # - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
 #
 # Move the slider to the large softmax. What changes?
@@ -103,9 +103,9 @@ compare(r, "timers", timers, truth="measure", **small)
 # - *no sync*: `host_s`.
 # - *no warm-up*: a first call, which loads kernels, sets up libraries and allocates memory. One call may not be enough: compilation,
 #   autotuning, the allocator and the GPU's clock settle later. Repeat until the time no longer changes. (Here the
-#   ReLU was called first, and paid for most of this.)
+#   ReLU came first, and paid for most of this.)
 # - *sync each call*: `latency_s`.
-# - *event pair each call*: the GPU reaches the first event at once, then **waits for the host to launch the call**.
+# - *event pair each call*: launch plus kernel. The GPU reaches the first event at once, then **waits for the host**.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
 #
 # On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*?
@@ -116,7 +116,7 @@ compare(r, "timers", timers, truth="measure", **small)
 #
 # </details>
 #
-# **The remedy**: many calls between *two* events, divided by their number. But if a kernel is shorter than its launch, such a loop times
+# **The remedy**: put many calls between *two* events, and divide by their number. But if a kernel is shorter than its launch, such a loop times
 # the host. **Keep the host out**: a [[CUDA Graph]] launches all calls at once.
 #
 # ```python
@@ -202,7 +202,7 @@ claims("01")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# This warms up, loops, waits and divides. For shorter kernels, take the graph above.
+# A loop with warm-up and waits. For shorter kernels, take the graph above.
 #
 # ```python
 # import torch

@@ -44,7 +44,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # - **Which memory the data are in.** The GPU's copy engine reads only memory that the operating system may not move:
 #   [[pinned memory]]. Ordinary memory is [[pageable memory|pageable]]. The driver first copies it, piece by piece, into a pinned buffer
 #   of its own, and the caller waits.
-# - **Which link.** A copy within the GPU's own memory has far more bandwidth than one over the link.
+# - **Which way it goes.** A copy within the GPU's own memory has far more bandwidth than one over the link.
 #
 # **Does pinning pay?** The table shows what one copy saves: *pageable* less *pinned*. Pinning itself costs time; measure the first
 # `x.pin_memory()` on your machine (later ones reuse memory that is pinned). It pays back after (time to pin) / (time saved per copy)
@@ -81,7 +81,8 @@ compare(w, "nested_sine", named, elements=2**24)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# The operating system only promises a new array. It maps each page, and fills it with zeros, when the page is first written. That is a
+# At first the operating system only promises the memory of a new array. It maps each page, and fills it with zeros, when the page is
+# first written. That is a
 # *page fault* per page, and the copy waits for it. An array that is kept has its pages already.
 #
 # So read the lines as steps. From *with transfers* (a new array) to *memory that is there* you save the page faults; from there to

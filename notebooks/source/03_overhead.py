@@ -117,7 +117,7 @@ display(
 # In your own model, **double the batch**. If the time hardly grows, it is one of three things:
 #
 # - **Overhead-bound**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
-# - **An under-filled GPU**: kernels follow each other without a gap, but are too small. A GPU is many
+# - **An under-filled GPU**: kernels follow each other without a gap, but are too small. A GPU has many
 #   [[multiprocessor|multiprocessors]], and each works on some of a kernel's [[thread block|thread blocks]]. With too few blocks, some
 #   multiprocessors are idle. In the figure, the *graph* is flat at small sizes although no host is in the way. Larger kernels help
 #   (lesson 04b).

@@ -87,8 +87,8 @@ display(
 )
 
 # %% [markdown] tags=["explain"]
-# An operator on each element has a low intensity, so in float32 its formula hardly matters: it costs its bytes. The FLOP of a model
-# say little about its activation functions.
+# An operator on each element has a low intensity, so in float32 its formula hardly matters: it costs its bytes. FLOP say little
+# about what an activation function costs.
 #
 # Choose *bfloat16*: half the bytes, the same formulas. Which operators take half the time?
 #
@@ -111,7 +111,7 @@ display(
 # - The **flat** roof is the peak. A point on it is compute-bound.
 # - They meet at the **ridge point**.
 #
-# A point far below both roofs waits for something else: the host, latency, or a GPU that is not filled.
+# If a point lies far below both roofs, something else sets its time: the host, latency, or a GPU that is not filled.
 #
 # The points are the kernels above, with 1, 32 and 512 steps. Which are memory-bound? Why are there two flat roofs?
 #
@@ -184,7 +184,7 @@ claims("04")
 #
 # - Below the ridge point a kernel costs its bytes, and more arithmetic is free.
 # - The ridge point is the peak over the bandwidth, for the type and the instructions that you use.
-# - In float32 an operator on each element costs its bytes; in bfloat16, with half the bytes, a long formula can cost more than they do.
+# - In float32 an operator on each element costs its bytes; in bfloat16, with half the bytes, a long formula can cost more.
 #
 # Terms: [[memory-bound]], [[compute-bound]], [[DRAM bandwidth]], [[arithmetic intensity]], [[ridge point]], [[roofline]].
 
