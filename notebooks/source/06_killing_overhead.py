@@ -63,7 +63,7 @@ compare(r, "mlp", ways, **at)
 #
 # **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
 # kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
-# those of *max-autotune* more than twice as long. Another process may pick others: time it.
+# those of *max-autotune* more than twice as long. Another process may pick other kernels: time it.
 #
 # **On Monday:** try `torch.compile(model, mode="reduce-overhead")`, which captures graphs for you. If your shapes never change,
 # capture one by hand too, and keep the faster.
@@ -84,8 +84,8 @@ timeline("mlp", variants=["module", "graph"], at=reachable("mlp", layers=8, batc
 #     x = y
 # ```
 #
-# Python still launches **three** kernels per layer; PyTorch launches two. One thing is clever: the library has several kernels for
-# a matmul, and the rewrite times them once and keeps the fastest. (Live without a GPU, NumPy makes these calls.)
+# Python still launches **three** kernels per layer; PyTorch launches two, and so does a second version that fuses bias and ReLU.
+# One thing is clever: the library has several kernels for a matmul, and the rewrite times them once and keeps the fastest.
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: the rewrite is faster than nn.Sequential by a factor of ...", unit="x")
@@ -103,12 +103,12 @@ compare(g, "mlp", rewrites, of="speed-up", **at)
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
 # On wider layers the GPU takes longer for a layer than the host takes to launch it, and the host's cost is hidden.
 #
-# The article of 2021 that made this experiment found a **divide** there. On the left is its GTX 1070, on the right your data: two
-# machines, so compare the shapes, not the heights. Shaded: the rewrite keeps less than half of its best gain.
+# The article of 2021 that made this experiment found a **divide** there. Left: its GTX 1070; right: your data. They are two
+# machines: compare shapes, not heights. Shaded: the rewrite keeps less than half of its best gain.
 #
 # The H200 has no divide at batch 16: the gain falls at 2048 and comes back at 4096. The dotted line shows why. It compares both
-# programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than that: the host is hidden, and
-# faster kernels are all that is left.
+# programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than the dotted line: the host is hidden,
+# and faster kernels are all that is left. (The claim below averages over all batches.)
 
 # %% tags=["explain"]
 drawing("mlp-divide", batch=16, layers=8)
@@ -167,7 +167,7 @@ check("06-capture", network=...)
 # ## What held
 #
 # Claims of *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and of this course, checked
-# against your data. If you measure live, move the sliders first: a claim needs its points.
+# against your data. Live, move the sliders first: a claim needs its points.
 
 # %% tags=["claims"]
 claims("06")
@@ -184,7 +184,7 @@ claims("06")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `torch.compile(model, mode="reduce-overhead")` first. For fixed shapes, by hand:
+# Try `torch.compile(model, mode="reduce-overhead")` first. For fixed shapes, capture by hand:
 #
 # ```python
 # import torch
@@ -200,7 +200,7 @@ claims("06")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [07 · What does one more column cost?](07_gemm_shapes.ipynb). Or further along this side road: [06b · Can a whole
+# Back on the road: [07 · What does one more column cost?](07_gemm_shapes.ipynb). Further along: [06b · Can a whole
 # network be one kernel?](06b_megakernel.ipynb).
 #
 # Back: [05 · What does fusion save?](05_fusion.ipynb)

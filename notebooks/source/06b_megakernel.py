@@ -75,7 +75,7 @@ for hidden in (128, 1024, 4096):
     print(megakernel_plan(layers=8, batch=16, hidden=hidden))
 
 # %% [markdown] tags=["explain"]
-# The ladder goes on: the graph, then bias and ReLU as an epilogue (in cuBLASLt's kernel, in Triton's), then one kernel.
+# The ladder of lesson 06 goes on: the graph, then bias and ReLU as an epilogue (in cuBLASLt's kernel, in Triton's), then one kernel.
 #
 # **Why is a *graph* of the one kernel slower?** There is a single launch either way, so nothing to save. And plain launches may
 # overlap: a call's kernel can start while the last one ends, so a call in a loop takes less time than its kernel (see the second
@@ -157,7 +157,7 @@ check("06b-waits", waits_for=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# This course's own targets, checked against your data. If you measure live, move the sliders first: a claim needs its points.
+# This course's own targets, checked against your data. Live, move the sliders first: a claim needs its points.
 
 # %% tags=["claims"]
 claims("06b")

@@ -14,7 +14,8 @@
 # the next: `h = f(W @ x + U @ h)`. `W @ x` can be computed at any time. `U @ h` waits for the step before. **How much of a GPU
 # can such a network use?**
 #
-# Below: what is computed when, numbered by step. (The legends call a matmul a *product*; an LSTM's are for four [[gate|gates]].)
+# Below: what is computed when, numbered by step. Move *order*. (The legends call a matmul a *product*; in an LSTM each computes
+# four [[gate|gates]].)
 
 # %% tags=["setup", "question"]
 from IPython.display import display
@@ -38,7 +39,7 @@ drawing("rnn-order", order="loop", layers=4)
 # - **inputs2**, **inputs**: the input's matmuls of two steps, of all steps, as one
 # - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
 #
-# Then: that loop in a CUDA Graph, `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
+# After the rungs: that loop in a CUDA Graph, `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
 
 # %% tags=["guess"]
 g = guess("In a CUDA Graph, with all rungs below it, the network is ... times as fast as the naive loop", unit="x")
@@ -62,16 +63,16 @@ compare(g, "rnn_ladder", gains, of="speed-up", **at)
 #
 # </details>
 #
-# **On Monday:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. If it lacks your cell, stack the gates, compute
+# **On Monday:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. If cuDNN lacks your cell, stack the gates, compute
 # the inputs of all steps at once, and capture the loop in a CUDA Graph. (`torch.compile` sees one step here: it cannot combine
 # steps or overlap layers.)
 #
-# **Launches.** On nearly every rung Python takes longer to launch the kernels than they run, so launches set the pace. *streamed*
-# and *wavefront* save none, and even lose: where one stream waits for another, the host must also record an event and wait for
-# it. In a graph the host launches once, and only then does overlap pay.
+# **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
+# launches, and even lose: where one stream waits for another, the host must also record an event and wait for it. In a graph
+# the host launches once, and only then does overlap pay.
 #
-# **Parallelism.** Each [[thread block]] computes a [[tile]] of a matmul's result. Few samples make few tiles, and most
-# [[multiprocessor|multiprocessors]] stay idle. So stack the gates and overlap layers.
+# **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates
+# and overlap layers.
 #
 # In the first two timelines, look for gaps. In the last, kernels above one another run at the same time.
 
@@ -96,8 +97,9 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # %% [markdown] tags=["explain"]
 # Dashed: loading the recurrent weights once per step, or once *per sample*, and the FLOP at the peak.
 #
-# A block loads its piece of the weights and multiplies it with *all* samples of its tile. So until a second tile of samples is
-# needed, there is no more to load. From eight samples on, the measured matmul lies below the line *per sample*: that is sharing.
+# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. So until a second tile of
+# samples is needed, there is no more to load. From eight samples on, the measured matmul lies below the line *per sample*: that
+# is sharing. (A single sample is faster still: the library has a matrix-vector kernel.)
 # Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
 # The next step loads the weights again, mostly from [[L2]]. And all measured lines lie above the other two limits: these kernels
@@ -106,7 +108,7 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # %% [markdown] tags=["explore"]
 # ## Explore: the GPU's own time
 #
-# The ladder again, each loop in a CUDA Graph, by the GPU's own time (*span*). Compare: which rungs are faster on the GPU, and which
+# The ladder again, now in CUDA Graphs, by the GPU's own time (*span*). Compare: which rungs are faster on the GPU, and which
 # only saved launches?
 #
 # Then cuDNN in float16, one layer. *Padded* adds zeros up to the next multiple of 8 ([[padding]]). Where do more samples take less
@@ -139,7 +141,7 @@ check("08-floor", weight_bytes=..., seconds=..., batch=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: eight matmuls, or fewer
 #
-# `gates` makes an LSTM's four gates by eight matmuls per step. `w` and `u` are lists of four weights each. Do it with two matmuls
+# `gates` makes four gates by eight matmuls per step. `w` and `u` are lists of four weights each. Do it with two matmuls
 # or one: `stack` runs once and may arrange the weights as you like; `gates` runs at each step and must not move them. Then write `stack=stack, gates=gates`.
 
 

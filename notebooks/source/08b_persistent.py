@@ -22,7 +22,7 @@ at = reachable("rnn", batch=1, hidden=1024, steps=256, cell="rnn_tanh", dtype="f
 # ## Guess: one sample, one thousand hidden units
 #
 # A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here in true float32), and the
-# same in a CUDA Graph; a loop of matmuls in a graph stands beside them. The rival is a [[persistent kernel]]: launched once for
+# same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]: launched once for
 # all time steps, it keeps the weights on the chip.
 #
 # Then run: along x the [[mini-batch]], upwards the time of 256 steps.
@@ -51,7 +51,7 @@ compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32", batch=(1, 64))
 # **On Monday:** with few samples, cuDNN as PyTorch calls it waits for the host. Capture `nn.RNN` or `nn.LSTM` in a CUDA Graph: the
 # table shows what that gains. In half types, pad the batch (see *Explore*).
 #
-# The table gives a step as a *slope*: what 256 steps take more than 64, divided by 192. So costs that come once per call drop out.
+# The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. So costs that come once per call drop out.
 #
 # **How far could one go?** This package's kernel keeps all weights on the chip. Each [[thread block]] holds some rows of the
 # recurrent matrix, in its multiprocessor's [[register file]] and, where that is too small, in [[shared memory]]. It computes those
@@ -90,7 +90,7 @@ compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
 # The input's matmul for all steps runs before; its share is added to the longest. That is the *floor*, dashed; markers are measured.
 #
 # With few samples the exchange is the largest part. With more, the arithmetic grows, and cuDNN's matmuls fill their tiles
-# better: the gain shrinks. The state stays cheap by *groups*: a copy of the weights needs only some multiprocessors, so several
+# better: the gain shrinks. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
 # groups of blocks hold a copy each and share out the samples.
 
 # %% [markdown] tags=["explore"]
@@ -101,8 +101,8 @@ compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
 #
 # <details><summary>Our answer</summary>
 #
-# Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about an eighth slower than our kernel. From 16 on, the two lie
-# close together. So in half types, pad.
+# Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about an eighth slower than our kernel. From 16 on, our kernel
+# and cuDNN lie close together. So in half types, pad.
 #
 # </details>
 
