@@ -101,7 +101,9 @@ timeline("mlp", variants=["graph", "megakernel"], at=reachable("mlp", layers=8, 
 # width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
 
 # %% tags=["explain"]
-lines = first_available("mlp", ["module", "graph", "megakernel", "max autotune"], ["cpu module", "cpu numpy", "cpu best"])
+lines = first_available(
+    "mlp", ["module", "graph", "megakernel", "max autotune"], ["cpu module", "cpu numpy", "cpu best"]
+)
 explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines)
 
 # %% [markdown] tags=["explore"]
