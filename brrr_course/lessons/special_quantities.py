@@ -170,7 +170,7 @@ def errors(subject: Subject) -> Comparison:
         for kind, (speed, error) in found.items()
     ]
     first, (_, error) = next(iter(found.items()))
-    header = ("product", f"error, {level} levels over none", "a level", "speed over none")
+    header = ("product", f"error, {level} levels over none", "per level", "speed over none")
     return subject.table(f"At size {size}, {first}: {subject.judged(error)}.", header, rows)
 
 
@@ -188,7 +188,7 @@ def published(subject: Subject) -> Comparison:
     said = subject.judged(published_gain(*BEST), "published")
     header = ("batch", *(f"hidden {size}" for size in HIDDEN))
     rows = tuple((str(batch), *(_cell(batch, size) for size in HIDDEN)) for batch in BATCHES)
-    return Comparison(f"{said}. With Strassen over without, {LAYERS} layers:", header, rows, BADGE)
+    return Comparison(f"{said}. {LAYERS} layers with one level, as fast as without:", header, rows, BADGE)
 
 
 def published_gain(batch: int, hidden: int) -> float:
