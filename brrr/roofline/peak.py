@@ -28,12 +28,28 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Peak:
-    """One figure with its 95 % interval, its unit, how it was come by (`kind`), and under which conditions.
+    """One figure of a device, such as a bandwidth, with its 95 % interval and its unit.
 
     >>> print(Peak(51.26e12, 51.1e12, 51.4e12, "FLOP/s"))
     51.3 TFLOP/s (51.1 TFLOP/s to 51.4 TFLOP/s)
 
-    Raises ArgumentError for a value outside its interval, or outside what is possible in its unit.
+    Parameters
+    ----------
+    value : float
+        The figure.
+    low, high : float
+        Its interval; both are `value` if the figure was not measured.
+    unit : {"B/s", "FLOP/s", "IOP/s", "s"}
+        Bytes, floating-point or integer operations per second, or seconds.
+    kind : {"measured", "datasheet", "assumed"}
+        Where it comes from.
+    conditions : mapping
+        Under which conditions it was measured, for example the size.
+
+    Raises
+    ------
+    ArgumentError
+        If `value` lies outside its interval, or outside what any machine can do in that unit.
     """
 
     value: float

@@ -43,14 +43,38 @@ class MissingPeakError(BrrrError, LookupError):
 
 @dataclass(frozen=True, repr=False)
 class Peaks:
-    """All that `calibrate` measured on one device.
+    """What `calibrate` measured on one device.
 
-    `measured` and `curves` hold nothing that was not measured on it; what had to be assumed stands in `assumed`, and
-    the datasheet is asked anew each time (`datasheet`), so that the three never mix. `notes` say what is missing, and
-    why. Names: `matmul.bf16` (curve by size), `arithmetic.fp32.fma`, `kernel.floor`, `gap.stream`, `gap.graph`,
-    `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set). `sweeps` are the times of many
-    `products` and `operators`, by which the predictor corrects its models. `reference` names the device whose long
-    sweep is carried over to this one, "" for one that was swept so itself.
+    >>> from brrr.roofline.peak import Peak
+    >>> peaks = Peaks("a CPU", "cpu", "2026-01-01", measured={"kernel.floor": Peak(1e-6, 1e-6, 1e-6, "s")})
+    >>> print(peaks.get("kernel.floor"))
+    1 µs
+
+    Measured figures, assumed ones and the datasheet's never mix: `measured` and `curves` hold only what was measured on
+    this device, `assumed` what had to be assumed, and `datasheet` looks the datasheet up.
+
+    Attributes
+    ----------
+    device : str
+        The device's name, as torch reports it.
+    kind : {"cuda", "cpu"}
+        Which kind of device it is.
+    date : str
+        When it was measured.
+    brrr, driver, cuda, torch : str
+        The versions of the software.
+    measured : mapping of str to Peak
+        Single figures by name: `kernel.floor`, `gap.stream`, `gap.graph`, `arithmetic.fp32.fma`, `host.pointwise`, ...
+    curves : mapping of str to Curve
+        Figures by size: `matmul.bf16` by the matrices' size; `copy`, `read`, `write` and `triad` by the working set.
+    assumed : mapping of str to Peak
+        Figures that could not be measured.
+    sweeps : mapping of str to Sweep
+        Times of many matmuls (`products`) and operators (`operators`), by which `predict` corrects its models.
+    notes : tuple of str
+        What is missing, and why.
+    reference : str
+        The device whose long sweep is carried over to this one; "" if this one was swept itself.
     """
 
     device: str
