@@ -229,8 +229,8 @@ class Measurement:
 
     Notes
     -----
-    A call is *host-bound* if ``period_s >= 1.1 * span_s`` and ``host_s >= 0.9 * period_s``. The share of a loop in which
-    the device is idle is ``1 - busy_s / period_s`` (`idle_share`).
+    A call is *host-bound* if ``period_s >= 1.1 * span_s`` and ``host_s >= 0.9 * period_s``. The share of a loop in
+    which the device is idle is ``1 - busy_s / period_s`` (`idle_share`).
     """
 
     host_s: Estimate | None = None

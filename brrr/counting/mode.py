@@ -24,7 +24,7 @@ from brrr.gpu import is_cpu, is_gpu
 
 
 class CostMode(TorchDispatchMode):
-    """Counts FLOP and bytes of whatever torch runs inside it, on real tensors as on fake ones.
+    """Count the FLOP and bytes of everything that torch runs inside a ``with`` block.
 
     >>> x = torch.ones(1000)
     >>> with CostMode() as counting:
@@ -32,8 +32,15 @@ class CostMode(TorchDispatchMode):
     >>> counting.cost(y)
     2 kFLOP, 8 kB, 0.25 FLOP/B
 
-    It sits under autograd: a `backward()` inside it is counted, a composite operator as the ones it is made of.
-    Kernels launched past torch (PyCUDA, a bare Triton launch) are not seen.
+    `cost` is simpler where the work is one callable.
+
+    Parameters
+    ----------
+    resident : callable, optional
+        Maps a tensor to the one that stands for it in memory. By default itself.
+
+    Notes ----- It works below autograd: a ``backward()`` inside the block is counted, and a composite operator counts
+    as those it is made of. Kernels that are launched past torch (PyCUDA, a bare Triton launch) are not seen.
     """
 
     supports_higher_order_operators = True

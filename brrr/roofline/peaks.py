@@ -38,7 +38,10 @@ RESOLUTION = "Run brrr.calibrate(), or `brrr calibrate`, on that machine"
 
 
 class MissingPeakError(BrrrError, LookupError):
-    """A peak was asked for that was not measured; the message names those that were, and what to run."""
+    """A figure was asked for that was not measured on this device.
+
+    The message names those that were, and what to run to measure it. It is a LookupError, too.
+    """
 
 
 @dataclass(frozen=True, repr=False)

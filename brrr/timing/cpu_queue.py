@@ -36,16 +36,23 @@ class Ticket:
 
 
 class CpuQueue:
-    """Runs what is submitted one after another on a worker thread, like a GPU's stream.
+    """A queue that runs what is submitted in order on a worker thread, as a GPU's stream does.
 
     >>> with CpuQueue() as queue:
     ...     queue.submit(print, "done by the worker")
     ...     queue.synchronize()
     done by the worker
 
-    The worker shows true overlap only for work that leaves the interpreter free (a NumPy product does, a Python loop
-    does not). An exception of a submitted call is raised by the next `synchronize`. `worked_s` are the seconds that
-    the worker spent on each of the last calls: what a GPU's profiler would call the kernels' own times.
+    A laptop without a GPU can show with it what it means that a call returns before the work is done.
+
+    Parameters
+    ----------
+    depth : int
+        How many calls may wait; then `submit` waits, too.
+
+    Notes ----- The worker truly overlaps only with work that releases the interpreter: a NumPy product does, a Python
+    loop does not. If a submitted call raises, the next `synchronize` raises it. `worked_s` holds the seconds that the
+    worker spent on each of the last calls, as a GPU's profiler would have each kernel's time.
     """
 
     def __init__(self, depth: int = DEPTH) -> None:

@@ -30,19 +30,38 @@ from brrr.tracing.spans import (
 
 @dataclass(frozen=True)
 class Timeline:
-    """What host and device did in `calls` calls of a loop with one synchronisation at its end.
+    """What host and device did, and when, in a loop of calls with one synchronisation at its end.
 
     >>> spans = (Span("launch", "launch", "launch", 0, 1000, 0), Span("stream 7", "kernel", "relu", 1000, 2000, 0, 0))
     >>> found = Timeline(spans, "cuda", "a GPU", "2024-01-01", "", 1, 4e-6, 5e-6, 1e-5)
     >>> found.busy_s, found.idle_share, found.profiled_idle_share, found.inflation
     (1e-06, 0.75, 0.9, 2.0)
 
-    Three periods, each in seconds a call. `period_s` is that of a long loop without the profiler, taken right before
-    and right after it: what `measure` calls by that name. `loop_period_s` is that of the loop in the picture, its one
-    synchronisation included, without the profiler; `profiled_period_s` is the same loop's under the profiler.
+    `trace` returns it. It draws itself in a notebook; ``perfetto("step.json")`` writes it for a large view.
 
-    All spans start at 0 or later and stand in the order of their starts. `kind` is "cuda", "cpu" (no device lanes) or
-    "cpu-queue", whose worker is the device.
+    Attributes
+    ----------
+    spans : tuple of Span
+        What was done, in the order of the starts, which are 0 or later (in nanoseconds).
+    kind : {"cuda", "cpu", "cpu-queue"}
+        The device. A CPU has no lanes of a device; a CPU queue's worker is one.
+    device, date, torch : str
+        The device's name, the date, and torch's version.
+    calls : int
+        How many calls the loop has.
+    period_s : float
+        Seconds per call of a long loop without the profiler, measured right before and after: `measure`'s `period_s`.
+    loop_period_s : float
+        Seconds per call of the loop in the picture, its synchronisation included, without the profiler.
+    profiled_period_s : float
+        The same under the profiler. `inflation` is this over `loop_period_s`.
+    badge_kind : str
+        "LIVE", "RECORDED" or "LIVE, CPU QUEUE".
+
+    Notes
+    -----
+    ``idle_share`` is ``1 - busy_s / period_s``, the profiler's cost left out; ``profiled_idle_share`` is the one that
+    the picture shows. `busy_s` is the union of the device's intervals per call, in seconds.
     """
 
     spans: tuple[Span, ...]
