@@ -262,21 +262,54 @@ class Workload:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, its axes (at most three sliders), its variants and its lines.
+    """What is measured: a question, its axes (the sliders), its variants (what runs), and its lines (what is drawn).
 
-    `field` is the time that the lines show: then each variant has a line (`Variant.its_line`), those that stand in for
-    others last, and `lines` holds only what is beside these. Without it, `lines` holds all of them.
+    >>> from brrr_course.experiments import experiment
+    >>> matmul = experiment("matmul")
+    >>> [axis.name for axis in matmul.axes], matmul.point(size=4096)
+    (['size'], {'size': 4096})
 
-    `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload`
-    of a variant and a point; its module `claims`, if any, has the functions that its claims' expressions call.
-    `supports` says whether a variant exists at a point (all do, without it); `cost` gives a variant's `Cost` at a
-    point without making anything, so that a recording can be planned. `rate` is what a time may be shown as,
-    `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose timeline is
-    recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round, until the
-    clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None where no
-    time is predicted; explorers show these predictions without being asked if `predict_by_default`. With
-    `names_kernels` a measurement also notes which kernels were launched, and how; of the variants named there,
-    where it names some.
+    It is a description only: making it loads no torch.
+
+    Parameters
+    ----------
+    name : str
+        Its name, as `explore` takes it.
+    title, question : str
+        What figures are called, and what is asked.
+    axes : tuple of Axis
+        At most three of them get sliders.
+    variants : tuple of Variant
+        The ways of doing the work.
+    lines : tuple of Line
+        What is drawn. With `field`, only what is beside each variant's own line.
+    field : str, optional
+        The time that the variants' lines show, such as "period_s".
+    package : str
+        The folder that it lies in (`__name__`). Its module `work` has the function `workload`, which makes a `Workload`
+        of a variant and a point; its module `claims`, if any, what its claims' expressions call.
+    supports : callable, optional
+        Whether a variant exists at a point. By default all do.
+    anchors : tuple of mapping
+        Points that are measured again in each run of a recording, to see a drift.
+    cost : callable, optional
+        A variant's `Cost` at a point, without making anything: a recording can then be planned.
+    rate : Rate, optional
+        What a time may be shown as, per second.
+    other_rates : tuple of Rate
+        What else it may be shown as.
+    guides : tuple of Guide
+        Theoretical lines.
+    traces : tuple
+        The variants and points of which a timeline is recorded.
+    settle : callable, optional
+        The seconds that a variant runs unmeasured before its samples, until the clock has settled.
+    predicts : callable, optional
+        A variant's `PredictedRun` at a point; None where no time is predicted.
+    predict_by_default : bool
+        Whether `explore` shows predictions without being asked.
+    names_kernels : bool or tuple of str
+        Whether a measurement also notes which kernels were launched, or of which variants.
     """
 
     name: str

@@ -19,10 +19,24 @@ if TYPE_CHECKING:
 
 
 class Live(OnDevice):
-    """Measure on this machine; a point measured once is kept for the rest of the session.
+    """Measurements made now on this machine; a point measured once is kept for the session.
 
     >>> Live("cpu").live
     True
+
+    `explore` and the others take it as `source`.
+
+    Parameters
+    ----------
+    kind : {"cuda", "cpu", "cpu-queue"}
+        The device.
+    budget_s : float
+        About how many seconds to measure each point.
+
+    Raises
+    ------
+    UnavailableError
+        If the device is not here.
     """
 
     def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:

@@ -25,13 +25,28 @@ OWN = "your recording"
 
 
 class Recorded:
-    """The recordings of one device; files are read when first needed, and kept.
+    """The measurements that were recorded on one device; it invents no point between them.
 
-    `Recorded("h200").measure(experiment("matmul"), "gpu", {"size": 4096})` gives the recorded measurement.
+    >>> Recorded("h200").name
+    'recorded:h200'
 
-    Of each experiment the first file on the search path is shown, so that one's own lie over the course's; `root` is
-    the one folder of recordings to look into instead. Raises ArgumentError for a device that was not recorded, naming
-    those that were; RecordingError for damaged files, when they are read.
+    ``Recorded("h200").measure(experiment("matmul"), "gpu", {"size": 4096})`` gives the recorded measurement. Files are
+    read when they are first needed, and kept.
+
+    Parameters
+    ----------
+    device : str
+        The folder of the recording, such as "h200".
+    root : str or pathlib.Path, optional
+        The one folder of recordings to look into. By default a search path on which your own recordings lie over the
+        course's.
+
+    Raises
+    ------
+    ArgumentError
+        If nothing was recorded on that device; the message names those that were.
+    RecordingError
+        If a file is damaged, when it is read.
     """
 
     live = False
