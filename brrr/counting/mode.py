@@ -39,8 +39,10 @@ class CostMode(TorchDispatchMode):
     resident : callable, optional
         Maps a tensor to the one that stands for it in memory. By default itself.
 
-    Notes ----- It works below autograd: a ``backward()`` inside the block is counted, and a composite operator counts
-    as those it is made of. Kernels that are launched past torch (PyCUDA, a bare Triton launch) are not seen.
+    Notes
+    -----
+    It works below autograd: a ``backward()`` inside the block is counted, and a composite operator counts as those it
+    is made of. Kernels that are launched past torch (PyCUDA, a bare Triton launch) are not seen.
     """
 
     supports_higher_order_operators = True

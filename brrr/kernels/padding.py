@@ -50,10 +50,12 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     ArgumentError
         For anything but two matrices of one type on one device.
 
-    Notes ----- Tensor cores load 16 bytes at once; where a row begins elsewhere, the library takes kernels that are
-    several times slower (lesson 07). If padding is predicted to pay, the first call of a shape tries a few paddings and
-    torch.mm, which takes about half a second; later calls take the fastest. In a CUDA graph's capture the prediction
-    decides. On a CPU, with few elements, and where nothing needs padding, it is ``torch.mm(a, b)``.
+    Notes
+    -----
+    Tensor cores load 16 bytes at once; where a row begins elsewhere, the library takes kernels that are several times
+    slower (lesson 07). If padding is predicted to pay, the first call of a shape tries a few paddings and torch.mm,
+    which takes about half a second; later calls take the fastest. In a CUDA graph's capture the prediction decides. On
+    a CPU, with few elements, and where nothing needs padding, it is ``torch.mm(a, b)``.
     """
     try:  # told first, with as little as tells it: such products wait for the host
         (m, k), (_, n) = a.shape, b.shape

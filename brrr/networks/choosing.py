@@ -190,9 +190,11 @@ def best(
     DeviceMemoryError
         If the network does not fit on it.
 
-    Notes ----- The predictor ranks the ways. If the first is ahead by less than 20 %, or its prediction rests on no
-    measurement, those that come near are built, checked against float64 and measured, a fraction of a second each. Ways
-    with Strassen are taken only if their error stays within the tolerance that all ways have (`Weights.tolerance`).
+    Notes
+    -----
+    The predictor ranks the ways. If the first is ahead by less than 20 %, or its prediction rests on no measurement,
+    those that come near are built, checked against float64 and measured, a fraction of a second each. Ways with
+    Strassen are taken only if their error stays within the tolerance that all ways have (`Weights.tolerance`).
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)

@@ -70,12 +70,13 @@ def matmul(
         If a kernel that was asked for cannot be built here. One that was only chosen is replaced by the library's
         matmul, with a warning.
 
-    Notes ----- The predicted error is no bound: it holds for numbers of mean 0 that are alike in size. A default call
-    therefore takes no levels, and recomputes results that may have lost digits (docs/strassen.md). A level's accuracy
-    is what the levels make of the inner matmul's. Gradients flow to both operands. Under torch.compile and torch's
-    transforms it is one operator. Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or
-    `out` is given, or b is prepared. On a CPU, sums of half types and of several levels may take more memory than
-    `workspace_bytes`.
+    Notes
+    -----
+    The predicted error is no bound: it holds for numbers of mean 0 that are alike in size. A default call therefore
+    takes no levels, and recomputes results that may have lost digits (docs/strassen.md). A level's accuracy is what the
+    levels make of the inner matmul's. Gradients flow to both operands. Under torch.compile and torch's transforms it is
+    one operator. Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given, or
+    b is prepared. On a CPU, sums of half types and of several levels may take more memory than `workspace_bytes`.
 
     References
     ----------

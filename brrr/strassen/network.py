@@ -47,10 +47,12 @@ class StrassenMLP(nn.Sequential):
     ArgumentError
         If what is given is no module, or for names and limits that do not exist.
 
-    Notes ----- Names and parameters are those of a Sequential of the same modules, so ``state_dict``, ``.to()``,
-    optimizers and copies work. The number of rows may differ from call to call, and sizes may be odd. Gradients flow
-    once; a gradient of a gradient needs torch's own modules. Before a capture, call it on the stream that will be
-    captured, as `capture` does.
+    Notes
+    -----
+    Names and parameters are those of a Sequential of the same modules, so ``state_dict``, ``.to()``, optimizers and
+    copies work. The number of rows may differ from call to call, and sizes may be odd. Gradients flow once; a gradient
+    of a gradient needs torch's own modules. Before a capture, call it on the stream that will be captured, as `capture`
+    does.
     """
 
     def __init__(

@@ -50,9 +50,11 @@ class CpuQueue:
     depth : int
         How many calls may wait; then `submit` waits, too.
 
-    Notes ----- The worker truly overlaps only with work that releases the interpreter: a NumPy product does, a Python
-    loop does not. If a submitted call raises, the next `synchronize` raises it. `worked_s` holds the seconds that the
-    worker spent on each of the last calls, as a GPU's profiler would have each kernel's time.
+    Notes
+    -----
+    The worker truly overlaps only with work that releases the interpreter: a NumPy product does, a Python loop does
+    not. If a submitted call raises, the next `synchronize` raises it. `worked_s` holds the seconds that the worker
+    spent on each of the last calls, as a GPU's profiler would have each kernel's time.
     """
 
     def __init__(self, depth: int = DEPTH) -> None:

@@ -19,8 +19,8 @@ def step_times(
 
     Parameters
     ----------
-    cell : str
-        "rnn_tanh" or "lstm".
+    cell : {"rnn_tanh", "rnn_relu", "lstm"}
+        The kind of layer.
     dtype : str
         "float32" or "float16".
     hidden : int

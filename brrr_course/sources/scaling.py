@@ -176,9 +176,10 @@ def scaling_test(
     ArgumentError
         If an argument cannot be used. What `make` and its functions raise passes through.
 
-    Notes ----- A time that hardly grows is a sign of overhead, but no proof: a matmul of few rows with a large weight
-    matrix reads the same weights for any batch. So the bytes are looked at, too, and on a GPU whether it waits for the
-    host.
+    Notes
+    -----
+    A time that hardly grows is a sign of overhead, but no proof: a matmul of few rows with a large weight matrix reads
+    the same weights for any batch. So the bytes are looked at, too, and on a GPU whether it waits for the host.
 
     References
     ----------

@@ -172,7 +172,9 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
     UnavailableError
         If the tensors are a GPU's and there is no NVRTC.
 
-    Notes ----- CPU tensors are computed by torch instead: C's arithmetic, and the functions of
+    Notes
+    -----
+    CPU tensors are computed by torch instead: C's arithmetic, and the functions of
     `brrr/kernels/elementwise/emulate.py`.
     """
     return Elementwise(line, inputs)
