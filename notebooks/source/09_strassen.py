@@ -30,7 +30,7 @@ factory("compute", detail="sm")
 # [[Strassen level|level]]; two levels cut each of the seven again. If the right-hand matrix is a network's weights, its sums
 # can be made once, beforehand (*prepared*).
 #
-# We compare with *SGEMM*, cuBLAS's float32 matmul without [[tensor core|tensor cores]]. cuBLAS makes the seven multiplications too,
+# We compare with *SGEMM*, cuBLAS's float32 matmul without [[tensor core|tensor cores]]. cuBLAS does the seven multiplications too,
 # so only the algorithm differs.
 
 # %% tags=["guess"]
@@ -54,8 +54,8 @@ compare(g, "strassen", levels, of="speed-up", **at)
 # <details><summary>Our explanation</summary>
 #
 # A level saves an eighth of the arithmetic, which grows with n³. It adds sums of blocks, which grow with n². The sums are pointwise
-# kernels, so they are [[memory-bound]]. A small matrix has little arithmetic per byte (a low [[arithmetic intensity]]), and the sums
-# take longer than what the level saves.
+# kernels, so they are [[memory-bound]]. A small matrix has little arithmetic per byte (a low [[arithmetic intensity]]), so the sums
+# take longer than the level saves.
 #
 # </details>
 #
@@ -83,10 +83,10 @@ drawing("strassen-tiles", unlock=s)
 compare(s, "strassen", of="published")
 
 # %% [markdown] tags=["explain"]
-# Counting (in brackets) names the winner in seven of eight cells; it does not explain the lowest numbers, at batch 32.
+# Counting tiles and bytes (in brackets) names the winner in seven of eight cells, but does not explain the lowest numbers, at batch 32.
 #
 # **Why more than 8/7? Fuller [[wave|waves]].** In the drawing, the one matmul has 32 [[tile|tiles]]: two full waves on 15
-# multiprocessors, and a third of two tiles, which takes just as long ([[wave quantisation]]). The seven have smaller tiles and
+# multiprocessors, and a third wave with two tiles, which takes just as long ([[wave quantisation]]). The seven have smaller tiles and
 # fill their waves better. That part of the gain is not Strassen's: better tiles alone would bring it.
 #
 # **Why less than 1? More weights.** With few rows, a matmul waits for its weights. A level reads seven sums, each a quarter of the
@@ -180,7 +180,7 @@ claims("09")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# First see what PyTorch alone gives you: one line lets float32 matmuls use tensor cores, with fewer digits (TF32).
+# First see what PyTorch alone gives: one line lets float32 matmuls use tensor cores, with fewer digits (TF32).
 #
 # ```python
 # import torch
@@ -198,7 +198,7 @@ claims("09")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb). A side road from here: [09b · How much accuracy
+# Back on the road: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb). Side road: [09b · How much accuracy
 # buys how much time?](09b_strassen_forms.ipynb)
 #
 # Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)
