@@ -53,7 +53,7 @@ class Report:
         return "\n".join([head, "| --- " * 4 + "|", *body, "", *(f"- {line}" for line in self._lines())])
 
     def as_json(self) -> str:
-        """The same for programs."""
+        """The report as JSON, for programs."""
         content = asdict(self)
         for each in content.pop("added"):
             content |= each

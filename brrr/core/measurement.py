@@ -119,7 +119,7 @@ class Estimate:
 
     @classmethod
     def of(cls, samples: Sequence[float], tick: float = 0.0) -> Estimate:
-        """The estimate from samples in seconds; the interval is never narrower than the clock's tick."""
+        """Make an estimate from samples in seconds; its interval is never narrower than the clock's `tick`."""
         middle, low, high = median_interval(samples, tick)
         return cls(middle, low, high, len(samples))
 
@@ -129,7 +129,7 @@ class Estimate:
         return (self.high - self.low) / 2 / self.median if self.median > 0 else float("inf")
 
     def shifted(self, by: float) -> Estimate:
-        """The same estimate with a constant (a calibrated overhead, say) added, never below zero."""
+        """The same estimate with a constant added, such as a calibrated overhead, but never below zero."""
         return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)
 
     def __truediv__(self, other: Estimate | float) -> Estimate:
@@ -254,7 +254,7 @@ class Measurement:
     error: float | None = field(default=None, compare=False)
 
     def get(self, name: str) -> Estimate | None:
-        """The estimate of one field by its name, None where it was not measured."""
+        """The time of that name, such as "period_s"; None if it was not measured."""
         if name not in FIELDS:
             raise KeyError(f"Measurement.get: name is {name!r}; expected one of {', '.join(FIELDS)}")
         value = getattr(self, name)
@@ -263,12 +263,12 @@ class Measurement:
 
     @property
     def host_bound(self) -> bool | None:
-        """Whether the device waits for the host, by the formula above; None without the times it needs."""
+        """Whether the device waits for the host (see Notes above); None if a time that tells it is missing."""
         return is_host_bound(self.host_s, self.span_s, self.period_s)
 
     @property
     def idle_share(self) -> float | None:
-        """The share of a loop's time in which the device does nothing: `1 - busy_s / period_s`."""
+        """The share of a loop in which the device is idle, ``1 - busy_s / period_s``; None without both times."""
         if self.busy_s is None or self.period_s is None or self.period_s.median <= 0:
             return None
         return max(0.0, 1 - self.busy_s.median / self.period_s.median)
@@ -277,7 +277,7 @@ class Measurement:
         return sentence(self)
 
     def details(self) -> str:
-        """All that was measured, a line a field."""
+        """Everything that was measured, as text with one line per time."""
         lines = [f"{name:<10} {self.get(name) or 'not measured'}" for name in FIELDS]
         clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
         lines.append(f"device {self.device or 'unknown'}, {self.cache} cache, SM clock {clock}, kernels {self.kernels}")

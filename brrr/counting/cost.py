@@ -131,26 +131,26 @@ class Cost:
 
     @property
     def arithmetic_intensity(self) -> float:
-        """FLOP per byte; infinite for work that moves nothing."""
+        """FLOP per compulsory byte; infinite for work that moves nothing."""
         return self.flop / self.bytes if self.bytes else float("inf")
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The operators whose FLOP nobody here knows, each named once."""
+        """The names of the operators whose FLOP no formula gives; `flop` leaves them out."""
         return tuple(dict.fromkeys(each.name for each in self.operators if each.flop is None))
 
     @property
     def random(self) -> tuple[str, ...]:
-        """The operators that draw random numbers, which count 0 FLOP, each named once."""
+        """The names of the operators that draw random numbers, which count as 0 FLOP."""
         return tuple(dict.fromkeys(each.name for each in self.operators if each.kind == "random"))
 
     @property
     def matmuls(self) -> tuple[Matmul, ...]:
-        """Every matrix product in it, in order."""
+        """All matrix multiplications, in order."""
         return tuple(product for each in self.operators for product in each.matmuls)
 
     def details(self) -> str:
-        """A table of its operators, equal calls on one line, as text."""
+        """A table of the operators as text, with equal calls on one line."""
 
         return details(self)
 

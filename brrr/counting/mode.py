@@ -56,7 +56,11 @@ class CostMode(TorchDispatchMode):
         self._ledger = Ledger()
 
     def cost(self, *results: Any) -> Cost:
-        """The cost of what ran so far; `results` are what it returned, by default all that it made and still lives."""
+        """The cost of what ran so far.
+
+        `results` are the tensors that the work returned. Without any, everything that it made and that still exists
+        counts as returned.
+        """
         returned = [self._resident(t) for t in _pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         written = self._ledger.returned_bytes(returned) if results else self._ledger.alive_bytes()
         eager = sum(each.bytes for each in self.operators)
@@ -69,7 +73,7 @@ class CostMode(TorchDispatchMode):
         )  # fmt: skip
 
     def left(self) -> list[int]:
-        """The storages that were made inside it and are still held."""
+        """The storages that were made inside the block and still exist."""
         return self._ledger.results()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

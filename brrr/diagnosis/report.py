@@ -131,14 +131,16 @@ class Diagnosis:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds a step by regime: overhead, memory, compute, latency, unknown; they add up to `step_s`."""
+        """Seconds per step by what they were spent on: overhead, memory, compute, latency, unknown; they add up to
+        `step_s`.
+        """
         found: dict[str, float] = {"overhead": sum(self.shares.overhead_s.values())}
         found |= {str(limit): seconds for limit, seconds in self.shares.work_s.items()}
         return {name: seconds / self.steps for name, seconds in found.items() if seconds}
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole diagnosis as text."""
         return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
@@ -148,7 +150,7 @@ class Diagnosis:
         return {"text/plain": self.text, "text/html": _body(self)}
 
     def roofline(self) -> Picture:
-        """The operators that take the longest under the device's roofs; ArgumentError where nobody knows these."""
+        """Draw the operators that take longest below the device's roofs; ArgumentError if its peaks are not known."""
         from brrr.core.measurement import Badge
         from brrr.drawing.roofline import roofline_plot
 
@@ -161,12 +163,12 @@ class Diagnosis:
         return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=badge)
 
     def to_json(self) -> str:
-        """As JSON: times in seconds, gains as ratios."""
+        """The diagnosis as JSON: times in seconds, gains as ratios."""
         found = {"format": 1, **asdict(replace(self, peaks=None, timeline=None)), "parts_s": self.parts}
         return json.dumps(found, indent=1, ensure_ascii=False)
 
     def to_html(self) -> str:
-        """One page that needs nothing else."""
+        """The diagnosis as one HTML page that loads nothing else."""
         return f'<!doctype html><meta charset="utf-8">{_POLICY}<title>brrr diagnosis</title>{_STYLE}{_body(self)}'
 
 

@@ -262,7 +262,7 @@ def ridge(hardware: Hardware, dtype: str, unit: str) -> float | None:
 
 
 def ridge_by_generation() -> Picture:
-    """Draw the ridge point of each GPU in data/hardware.toml against its year.
+    """Draw the ridge points of the GPUs in data/hardware.toml, generation by generation.
 
     >>> print(ridge_by_generation().alt.splitlines()[1])
     NVIDIA V100 SXM2, 2017: float32, no matrix units 17.4 FLOP/B; float16, matrix units 139 FLOP/B
@@ -273,7 +273,7 @@ def ridge_by_generation() -> Picture:
     Returns
     -------
     Picture
-        Plain float32, and 16-bit matmuls on matrix units, by year.
+        Plain float32, and matmuls on matrix units.
     """
     from brrr.drawing import style
 

@@ -88,12 +88,12 @@ class Hardware:
 
     @property
     def peaks(self) -> Mapping[tuple[str, str], float]:
-        """From (data type, unit) to FLOP/s without sparsity."""
+        """The peaks in FLOP/s without sparsity, by data type and unit."""
         return {(dtype, unit): peak for unit, peaks in self.dense.items() for dtype, peak in peaks.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that this device answers to."""
+        """All names under which `hardware` finds this device."""
         return (self.key, self.name, *self.reported_as)
 
     def peak(self, dtype: str, unit: str | None = None) -> float:

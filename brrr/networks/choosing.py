@@ -116,7 +116,7 @@ class Best:
         return result
 
     def close(self) -> None:
-        """Free what it holds; calls are refused afterwards."""
+        """Free its memory; later calls are refused."""
         self._prepared.close()
         self.run = self._prepared.run
 

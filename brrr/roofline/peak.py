@@ -82,18 +82,18 @@ class Peak:
 
     @classmethod
     def time(cls, time: Estimate, **conditions: Value) -> Peak:
-        """A time in seconds; what is shorter than a tenth of a nanosecond counts as that."""
+        """Make a figure from a time in seconds; one shorter than a tenth of a nanosecond counts as that."""
         least = LIMITS["s"][0]
         middle, high = max(time.median, least), max(time.high, least)
         return cls(middle, max(0.0, min(time.low, middle)), high, "s", conditions={**conditions, "n": time.n})
 
     @classmethod
     def stated(cls, value: float, unit: Unit, kind: Kind, **conditions: Value) -> Peak:
-        """A figure that was not measured, so that it has no interval."""
+        """Make a figure that was not measured, and so has no interval."""
         return cls(value, value, value, unit, kind, conditions)
 
     def share_of(self, other: Peak) -> float:
-        """This figure over another in the same unit."""
+        """This figure divided by another one in the same unit."""
         if self.unit != other.unit:
             raise ArgumentError("Peak.share_of", "other", other.unit, f"a figure in {self.unit}")
         return self.value / other.value

@@ -112,26 +112,26 @@ class Peaks:
 
     @property
     def datasheet(self) -> Mapping[str, Peak]:
-        """What the device's datasheet promises, under the same names; empty for a device without one."""
+        """What the device's datasheet promises, under the same names; empty if it has none."""
         return datasheet_peaks(self.device)
 
     def get(self, name: str) -> Peak:
-        """A measured figure by its name; MissingPeakError names those that are there."""
+        """The measured figure of that name; MissingPeakError names those that there are."""
         if name in self.measured:
             return self.measured[name]
         raise self._missing(name, self.measured)
 
     def curve(self, name: str) -> Curve:
-        """A measured curve by its name; MissingPeakError names those that are there."""
+        """The measured curve of that name; MissingPeakError names those that there are."""
         if name in self.curves:
             return self.curves[name]
         raise self._missing(name, self.curves)
 
     def bandwidth(self, working_set_bytes: float, kind: str = "copy") -> float:
-        """B/s over a working set, all arrays counted, from the level of memory that holds it: interpolated.
+        """The bandwidth in B/s for a working set in bytes (all arrays together), interpolated in the measured curve.
 
-        `kind` is copy, read, write or triad. With `-once` behind it, it is the rate of a single pass on a hot cache,
-        the kernel's start and end included; `torch-copy` and `torch-pointwise` are torch's own operators, once.
+        `kind` is "copy", "read", "write" or "triad". With "-once" behind it, it is the rate of a single pass on a hot
+        cache, the kernel's start and end included. "torch-copy" and "torch-pointwise" are torch's own operators, once.
         """
         if not 0 < working_set_bytes < float("inf"):
             raise ArgumentError("Peaks.bandwidth", "working_set_bytes", working_set_bytes, "a number of bytes above 0")
@@ -142,15 +142,15 @@ class Peaks:
         return found.at(working_set_bytes)
 
     def matmul(self, dtype: str) -> Peak:
-        """The best rate of matrix products: dtype is fp32 (without TF32), tf32, bf16, fp16, fp8, fp64 or int8."""
+        """The best rate of matmuls in FLOP/s: dtype is fp32 (no TF32), tf32, bf16, fp16, fp8, fp64 or int8."""
         return self.curve(f"matmul.{short(dtype)}").best
 
     def arithmetic(self, dtype: str = "fp32", *, fma: bool = True) -> Peak:
-        """The rate of plain arithmetic: a fused multiply-add counts as 2 FLOP, a multiplication alone as 1."""
+        """The rate of plain arithmetic in FLOP/s: an FMA counts as 2 FLOP, a multiplication alone as 1."""
         return self.get(f"arithmetic.{short(dtype)}.{'fma' if fma else 'mul'}")
 
     def host_s(self, operator: str) -> Peak:
-        """What issuing an operator of this class costs the host: pointwise, reduction, matmul, view, module, ..."""
+        """The seconds that launching an operator costs the host, by kind: pointwise, reduction, matmul, view, ..."""
         return self.get(f"host.{operator}")
 
     def _missing(self, name: str, there: Mapping[str, object]) -> MissingPeakError:

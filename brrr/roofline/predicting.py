@@ -255,7 +255,9 @@ def predict(
     -----
     A kernel takes the longer of two times, that of its bytes and that of its arithmetic: the roofline of S. Williams,
     A. Waterman and D. Patterson (2009). On top of it stand models of launches, streams, and the tiles and waves of
-    matmuls, corrected by measured sweeps if the device was calibrated. docs/predictor.md says how far it is off.
+    matmuls, corrected by measured sweeps if the device was calibrated. A call counts as overhead-bound if a CUDA graph
+    would make it 1.3 times as fast, or if its bytes and FLOP take less than half of its time. docs/predictor.md says
+    how far the times are off.
     """
     _check(how, calls, dtype)
     model = model_of(device)

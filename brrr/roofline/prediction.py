@@ -51,7 +51,8 @@ class Prediction:
     bound : str
         What limits it: "overhead", "memory", "compute", "balanced" or "unknown".
     margin : float
-        By which factor that takes longer than the next.
+        How clear that is: if overhead limits it, `period_s` over the time of the work alone; else the factor by which
+        the other resource could be slower before it were the limit.
     operators : tuple of OperatorTime
         The times of the kernels and calls one by one.
     cost : Cost
@@ -88,21 +89,21 @@ class Prediction:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The origins of the figures used: measured or datasheet, and assumed where some had to be."""
+        """Where the figures come from that it rests on: "measured", "datasheet", "assumed"."""
         return tuple(kind for kind in ("measured", "datasheet", "assumed") if kind in {u.kind for u in self.basis})
 
     @property
     def memory_s(self) -> float:
-        """What moving all bytes takes."""
+        """The seconds that moving all the bytes takes."""
         return sum(each.memory_s for each in self.operators)
 
     @property
     def compute_s(self) -> float:
-        """What all arithmetic takes."""
+        """The seconds that all the arithmetic takes."""
         return sum(each.compute_s for each in self.operators)
 
     def details(self) -> str:
-        """The operators one by one, then every figure used with its origin, then the notes, as text."""
+        """The operators one by one, every figure used with its origin, and the notes, as text."""
 
         return details(self)
 

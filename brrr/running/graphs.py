@@ -42,7 +42,7 @@ class Captured:
         self.graph, self.inputs, self.output, self._kept = graph, inputs, output, kept
 
     def replay(self) -> Any:
-        """Issue the graph once on torch's current stream; returns `output`, which the next replay overwrites."""
+        """Launch the graph once on torch's current stream, and return `output`, which the next replay overwrites."""
         self.graph.replay()
         return self.output
 

@@ -114,7 +114,7 @@ class Pipeline:
 
     @property
     def device_bytes(self) -> int:
-        """What the buffers take on the device."""
+        """The bytes that the buffers take on the device."""
         return self.buffers * self.chunk_elements * int(self.dtype.itemsize)
 
     def __call__(self, x: Any, out: Any) -> None:
@@ -133,7 +133,7 @@ class Pipeline:
             self._join(slot.free)
 
     def synchronize(self) -> None:
-        """Wait until every call so far has its result; raises what `compute` raised in a worker thread."""
+        """Wait until every call so far has its result; raise what `compute` raised in a worker thread."""
         for lane in self.lanes:
             lane.synchronize()
 

@@ -45,7 +45,7 @@ class StrassenMLP(nn.Sequential):
     Raises
     ------
     ArgumentError
-        If what is given is no module, or for names and limits that do not exist.
+        For types, forms and limits that do not exist.
 
     Notes
     -----
@@ -68,7 +68,9 @@ class StrassenMLP(nn.Sequential):
         cls, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], *, relu_last: bool = True,
         **options: Any,
     ) -> StrassenMLP:  # fmt: skip
-        """A network of these very weights (n, k) and biases (n,), with ReLU behind each layer; nothing is copied."""
+        """Make a network of these weights, each (n, k), and biases, each (n,), with a ReLU behind each layer; copies
+        nothing.
+        """
         if len(weights) != len(biases) or not weights:
             raise ArgumentError("StrassenMLP.of", "biases", f"{len(biases)} of them", f"{len(weights)}, one a layer")
         check_chain("StrassenMLP.of", tuple(map(Layer, weights, biases)))

@@ -66,7 +66,7 @@ class CpuQueue:
         self._worker.start()
 
     def submit(self, call: Callable[..., Any], *args: Any) -> None:
-        """Put `call(*args)` into the queue and return at once: nothing has run yet."""
+        """Put ``call(*args)`` into the queue and return at once, before it has run."""
         ticket = Ticket(getattr(call, "__name__", "work").replace("<lambda>", "work"), time.perf_counter_ns())
         self._waiting.put((call, args, ticket))
         ticket.returned_ns = time.perf_counter_ns()
@@ -74,7 +74,7 @@ class CpuQueue:
             self._tickets.append(ticket)
 
     def synchronize(self) -> None:
-        """Wait until all that was submitted has run; raise the first exception that one of the calls raised."""
+        """Wait until everything submitted has run; raise the first exception that one of the calls raised."""
         self._waiting.join()
         error, self._error = self._error, None
         if error is not None:
@@ -82,7 +82,9 @@ class CpuQueue:
 
     @contextmanager
     def noting(self) -> Iterator[list[Ticket]]:
-        """Keep the tickets of what is submitted meanwhile; their times are all there after `synchronize`."""
+        """Collect a ticket for each call that is submitted inside the ``with`` block; after `synchronize` they have its
+        times.
+        """
         tickets: list[Ticket] = []
         self._tickets = tickets
         try:
@@ -91,7 +93,7 @@ class CpuQueue:
             self._tickets = None
 
     def close(self) -> None:
-        """End the worker after what is still waiting."""
+        """End the worker, after it has run what still waits."""
         if self._worker.is_alive():
             self._waiting.put(None)
             self._worker.join()

@@ -46,11 +46,11 @@ class Guess:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer was given; in the edition for reading (`BRRR_STATIC=1`) nothing waits for one."""
+        """Whether the answer was given. In the executed edition (`BRRR_STATIC=1`) nothing waits for one."""
         return self.value is not None or static()
 
     def answer(self, given: object) -> Guess:
-        """Give the answer; ArgumentError, and nothing changed, for one that does not fit the question."""
+        """Give the answer. If it does not fit the question, ArgumentError is raised and nothing changes."""
         self.value = _given[self.question] = self.form.parse(given)
         send("guess", self.question, self.form.show(self.value))
         waiting, self._waiting = self._waiting, []
@@ -59,14 +59,14 @@ class Guess:
         return self
 
     def on_answer(self, call: Callable[[Guess], object]) -> None:
-        """Call `call(guess)` when the answer is given, or now if it was."""
+        """Call ``call(guess)`` when the answer is given, or now if it already was."""
         if self.answered:
             call(self)
         else:
             self._waiting.append(call)
 
     def compare(self, measured: Estimate | float | str | Sequence[str]) -> Judged:
-        """The guess and the measurement side by side, with their ratio; without a guess, the request for one."""
+        """The guess and the measurement side by side, with their ratio; without a guess, a request for one."""
         if self.value is None:
             return Judged("not answered yet: give your guess above, then run this cell again")
         if isinstance(measured, Estimate):
@@ -116,8 +116,8 @@ def guess(
         For a choice: what there is to choose from.
     ranking : sequence of str, optional
         For an order: the items. Exactly one of `unit`, `options` and `ranking` is given.
-    answer : str or float, optional
-        The answer, given at once.
+    answer : str, float or list, optional
+        The answer, given at once; for an order, the items in it.
 
     Returns
     -------

@@ -340,7 +340,7 @@ class Experiment:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """What is claimed of it: the ledger's sentences."""
+        """What is claimed of it in data/claims.toml."""
         return claims_of(self.name, self.package)
 
     def axis(self, name: str) -> Axis:
@@ -352,7 +352,7 @@ class Experiment:
         return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
 
     def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
-        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
+        """The variants that a machine runs: the CPU's, and the GPU's or, without one, the CPU queue's."""
         kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
         return tuple(each.name for each in self.variants if each.device in kinds)
 
@@ -361,22 +361,22 @@ class Experiment:
         return next((x for x in self.lines if x.name == name), None) or self._unknown("line", name, self.lines)
 
     def twins(self, name: str) -> tuple[Line, ...]:
-        """The line of that name, then the one that stands in for it: those of both that there are."""
+        """The line of that name, and the one that stands in for it where there is no GPU."""
         found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
         return tuple(sorted(found, key=lambda each: each.name != name))
 
     def stands_for(self, variant: str) -> tuple[str, ...]:
-        """The variants in whose lines' places those of this one stand."""
+        """The variants for which this one stands in where there is no GPU."""
         replaced = [each.stands_in_for for each in self.lines if each.variant == variant and each.stands_in_for]
         return tuple(dict.fromkeys(self.line(name).variant for name in replaced))
 
     def available(self, name: str, variants: Collection[str]) -> Line | None:
-        """The line of that name if its variant is among those that a source has, else the one that stands in for it."""
+        """The line of that name if its variant is among the given ones, else the line that stands in for it."""
         self.line(name)
         return next((each for each in self.twins(name) if each.variant in variants), None)
 
     def point(self, **at: Value) -> dict[str, Value]:
-        """A full, valid point: every axis named, each value fit for its axis."""
+        """A full, valid point: a value for every axis, each checked."""
         for name in at:
             self.axis(name)
         for axis in self.axes:
@@ -385,7 +385,7 @@ class Experiment:
         return {axis.name: axis.checked(f"{self.name}.point", at[axis.name]) for axis in self.axes}
 
     def points(self, *, quick: bool = False) -> Iterator[dict[str, Value]]:
-        """Every point of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""
+        """All points of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""
         grids = [axis.quick or axis.values if quick else axis.values for axis in self.axes]
         for values in product(*grids):
             yield dict(zip((axis.name for axis in self.axes), values, strict=True))
@@ -406,11 +406,11 @@ class Experiment:
         raise ArgumentError(f"experiment {self.name!r}", what, name, f"one of {names}")
 
     def has(self, variant: str, point: Point) -> bool:
-        """Whether the variant exists at the point: a CPU one may stop at a size that takes too long."""
+        """Whether the variant exists at the point. One on the CPU may stop at a size that would take too long."""
         return self.supports is None or self.supports(self.variant(variant), point)
 
     def cost_at(self, variant: str, point: Point) -> Cost | None:
-        """FLOP and bytes of a variant at a point, None where the experiment does not tell without running it."""
+        """FLOP and bytes of a variant at a point; None if the experiment cannot tell without running it."""
         return None if self.cost is None else self.cost(self.variant(variant), point)
 
     def settle_s(self, point: Point) -> float:
@@ -418,14 +418,14 @@ class Experiment:
         return 0.0 if self.settle is None else self.settle(point)
 
     def rate_of(self, amount: str = "") -> Rate | None:
-        """The rate of an amount, without one the first rate; None where the experiment names no such."""
+        """The rate of that name, by default the first one; None if the experiment has none."""
         rates = [rate for rate in (self.rate, *self.other_rates) if rate is not None]
         return next((rate for rate in rates if amount in ("", rate.of)), None)
 
     def predicted_run(self, variant: str, point: Point) -> PredictedRun | None:
-        """What is predicted of a variant at a point: nothing is run, and no torch loaded.
+        """What is predicted for a variant at a point. Nothing runs, and torch is not loaded.
 
-        Without `predicts`, its cost as one kernel; None where there is nothing to predict from.
+        Without `predicts` it is the variant's cost as one kernel; None if there is nothing to predict from.
         """
         if self.predicts is not None:
             return self.predicts(self.variant(variant), point)

@@ -80,7 +80,7 @@ class Scaling:
 
     @property
     def idle_share(self) -> float | None:
-        """The share of the smaller batch's time in which the device does nothing; None without the device's times."""
+        """The share of the smaller batch's time in which the device is idle; None if the device's times are missing."""
         return self.small.idle_share
 
     @property
@@ -111,7 +111,7 @@ class Scaling:
 
     @property
     def text(self) -> str:
-        """All of it as a sentence or two."""
+        """What was found, in a sentence or two."""
         middle, low, high = (units.ratio(each) for each in (self.growth.median, self.growth.low, self.growth.high))
         grown = f"the time grows {middle} ({low} to {high}; {units.ratio(self.factor)} would be in proportion)"
         moved = "" if self.bytes_growth is None else f", the bytes {units.ratio(self.bytes_growth)}"

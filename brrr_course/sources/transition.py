@@ -130,12 +130,12 @@ class Transition:
 
     @property
     def undecided(self) -> tuple[Value, ...]:
-        """The values inside the bracket at which the noise left the answer open."""
+        """The values between `low` and `high` at which the noise left the answer open."""
         inside = {value: answer for value, answer in self.measured if float(self.low) < float(value) < float(self.high)}
         return tuple(sorted((value for value, answer in inside.items() if answer is None), key=float))
 
     def holds(self, value: float) -> bool:
-        """Whether a value is a fair guess of the first one behind the change: nobody measured between the two."""
+        """Whether a value lies above `low` and at or below `high`, and so may be the first one behind the change."""
         return float(self.low) < value <= float(self.high)
 
     def __str__(self) -> str:

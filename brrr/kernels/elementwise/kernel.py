@@ -76,7 +76,7 @@ class Elementwise:
 
     @property
     def bytes(self) -> int:
-        """What any kernel for this line must move: each input read once, the result written once."""
+        """The compulsory bytes: each input read once, and the result written once."""
         read = sum(each.numel() * each.element_size() for each in self._tensors(self._inputs).values())
         return int(read + self._plan.count * ITEMSIZE[self._plan.dtype])
 

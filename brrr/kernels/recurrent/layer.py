@@ -71,7 +71,7 @@ class PersistentRNN(torch.nn.Module):
         self._won: dict[object, bool] = {}
 
     def forward(self, x: Tensor, state: State = None) -> tuple[Tensor, Any]:
-        """The results and the last state, as of the module: (y, h), or (y, (h, c)) for an LSTM."""
+        """The results and the last state, as the module returns them: (y, h), or (y, (h, c)) for an LSTM."""
         module = self.module
         checked_input(module, x)
         needs = torch.is_grad_enabled() and any(
