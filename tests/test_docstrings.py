@@ -98,6 +98,46 @@ def test_a_public_name_is_documented_in_full(path: str) -> None:
     assert wrong(PUBLIC[path]) == []
 
 
+def methods(value: Any) -> Iterator[tuple[str, str]]:
+    """The public methods and properties that a class defines itself, each with its docstring."""
+    for name, each in vars(value).items():
+        function = getattr(each, "fget", None) or getattr(each, "func", None) or getattr(each, "__func__", each)
+        if not name.startswith("_") and inspect.isfunction(function):
+            yield name, inspect.getdoc(function) or ""
+
+
+@pytest.mark.parametrize("path", [path for path, value in PUBLIC.items() if inspect.isclass(value)])
+def test_its_methods_say_in_one_line_what_they_give(path: str) -> None:
+    assert unclear(PUBLIC[path]) == {}
+
+
+def unclear(value: Any) -> dict[str, str]:
+    """The methods whose docstring does not begin with one line that ends in a full stop."""
+    said = {name: text.partition("\n\n")[0] for name, text in methods(value)}
+    return {name: text for name, text in said.items() if not re.fullmatch(r"[^\n]+\.", text)}
+
+
+class Methods:
+    """Some that say it, and some that do not."""
+
+    @property
+    def said(self) -> int:
+        """A number."""
+        return 1
+
+    def long(self) -> None:
+        """Do nothing
+        in two lines."""
+
+    @classmethod
+    def silent(cls) -> None:
+        pass
+
+
+def test_a_method_that_says_nothing_in_one_line_is_found() -> None:
+    assert set(unclear(Methods)) == {"long", "silent"}
+
+
 def good(x: int, *rest: int) -> int:
     """Add numbers.
 

@@ -131,9 +131,7 @@ class Diagnosis:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds per step by what they were spent on: overhead, memory, compute, latency, unknown; they add up to
-        `step_s`.
-        """
+        """Seconds per step by their cause: overhead, memory, compute, latency, unknown; they add up to `step_s`."""
         found: dict[str, float] = {"overhead": sum(self.shares.overhead_s.values())}
         found |= {str(limit): seconds for limit, seconds in self.shares.work_s.items()}
         return {name: seconds / self.steps for name, seconds in found.items() if seconds}

@@ -82,9 +82,7 @@ class CpuQueue:
 
     @contextmanager
     def noting(self) -> Iterator[list[Ticket]]:
-        """Collect a ticket for each call that is submitted inside the ``with`` block; after `synchronize` they have its
-        times.
-        """
+        """Collect a ticket for each call submitted inside the ``with`` block; `synchronize` completes their times."""
         tickets: list[Ticket] = []
         self._tickets = tickets
         try:
