@@ -90,17 +90,36 @@ class ClaimsTable:
 
 
 def claims(name: str | Experiment, source: Source | str | None = None) -> ClaimsTable:
-    """What a lesson or an experiment claims, with the verdicts on a source: `claims("01")`, `claims("matmul")`.
+    """Show what a lesson or an experiment claims, and whether the measurements agree.
 
     >>> print(claims("04b", "recorded:h200"))
     Lesson 04b · RECORDED · NVIDIA H200 · ...
     HOLDS        Memory that fits into the L2 cache is read and written faster.
     ...
 
-    Of a lesson, the claims that carry it stand open, all others are folded away. `source` is a Source or its name
-    (default: what `BRRR_SOURCE` says, else a GPU if there is one, else the recording). A live source judges what was
-    measured in this session. A claim whose points are missing is *not measured*; a damaged recording raises
-    RecordingError.
+    Parameters
+    ----------
+    name : str or Experiment
+        A lesson ("01") or an experiment ("matmul").
+    source : str or Source, optional
+        Where the measurements come from, as for `explore`. A live source judges what was measured in this session.
+
+    Returns
+    -------
+    ClaimsTable
+        Each sentence with its verdict and the numbers that decide it: holds, fails, undecided, or not measured. Of a
+        lesson, the claims that carry it stand open; the others are folded.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no lesson or experiment of that name.
+    RecordingError
+        If a recording is damaged.
+
+    Notes
+    -----
+    Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims.md).
     """
     given = source_named(source) if source is None or isinstance(source, str) else source
     if isinstance(name, str) and name in read_ledger(ledger_path()).lessons:
