@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'Strassen', asks: 'can a matrix multiplication be faster than the hardware''s peak?', before: '07'}
 #   brrr:
+#     leaves: '07'
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---
 

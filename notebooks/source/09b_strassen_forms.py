@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'Speed for accuracy', asks: 'how much accuracy buys how much time?', before: '09'}
 #   brrr:
+#     leaves: '09'
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---
 

@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'memory swap', asks: 'what does a faster memory buy?', before: '04b, 07, 10'}
 #   brrr:
+#     leaves: '10'
 #     needs: []
 # ---
 
