@@ -38,16 +38,10 @@ def classes(subject: Subject) -> Comparison:
     counted = {name: flop(name, point) for name in CLASSES}
     done, spent = sum(counted.values()), sum(each.median for each in taken.values())
     rates = {name: counted[name] / taken[name] for name in CLASSES}
-    rows = [
-        (
-            name, units.percent(counted[name] / done), units.percent(taken[name].median / spent),
-            units.quantity(rates[name].median, "FLOP/s"), units.ratio((rates["products"] / rates[name]).median),
-        )
-        for name in CLASSES
-    ]  # fmt: skip
+    rows = [(name, units.percent(counted[name] / done), units.percent(taken[name].median / spent),
+             units.quantity(rates[name].median, "FLOP/s")) for name in CLASSES]  # fmt: skip
     said = subject.judged((rates["products"] / rates["norms"]).median)
-    header = ("operators", "share of the FLOP", "share of the device's time", "FLOP a second",
-              "the products' over theirs")  # fmt: skip
+    header = ("operators", "share of the FLOP", "share of the device's time", "FLOP a second")
     return subject.table(f"{said[:1].upper()}{said[1:]}. {_of_peak(evidence, done / step.median)}", header, rows)
 
 
@@ -100,7 +94,7 @@ def swap(subject: Subject) -> Comparison:
 
 
 def data(subject: Subject) -> Comparison:
-    """A large product of random numbers and of zeros in each type, with the GPU's clock and power beside."""
+    """A large matmul of random numbers and of zeros in each type, with the GPU's clock and power beside."""
     size, columns = 8192, 4096
     rows = []
     for dtype in DTYPES:
@@ -110,8 +104,8 @@ def data(subject: Subject) -> Comparison:
             rows.append((dtype, *_of_data(*measured)))
     if not rows:
         return Comparison(f"{subject.badge} has no such product of zeros: it takes a GPU.")
-    header = ("", "random", "zeros", "zeros over random", "clocks", "power")
-    return subject.table(f"M = K = {size}, {columns} columns, random numbers and zeros.", header, rows)
+    header = ("", "time with zeros over time with random numbers", "clock, random and zeros", "power, random and zeros")
+    return subject.table(f"M = K = {size}, {columns} columns.", header, rows)
 
 
 def _of_data(random: Measurement, zeros: Measurement) -> tuple[str, ...]:
@@ -120,7 +114,7 @@ def _of_data(random: Measurement, zeros: Measurement) -> tuple[str, ...]:
     assert other is not None
     clocks = " and ".join(units.quantity(each.sm_clock_hz or 0.0, "Hz") for each in (random, zeros))
     watts = " and ".join("?" if each.power_w is None else units.quantity(each.power_w, "W") for each in (random, zeros))
-    return units.seconds(one.median), units.seconds(other.median), f"{other / one:x}", clocks, watts
+    return units.ratio((other / one).median), clocks, watts
 
 
 def steps(subject: Subject) -> Comparison:
@@ -165,10 +159,8 @@ def errors(subject: Subject) -> Comparison:
             break
     else:
         return Comparison(f"{subject.badge} has no error of {level} levels beside that of none.")
-    rows = [
-        (kind, units.ratio(error), units.ratio(error ** (1 / level)), units.ratio(speed))
-        for kind, (speed, error) in found.items()
-    ]
+    rows = [(kind, units.ratio(error), units.ratio(error ** (1 / level)), units.ratio(speed))
+            for kind, (speed, error) in found.items()]  # fmt: skip
     first, (_, error) = next(iter(found.items()))
     header = ("product", f"error, {level} levels over none", "a level", "speed over none")
     return subject.table(f"At size {size}, {first}: {subject.judged(error)}.", header, rows)

@@ -153,6 +153,7 @@ def explore(
             - "ladder" (of rates: {"ladder": "rate"}) for one bar a line where the sliders stand;
             - {"stack": {LINE: PART, ...}}, from the cheapest line to the dearest, for what each adds, under the
               part's name; "stack" takes the order from `lines` and the names from the lines' labels;
+            - {"y": "share"} where times are seconds of each second: in percent, from nothing to all of it;
             - of the first three, with {"x": AXIS} for another axis along x, as in {"y": "rate", "x": "batch"}.
 
             The experiment's theoretical lines of that view are drawn dashed.
