@@ -25,7 +25,7 @@ from brrr_course.sources import source as source_named
 
 
 def classes(subject: Subject) -> Comparison:
-    """FLOP a second of a block's products over those of its norms, and every class of operators of a training step.
+    """FLOP a second of a block's matmuls over those of its norms, and every class of operators of a training step.
 
     As wide as BERT where the point names no other.
     """
@@ -38,10 +38,10 @@ def classes(subject: Subject) -> Comparison:
     counted = {name: flop(name, point) for name in CLASSES}
     done, spent = sum(counted.values()), sum(each.median for each in taken.values())
     rates = {name: counted[name] / taken[name] for name in CLASSES}
-    rows = [(name, units.percent(counted[name] / done), units.percent(taken[name].median / spent),
-             units.quantity(rates[name].median, "FLOP/s")) for name in CLASSES]  # fmt: skip
+    rows = [(subject.experiment.variant(n).label, units.percent(counted[n] / done),
+             units.percent(taken[n].median / spent), units.quantity(rates[n].median, "FLOP/s")) for n in CLASSES]  # fmt: skip
     said = subject.judged((rates["products"] / rates["norms"]).median)
-    header = ("operators", "share of the FLOP", "share of the device's time", "FLOP a second")
+    header = ("operators", "share of the FLOP", "share of the device's time", "FLOP per second")
     return subject.table(f"{said[:1].upper()}{said[1:]}. {_of_peak(evidence, done / step.median)}", header, rows)
 
 

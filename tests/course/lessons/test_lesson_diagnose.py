@@ -10,7 +10,7 @@ from brrr_course.sources import source
 def test_the_table_of_classes_adds_up() -> None:
     g = guess("The products reach ... times as many", unit="x", answer="10x")
     found = compare(g, "block", of="classes", source=source("recorded:h200"))
-    assert [row[0] for row in found.rows] == ["products", "attention", "norms", "pointwise", "other"]
+    assert [row[0] for row in found.rows] == ["matmuls", "attention", "norms", "pointwise", "other"]
     for column in (1, 2):
         assert sum(float(row[column].removesuffix(" %")) for row in found.rows) == pytest.approx(100, abs=1.5)
     assert "you said 10x" in found.text.lower() and "of the FLOP that the datasheet allows" in found.text
