@@ -31,16 +31,16 @@ def classes(subject: Subject) -> Comparison:
     """
     evidence, point = subject.evidence, {**AS_BERT, **subject.at}
     try:
-        taken = {name: evidence.get(name, **point) for name in CLASSES}
+        taken = {name: evidence.get(name, **point).median for name in CLASSES}
         step = evidence.get("step", **point)
     except NotRecordedError:
         return Comparison(f"{subject.source.name} has no block taken apart: it takes a GPU.")
     counted = {name: flop(name, point) for name in CLASSES}
-    done, spent = sum(counted.values()), sum(each.median for each in taken.values())
+    done, spent = sum(counted.values()), sum(taken.values())
     rates = {name: counted[name] / taken[name] for name in CLASSES}
-    rows = [(subject.experiment.variant(n).label, units.percent(counted[n] / done),
-             units.percent(taken[n].median / spent), units.quantity(rates[n].median, "FLOP/s")) for n in CLASSES]  # fmt: skip
-    said = subject.judged((rates["products"] / rates["norms"]).median)
+    rows = [(subject.experiment.variant(n).label, units.percent(counted[n] / done), units.percent(taken[n] / spent),
+             units.quantity(rates[n], "FLOP/s")) for n in CLASSES]  # fmt: skip
+    said = subject.judged(rates["products"] / rates["norms"])
     header = ("operators", "share of the FLOP", "share of the device's time", "FLOP per second")
     return subject.table(f"{said[:1].upper()}{said[1:]}. {_of_peak(evidence, done / step.median)}", header, rows)
 
