@@ -14,12 +14,15 @@ from brrr.counting.cost import Matmul
 from brrr.gpu.datasheet import hardware
 from brrr.roofline.shapes import product_time_s
 from brrr_course import model_lines
+from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm import DTYPES, MOST
 from brrr_course.experiments.gemm.claims import foretold
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.source import Evidence
+from brrr_course.sources.recorded import Recorded
 
 SMS = hardware("h200").sm_count
 SWEPT = sorted({*STOPS, *range(3, MOST + 1, 7), 2048})
@@ -143,9 +146,6 @@ def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
 
 
 def _evidence() -> Any:
-    from brrr_course.experiments import experiment
-    from brrr_course.nouns.source import Evidence
-
     source: Any = Sweep()
     return Evidence(experiment("gemm"), source)
 
@@ -242,3 +242,27 @@ def test_the_models_lines_are_given_out_as_a_copy_and_one_of_them_is_slow() -> N
         rates[name] = product.flop / product_time_s(product, "h200")
     slow = rates.pop("head")
     assert slow < 0.5 * min(rates.values()), "the exercise has one right line"
+
+
+# ---- what the lesson's text says ----
+
+
+def span(way: str, columns: int, dtype: str) -> float:
+    told = Evidence(experiment("gemm"), Recorded("h200"))
+    return told.get(way, columns=columns, size=2048, dtype=dtype).median
+
+
+def test_the_text_compares_as_the_figures_do() -> None:
+    nn, nt, tn = ({n: span(way, n, "float32") for n in (1, 2, 32, 1024)} for way in ("nn", "nt", "tn"))
+    assert 1 < nn[32] / nn[1] < 4 and nn[2] > nn[32] and nt[2] < nn[2] / 2
+    assert max(nn[1024], nt[1024], tn[1024]) < 1.05 * min(nn[1024], nt[1024], tn[1024])
+    assert span("nn", 1025, "bfloat16") > 5 * span("nn", 1024, "bfloat16")
+    assert span("linear", 1025, "bfloat16") < 1.15 * span("linear", 1024, "bfloat16")
+    assert span("padded", 1025, "bfloat16") < span("nn", 1025, "bfloat16") / 5
+    rows = compare(None, "gemm", of="data", source=Recorded("h200")).rows
+    ratios = {row[0]: float(row[1].removesuffix("x")) for row in rows}
+    assert ratios.pop("float32") == pytest.approx(1, abs=0.03) and max(ratios.values()) < 0.9
+    many = Evidence(experiment("gemm_many"), Recorded("h200"))
+    ways = ("combined", "batched", "streams", "graph", "loop")
+    found = {way: many.get(way, count=4, size=512, dtype="float32").median for way in ways}
+    assert tuple(sorted(ways, key=lambda way: found[way])) == ways
