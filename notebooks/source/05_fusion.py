@@ -102,15 +102,15 @@ compare(s, "fusion", gains, of="speed-up", **there)
 #
 # </details>
 #
-# Numbers moved, for N elements of `x` (rows and weights left out):
+# Numbers moved, for n elements of `x` (rows and weights left out):
 #
 # | line | computes | one by one | fused |
 # | --- | --- | --- | --- |
-# | softmax | as above | 8N | 2N |
-# | layer norm | its formula | 12N | 2N |
-# | bias and ReLU | `relu(x + b)` | 4N | 2N |
-# | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4N | 3N |
-# | linear layer and ReLU | `relu(x @ W + b)` | 4N | 2N |
+# | softmax | as above | 8n | 2n |
+# | layer norm | its formula | 12n | 2n |
+# | bias and ReLU | `relu(x + b)` | 4n | 2n |
+# | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4n | 3n |
+# | linear layer and ReLU | `relu(x @ W + b)` | 4n | 2n |
 #
 # So for a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
 # B = 8192 and N = 4096 that is 268 MB.

@@ -54,11 +54,11 @@ compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 # For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel made for many columns, and most
 # of what that computes is thrown away: it takes longer than 32 columns.
 #
-# **Why do NN and TN differ?** Row by row, neighbours in memory lie along K; stored transposed, along M. A warp's loads are
+# **Why do NN and TN differ?** Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A warp's loads are
 # [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its own, with other tiles. With two columns the
 # library's choice for NN is bad: NT stores the same `W` and takes less than half as long. With many columns the layouts hardly differ.
 #
-# A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. So cost comes in
+# A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
 #
 # - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉.
@@ -88,9 +88,9 @@ explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=
 compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 
 # %% [markdown] tags=["explain"]
-# That is neither a tile nor a wave. A row of `x` or of the result is N numbers of two bytes. With an odd N most rows begin
-# in the middle of 16 bytes (their distance is the [[leading dimension]]). The fast kernels for tensor cores load 16 bytes at once.
-# [[misaligned access|Misaligned]] rows leave the library only older, slower kernels.
+# That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
+# do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
+# [[misaligned access|Misaligned]] rows leave only older, slower kernels.
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
 # rows, each row begins where it should, and the line *a Linear layer* hardly changes.

@@ -148,7 +148,7 @@ def gained(name: str, way: str, **at: Any) -> float:
 
 
 def test_the_table_of_numbers_moved_is_the_theorys() -> None:
-    rows = re.findall(r"^# \| (.*?) \| .*? \| (\d+)N \| (\d+)N \|$", LESSON.read_text("utf-8"), flags=re.MULTILINE)
+    rows = re.findall(r"^# \| (.*?) \| .*? \| (\d+)n \| (\d+)n \|$", LESSON.read_text("utf-8"), flags=re.MULTILINE)
     kinds = {label: kind for kind, label in theory.KINDS.items()}
     assert len(rows) == 5
     for label, *numbers in rows:
