@@ -33,7 +33,7 @@ from brrr.diagnosis.assess import (
     shares,
 )
 from brrr.diagnosis.calls import calls_of
-from brrr.diagnosis.evidence import Evidence
+from brrr.diagnosis.evidence import LEAST, Evidence, Remedy
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, common, split, window
@@ -77,7 +77,8 @@ def diagnose(
     gradients of the sum of its results. device: "cuda" or "cpu"; without it where its tensors are. peaks: the
     figures to compare with, as `brrr.predict` takes them; without them this machine's, else its datasheet.
     try_remedies: apply those remedies that are safe, and measure them, for a minute at most; or for so many seconds.
-    Ctrl-C ends it, and what was tried is told. budget_s: how long the step is measured.
+    What then gains less than 1.05x is dropped. Ctrl-C ends it, and what was tried is told. budget_s: how long the step
+    is measured.
 
     The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
     random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
@@ -106,7 +107,11 @@ def diagnose(
         from brrr.diagnosis.trying import LONGEST_S, tried
 
         longest_s = LONGEST_S if try_remedies is True else float(try_remedies)
-        found = replace(found, tried=tried(found, fn, args, kwargs, backward, where, budget_s, longest_s))
+        made = tried(found, fn, args, kwargs, backward, where, budget_s, longest_s)
+        refuted = {each.name: each.gain for each in made if each.gain is not None and each.gain < LEAST}
+        kept = tuple(each for each in found.remedies if each.name not in refuted)
+        drop = (Remedy(name, gain, f"tried, {units.ratio(gain)}") for name, gain in refuted.items())
+        found = replace(found, tried=made, remedies=kept, dropped=(*found.dropped, *drop))
     return found
 
 

@@ -147,9 +147,14 @@ class Evidence:
         return min(1.0, self.split.busy_s / total_s) if total_s else 1.0
 
     def faster(self, saved_s: float) -> float:
-        """The gain if kernels took so much less: what the host takes meanwhile stays."""
+        """The gain if kernels took so much less: what the host takes meanwhile stays.
+
+        Where it waits in each step, the time of its calls holds the waiting; what is left of them without, and without
+        what the profiler adds to a step, stays.
+        """
         saved_s = min(saved_s * self.share, 0.98 * self.split.busy_s)
-        least = min(self.wall_s, self.host_s) if not self.in_step else 0.0
+        profiled = self.traced.wall_s / self.wall_s if self.in_step else 1.0
+        least = min(self.wall_s, self.host_s / max(1.0, profiled)) if self.gpu else 0.0
         return self.wall_s / max(self.wall_s - saved_s, least, 1e-12)
 
     @property

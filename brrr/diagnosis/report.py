@@ -30,7 +30,11 @@ _HEAD = ("time", "share", "calls", "operator", "FLOP/s", "B/s", "roofline", "lim
 
 @dataclass(frozen=True)
 class Tried:
-    """A remedy that was applied: its measured gain with the interval, and the relative change of the result."""
+    """A remedy that was applied: its measured gain with the interval, and the relative change of the result.
+
+    before_s: seconds of the step as it is, measured beside the remedy: on a busy host not those of the diagnosis.
+    predicted: the gain that was predicted.
+    """
 
     name: str
     gain: float | None
@@ -38,11 +42,15 @@ class Tried:
     high: float | None
     change: float | None
     said: str = ""
+    before_s: float | None = None
+    predicted: float | None = None
 
     def __str__(self) -> str:
         if self.gain is None or self.low is None or self.high is None:
             return f"{self.name}: {self.said}"
         about = f" ({units.ratio(self.low)} to {units.ratio(self.high)})"
+        if self.before_s is not None:
+            about += f", {units.seconds(self.before_s, 3)} to {units.seconds(self.before_s / self.gain, 3)}"
         changed = "" if self.change is None else f", the result differs by {self.change:.1e}"
         return f"{self.name}: measured gain {units.ratio(self.gain)}{about}{changed}. {self.said}".rstrip()
 

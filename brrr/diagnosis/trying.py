@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,7 +23,9 @@ from brrr.timing import measure_together
 TOLERANCES = {"exact": 1e-4, "tensor cores": 5e-2, "lower precision": 5e-2}
 """Relative change of the result (Frobenius) up to which a remedy is taken; the last two change the arithmetic."""
 ROUNDINGS = 8
-"""Of the result's own type: so much may differ what rounds elsewhere, as bfloat16 does once it is fused."""
+"""Of the shortest type that the step computes in: so much may differ what rounds elsewhere, as once it is fused."""
+EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "fp16": 2.0**-10}
+"""The relative distance of two neighbouring numbers of the types that products are computed in."""
 OWN = 1.5
 """So many times as far as two runs of the step itself, with other random numbers, a remedy's result may lie."""
 LONGEST_S = 60.0
@@ -54,8 +57,10 @@ def tried(
     plain, modules, back = step_of(fn, args, kwargs, backward), *snapshot((fn, args, kwargs))
     parameters = [each for module in modules.values() for each in module.parameters(recurse=False)]
     until, made, ended = time.monotonic() + longest_s, [], ""
+    rounds = ROUNDINGS * max((EPS.get(each.products, 0.0) for each in found.operators), default=0.0)
     exact: list[Results] = []
-    names = [each.name for each in found.remedies]
+    gains = {each.name: each.gain for each in found.remedies}
+    names = list(gains)
     for place, name in enumerate(sorted(names, key=lambda each: _APPLY.get(each) is _compiled)):
         if ended or name not in _APPLY:
             made.append(Tried(name, None, None, None, None, ended if name in _APPLY else NOT_SAFE))
@@ -72,7 +77,7 @@ def tried(
                 with _APPLY[name](fn, args, kwargs, backward, device) as other:
                     if name == "cuda graph":  # whose capture ran the step
                         back()
-                    made.append(_one(name, plain, other, exact, parameters, device, min(budget_s, left_s / 4)))
+                    made.append(_one(name, plain, other, exact, rounds, parameters, device, min(budget_s, left_s / 4)))
         except KeyboardInterrupt as error:
             ended = f"not tried to the end: {f'{longest_s:g} s were over' if isinstance(error, _Late) else 'cancelled'}"
             made.append(Tried(name, None, None, None, None, ended))
@@ -83,6 +88,7 @@ def tried(
             made.append(Tried(name, None, None, None, None, f"failed: {type(error).__name__}: {reason}"))
         finally:
             back()
+    made = [replace(each, predicted=gains[each.name]) for each in made]
     return tuple(sorted(made, key=lambda each: names.index(each.name)))
 
 
@@ -108,15 +114,16 @@ def _within(seconds: float) -> Iterator[None]:
 
 
 def _one(
-    name: str, plain: Step, other: Step, exact: Sequence[Results], parameters: Sequence[torch.Tensor], device: str,
-    budget_s: float,
+    name: str, plain: Step, other: Step, exact: Sequence[Results], rounds: float, parameters: Sequence[torch.Tensor],
+    device: str, budget_s: float,
 ) -> Tried:  # fmt: skip
     near = _seeded(other, parameters, 0)
     changes, own = _differences(exact[0], near), _differences(*exact)
     if changes is None:
         return Tried(name, None, None, None, None, "refused: there is no result to compare")
     change, most = max(changes), max(own or [0.0])
-    tolerance = max([TOLERANCES.get(name, TOLERANCES["exact"]), *(ROUNDINGS * eps for eps in map(_eps, exact[0]))])
+    known = TOLERANCES.get(name, TOLERANCES["exact"])
+    tolerance = max([known, rounds, *(ROUNDINGS * eps for eps in map(_eps, exact[0]))])
     itself = f"two runs of the step itself by {most:.1e}" if most > tolerance else ""
     if not all(one <= max(tolerance, OWN * its) for one, its in zip(changes, own or [0.0] * len(changes), strict=True)):
         said = f"refused: the result differs by {change:.1e}, more than {tolerance:.0e}"
@@ -128,7 +135,8 @@ def _one(
     if before.period_s is None or after.period_s is None:
         return Tried(name, None, None, None, change, "no period was measured")
     gain = before.period_s / after.period_s
-    return Tried(name, gain.median, gain.low, gain.high, change, itself and f"It differs from {itself}.")
+    said = itself and f"It differs from {itself}."
+    return Tried(name, gain.median, gain.low, gain.high, change, said, before.period_s.median)
 
 
 def _eps(result: torch.Tensor) -> float:
@@ -191,7 +199,9 @@ def _swapped(change: Callable[[torch.Tensor], torch.Tensor], what: str) -> Calla
     def apply(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
         held = found_in((fn, args, kwargs))
         each_once = {id(each): each for root in held.roots for each in (*root.parameters(), *root.buffers())}
-        every = [*each_once.values(), *held.tensors]
+        states = [values for each in held.stateful for values in getattr(each, "state", {}).values()]
+        moments = [one for values in states for one in values.values() if isinstance(one, torch.Tensor) and one.dim()]
+        every = [*each_once.values(), *held.tensors, *moments]
         before = [(each, each.data, each.grad) for each in every if each.is_floating_point() and each.is_leaf]
         after = [change(data) for _, data, _ in before]
         if all(new is data for new, (_, data, _) in zip(after, before, strict=True)):

@@ -211,12 +211,14 @@ RUNS_AHEAD = 2
 """Calls ahead from which the host is said to run ahead: one call is always under way while the next is issued."""
 OVERLAPPING = 1.05
 """Busy time over period from which the calls of a loop must overlap each other on the device."""
+ADDS_LITTLE = 1.05
+"""Up to so much longer the profiler is said to add little."""
 SELDOM, MOSTLY = 0.1, 0.5
 """Idle shares up to which the device seldom waits, and from which it mostly waits."""
 
 
 def sentences(found: Timeline) -> str:
-    """The text line: period, idle share corrected and as pictured, inflation, who waits for whom, transfers."""
+    """The text line: period, idle share, inflation, who waits for whom, transfers."""
     if is_cpu(found.kind):
         said = capital(inflated(found))
         return f"{calls(found)}, {period(found)}: the CPU does each call itself, so nothing waits. {said}"
@@ -245,25 +247,24 @@ def period(found: Timeline) -> str:
 
 
 def busy(found: Timeline) -> str:
-    """Busy time and idle share, the profiler's cost left out."""
+    """Busy time and idle share, the profiler's cost left out; its busy time may be a little above the period."""
     assert found.busy_s is not None and found.idle_share is not None
     if found.busy_s > OVERLAPPING * found.period_s:
         works = f"its work is on {device(found)} for {units.seconds(found.busy_s)}"
         return f"{works}, for in a loop the calls overlap, and {device(found)} is never idle."
-    return (
-        f"{device(found)} works {units.seconds(found.busy_s)} of it and is idle {share(found.idle_share)} of the time."
-    )
+    works = units.seconds(found.busy_s) if found.busy_s < found.period_s else "all"
+    return f"{device(found)} works {works} of it and is idle {share(found.idle_share)} of the time."
 
 
 def pictured(found: Timeline) -> str:
-    """The idle share under the profiler, and the profiler's own cost."""
-    assert found.profiled_idle_share is not None
-    return f"As pictured it is idle {share(found.profiled_idle_share)}; {inflated(found)}"
+    """The profiler's own cost, for the picture has it; one idle share is enough."""
+    longer = "." if found.inflation < ADDS_LITTLE else ", so the pauses look longer than they are."
+    return f"In the picture {inflated(found).removesuffix('.')}{longer}"
 
 
 def inflated(found: Timeline) -> str:
     """How much longer the loop takes under the profiler."""
-    if found.inflation < 1.05:
+    if found.inflation < ADDS_LITTLE:
         return f"{tracer(found)} adds little."
     return f"{tracer(found)} makes the loop {units.ratio(found.inflation, 2)} as long."
 

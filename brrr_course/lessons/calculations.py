@@ -35,7 +35,7 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
 def tables() -> dict[str, dict[str, Any]]:
     """All of the file, by the exercises' names; what is written for an exercise stands in each of its answers too.
 
-    >>> tables()["01-events"]["answers"]["pair_us"]["within"]
+    >>> tables()["01-events"]["answers"]["extra_us"]["within"]
     0.01
     """
     found = tomllib.loads((share("data") / "exercises.toml").read_text(encoding="utf-8"))
@@ -48,9 +48,9 @@ def tables() -> dict[str, dict[str, Any]]:
 def calculated(lesson: str = "") -> dict[str, Exercise]:
     """The exercises of a lesson, or of all, by name.
 
-    >>> calculated("01")["01-events"].marked(call_us=4.6, pair_us=10.6)
-    Not yet: `pair_us` is 10.6.
-    Hint: What the pair around one call says, less one call.
+    >>> calculated("01")["01-events"].marked(call_us=4.6, extra_us=10.6)
+    Not yet: `extra_us` is 10.6.
+    Hint: That is all of it. How much of it is not the call itself? Subtract one call.
     """
     names = [name for name in tables() if name.startswith(f"{lesson}-" if lesson else "")]
     return {name: exercise_of(name, tables()[name]) for name in names}

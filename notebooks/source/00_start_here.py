@@ -10,8 +10,8 @@
 #
 # **A GPU is built to do a lot of arithmetic at once. Is it faster than a CPU at everything?**
 #
-# Ten minutes. Click into a cell and press Shift+Enter to run it, one after the other. You cannot break anything: this
-# is your own copy.
+# Ten minutes. Click into a cell and press Shift+Enter to run it, one cell after the other. You cannot break anything:
+# this is your own copy.
 
 # %% tags=["setup"]
 from brrr import doctor
@@ -21,22 +21,22 @@ from brrr_course import check, claims, compare, explore, factory, guess
 factory()
 
 # %% [markdown] tags=["question"]
-# Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. For each operation the host issues a
-# [[kernel]], a function that runs on the GPU: this [[kernel launch|launch]] only puts it at the end of a [[stream]], a queue. The GPU
-# takes one kernel after the other from there, reads numbers from its memory, computes, and writes the results back. In grey,
-# the picture compares the parts with an office, a factory and a warehouse; the course uses the real names.
+# Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
+# is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
+# [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
+# computes, and writes its results back. (The grey words in the picture are a comparison. The course uses the real names.)
 #
-# So four things can set the pace. Which one does is called the [[regime]], and most lessons ask for it:
+# So one of four things sets the pace of a program. It is called the program's [[regime]]:
 #
-# - **host overhead**: the host takes longer to issue a kernel than the GPU to run it;
-# - **memory bandwidth**: the bytes take longer than the arithmetic;
+# - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
+# - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
 # - **compute**: the arithmetic takes longer than the bytes;
-# - **latency**: each step waits for the one before, and too little else is under way to fill the wait.
+# - **latency**: each step waits for the one before it, and the GPU has nothing else to do meanwhile.
 
 # %% [markdown] tags=["setup"]
 # ## What is here
 #
-# The doctor says what this computer has, and which lessons therefore measure live. Nothing below needs a GPU.
+# `doctor()` lists what this computer has, and which lessons can measure on it. Nothing below needs a GPU.
 
 # %% tags=["setup"]
 doctor()
@@ -51,19 +51,23 @@ doctor()
 # | LIVE, CPU QUEUE | measured on this computer, on a CPU queue: a second thread that plays the GPU |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# Point at a word with dots below it, as [[median]], and what it means appears. All of them stand in
-# the course's docs/glossary.md.
+# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in the course's
+# docs/glossary.md.
 
 # %% [markdown] tags=["guess"]
 # ## Guess first
 #
-# Every experiment here starts covered. Commit yourself before you look: a wrong guess teaches more than a right one.
+# Every experiment starts covered. Guess before you look: a wrong guess teaches more than a right one.
 
 # %% tags=["guess"]
-g = guess("To multiply two very small matrices, who takes less time?", options=["the CPU", "the GPU"])
+g = guess("Two very small matrices are multiplied. Which takes less time?", options=["the CPU", "the GPU"])
 
 # %% [markdown] tags=["run"]
 # Your guess uncovers the experiment. If the badge says LIVE, press *Measure all points* first.
+#
+# How precise is a time? In the table, each time is followed by its [[interval]], as that one run has it. Some points were measured
+# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
+# lines means something only if it is larger than that.
 
 # %% tags=["run"]
 explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)
@@ -72,29 +76,35 @@ explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)
 compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** At size 1 there is a single multiplication. What takes the GPU's time? Double-click here and write one
-# sentence; Shift+Enter shows it.
+# **Your explanation.** At size 1 there is a single multiplication to do. What does the GPU's time consist of? Double-click here and
+# write one sentence; Shift+Enter shows it.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# What you see is overhead: find the kernel, launch it, wait until the GPU reports back. The CPU has nothing to launch; it calls a
-# function. (The CPU queue has the overhead of a GPU, but not its arithmetic.)
+# Overhead: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU has nothing to
+# launch; it calls a function. (The CPU queue has the overhead of a GPU, but not its arithmetic.)
 #
 # </details>
 
 # %% [markdown] tags=["explore"]
-# Now move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text
-# above the figure. Where do the lines cross, if they do? At the left end the GPU's time is
-# overhead, at the right end compute.
+# Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text above the
+# figure. From which size on is the GPU faster? And what does its time consist of at the left end, and at the right end?
+#
+# <details><summary>Answer, for the recording</summary>
+#
+# Up to size 128 the CPU is faster, from 256 on the GPU. At the left end the GPU's time is overhead, the same for every size. At the
+# right end it is compute, and grows with the size.
+#
+# </details>
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: a hundred kernels
 #
-# The host needs 10 µs to launch a kernel. The GPU needs 2 µs to run it, and runs it while the host launches the next.
-# *Calculate*: from the start of the first launch to the end of the last of **100 kernels**, how many microseconds?
+# The host needs 10 µs to launch a kernel. The GPU needs 2 µs to run it, and runs it while the host launches the next one. A program
+# launches **100 kernels**. *Calculate* the microseconds from the start of the first launch to the end of the last kernel.
 #
-# Replace the `...` by your number and run the cell. It marks itself; try as often as you like.
+# Replace the `...` by your number and run the cell. It marks your answer; try as often as you like.
 
 # %% tags=["your-turn", "exercise:00-launches", "calculates"]
 check("00-launches", microseconds=...)
@@ -102,8 +112,8 @@ check("00-launches", microseconds=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: kernels of any length
 #
-# `finished` gets two lists: how long the host takes for each launch, and how long each kernel runs. It should return when the
-# last kernel is done. It lets kernels run before they are launched. Mend it, then write `finished=finished`.
+# `finished` gets two lists: how long each launch takes the host, and how long each kernel runs. It should return the time at which
+# the last kernel is done. But it has a bug: it lets kernels run before they are launched. Fix it, then write `finished=finished`.
 
 
 # %% tags=["your-turn", "exercise:00-queue", "makes"]
@@ -120,9 +130,10 @@ check("00-queue", finished=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# Each lesson shows here what was claimed, whether the measurements agree, and what follows for you. A claim *holds*,
-# it *fails*, or it is *undecided* where the measurements are not sharp enough. *After the data* marks a sentence that was
-# written when its measurements were there. Here are three from lessons ahead, on the course's recording.
+# Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
+# it *fails*, or it is *undecided* if the measurements are not precise enough. *After the data* marks a sentence that was
+# written when its measurements already existed. Further claims are folded at the end; in a terminal, the command
+# `brrr claims` prints all of them. Here are three claims from later lessons.
 
 # %% tags=["claims"]
 claims("00", source="recorded:h200")
@@ -130,16 +141,16 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A call on the GPU is a kernel in a queue: the host issues it and goes on.
-# - The slower of the two sets the pace, the host that launches or the GPU that runs.
-# - On the GPU it is the bytes, the arithmetic, or the wait for the step before.
+# - A GPU operation is a kernel in a queue: the host launches it and goes on.
+# - The slower one sets the pace: the host that launches kernels, or the GPU that runs them.
+# - A kernel's own time is set by its bytes, by its arithmetic, or by waiting for the step before.
 #
 # Terms: [[host]], [[device]], [[kernel]], [[kernel launch]], [[stream]], [[regime]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Which GPU is there, and does PyTorch use it? `nvidia-smi` shows it in a terminal, and this in Python:
+# Is there a GPU, and does PyTorch use it? In a terminal, `nvidia-smi` shows it. In Python:
 #
 # ```python
 # import torch
@@ -153,5 +164,17 @@ claims("00", source="recorded:h200")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) measures that same product, and falls into a trap. The table
-# *The lessons* in the README is the course's map: each lesson's question, its minutes, and what to read before.
+# [01 · Why does the GPU's time look constant?](01_async_timing.ipynb) times matrix multiplications, and falls into a trap. Here is
+# the whole course; a lesson on the right says first what to read before it, and leads back:
+#
+# ```text
+# main road                   side roads
+# 00 start here
+# 01 timing
+# 02 copies                   02b overlapping copies
+# 03 overhead
+# 04 memory and roofline      04b caches, 04c a layer without matmul
+# 05 fusion                   05b generated code, 06 and 06b small layers
+# 07 matmul shapes            08 and 08b recurrent networks, 09 and 09b Strassen
+# 10 your own model           10b memory
+# ```

@@ -8,8 +8,8 @@
 # %% [markdown] tags=["question"]
 # # 01 · Why does the GPU's time look constant?
 #
-# Somebody timed matrix products on a GPU, from tiny to huge, with the clock of Python. The curve was almost flat: as if
-# a thousand times the work took no longer. **What did that clock measure?**
+# Somebody timed matrix multiplications on a GPU, from tiny to huge, with Python's clock. The curve was almost flat. **What did that
+# clock measure?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, factory, guess, reachable
@@ -25,9 +25,8 @@ factory()
 # seconds = time.perf_counter() - start
 # ```
 #
-# Without a GPU, your CPU plays its part: a worker thread with a [[stream|queue]], with `submit(product, a, b)` in
-# place of `a @ b`. Then run: one curve with the clock stopped as above, one with the clock stopped after `synchronize()`, which
-# waits until the queue is empty. If the badge says LIVE, press *Measure all points*.
+# One curve has the clock stopped as above. The other has it stopped after `synchronize()`, which waits until the GPU's
+# [[stream|queue]] is empty.
 
 # %% tags=["guess"]
 g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
@@ -44,18 +43,30 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# The call is [[asynchronous]]. `a @ b` does not multiply: it puts a [[kernel launch]] into the GPU's queue, its [[stream]], and
-# returns. The first clock stops then, and issuing a large product takes no longer than issuing a small one.
+# The call is [[asynchronous]]. `a @ b` only puts a [[kernel launch]] into the GPU's queue, its [[stream]], and returns. Launching a
+# large multiplication takes no longer than launching a small one.
 #
 # </details>
 #
-# The work has not gone away. Whoever needs the result next (`print(c)`, `c.cpu()`) waits for it ([[synchronisation]]), and is
-# blamed for it. To time the work, wait twice: **before** the clock starts, so that nothing else is in the queue, and
-# **before it stops**.
+# The next line that needs the result (`print(c)`, `c.cpu()`) waits for it ([[synchronisation]]), and looks slow. To time the work,
+# synchronise twice: **before** you start the clock, so that nothing else is in the queue, and **before you stop it**.
 #
-# Here is one call's life, to scale. `host_s` is what issuing it costs. `kernel_s` is the GPU's work. In a loop, a call comes out
-# every `period_s`: the longer of the two sets the pace, the [[throughput]]. Who waits for a single result waits for `latency_s`, its
-# [[latency]]: issue, start, work, and the report of its end. Move the slider: what changes when the work is large?
+# One call's life, to scale:
+#
+# - `host_s`: the launch, on the host.
+# - `kernel_s`: the kernel alone.
+# - `period_s`: one call of a loop that never waits ([[throughput]]). It is close to the longer of the two above.
+# - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its way to the GPU, the kernel, the report of its end.
+#   (In a loop, this way is hidden behind the next launch.)
+# - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
+#
+# Move the slider to the large softmax. What changes?
+#
+# <details><summary>Answer</summary>
+#
+# The kernel is longer than its launch, so the host runs ahead. All times but `host_s` are close to `kernel_s`.
+#
+# </details>
 
 # %% tags=["explain"]
 drawing("call-life", function="relu-64x1024")
@@ -63,22 +74,20 @@ drawing("call-life", function="relu-64x1024")
 # %% [markdown] tags=["guess"]
 # ## Guess: which timer is closest?
 #
-# Timers that people use, on one small operation. The truth is `kernel_s`.
+# Timers that people use, on a small ReLU. The truth is `kernel_s`.
 #
 # - **no sync**: stops the clock when the call returns
 # - **no [[warm-up]]**: times the very first call, and waits for its end
 # - **sync each call**: warms up, waits after each call, takes the median
-# - **[[event]] pair each call**: the same, but the GPU notes the time at a mark in front of the call and one behind it
+# - **event pair each call**: the same with one event before each call and one behind it
 # - **transfers included**: as *sync each call*, but copies the input to the GPU and the result back
-#
-# (The CPU queue has neither transfers nor these pairs; there, the other three count.)
 
 # %% tags=["guess"]
 timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
 r = guess("Put the timers in order, the one closest to the truth first.", ranking=timers)
 
 # %% tags=["run"]
-operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "copy-32MB", "softmax-4096x4096"]
+operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "softmax-4096x4096"]
 products = ["gemm-128", "gemm-512", "gemm-1024", "gemm-4096"]
 on_the_queue = ["product-128", "product-512", "product-1000"]
 chosen = {"function": operators + products + on_the_queue}
@@ -89,27 +98,55 @@ explore("timers", at=small, lines=["measure", *timers], sliders=["function"], va
 compare(r, "timers", timers, truth="measure", **small)
 
 # %% [markdown] tags=["explain"]
-# Each timer is true of something else:
+# Each timer is right about something:
 #
-# - *no sync*: of `host_s`;
-# - *no warm-up*: of a first call, which loads kernels, makes libraries' handles and allocates. In the recording the ReLU was the very
-#   first function of its process, and paid for most of that; the copies came later;
-# - *sync each call*: of `latency_s`;
-# - *event pair each call*: of the time from one event to the other. The GPU reaches the first event at once, then **waits for the
-#   host to issue the call**; the pair holds that wait, the kernel's start, and the kernel;
-# - *transfers included*: of a caller whose data are still in the CPU's memory.
+# - *no sync*: `host_s`.
+# - *no warm-up*: a first call, which loads kernels, sets up libraries and allocates memory. One call may not be enough: compilation,
+#   autotuning, the allocator and the GPU's clock settle later. Repeat until the time no longer changes. (Here the
+#   ReLU came first, and paid for most of this.)
+# - *sync each call*: `latency_s`.
+# - *event pair each call*: launch plus kernel. The GPU reaches the first event at once, then **waits for the host**.
+# - *transfers included*: a caller whose data are still in the CPU's memory.
 #
-# On small work *sync each call* and *event pair* nearly coincide, and both are far off. On large work, which come close?
+# On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*?
 #
-# The remedy: many calls between *two* events, divided by their number. The wait and the pair are shared by all of them. It is right
-# wherever the GPU, and not the host, sets the pace. `measure` also holds the queue until all is issued, and reads each kernel's own
-# time from the profiler: see the course's docs/timer.md.
+# <details><summary>Answer</summary>
+#
+# *Sync each call* and *event pair* come within a hundredth. *No sync* still says `host_s`.
+#
+# </details>
+#
+# **The remedy**: put many calls between *two* events, and divide by their number. But if a kernel is shorter than its launch, such a loop times
+# the host. **Keep the host out**: a [[CUDA Graph]] launches all calls at once.
+#
+# ```python
+# x = torch.randn(64, 1024, device="cuda")
+# graph = torch.cuda.CUDAGraph()
+# with torch.cuda.graph(graph):  # records 100 launches, runs none
+#     for _ in range(100):
+#         y = torch.relu(x)
+# graph.replay()  # to warm up; then again, between two events
+# ```
+#
+# Or hold the queue: launch a long kernel first, and your calls queue up behind it. Below, `torch.utils.benchmark` is such a
+# loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. What the graph reads beyond that is the gap between kernels.
+
+# %% tags=["explain"]
+fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
+explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the whole story
 #
-# Now with the CPU beside it. From which size on is the GPU ahead, with the data copied there and back, and without? And look for the
-# first call.
+# From which size on is the GPU ahead of the CPU, with the data copied there and back, and without? Does the first call depend on
+# the size?
+#
+# <details><summary>Answer, for the recording</summary>
+#
+# Without copies the GPU is ahead from 256 on. With copies, CPU and GPU are close from 1000 to 3000, and from 4096 on the GPU stays ahead.
+# A first call hardly depends on the size: it is set-up.
+#
+# </details>
 
 # %% tags=["explore"]
 explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"])
@@ -117,18 +154,21 @@ explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: read two events
 #
-# Around 100 calls of a kernel, behind a warm-up, two events are 460 µs apart. Around a single call they are 10.6 µs apart.
-# *Calculate* what a call takes, and what the pair around the single call holds besides.
+# After a warm-up, two events around 100 calls are 460 µs apart, and around a single call 10.6 µs. A launch takes the host 3 µs, so in
+# the loop the GPU sets the pace. *Calculate* how long one call of the loop takes (`call_us`), and how much of the 10.6 µs is something
+# else (`extra_us`).
 
 # %% tags=["your-turn", "exercise:01-events", "calculates"]
-check("01-events", call_us=..., pair_us=...)
+check("01-events", call_us=..., extra_us=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: build the timer
 #
-# `call()` puts work into a queue; its first call also sets things up. `event()` puts an event into the queue and returns it;
-# `start.elapsed(end)` gives the seconds between two events, once the queue has reached them; `synchronize()` waits for that.
-# Return the seconds of a call. It runs on the GPU if you have one, else on the CPU queue, live. Then write `timer=timer`.
+# Return the seconds that one `call()` takes. The first `call()` also sets things up. `event()` puts an event into the queue;
+# `start.elapsed(end)` gives the seconds between two events, once `synchronize()` has waited for them. Then write `timer=timer`.
+#
+# (A call here takes half a millisecond, far longer than its launch, so a loop is right. On the ReLU it would say about five times too
+# much: use a graph.)
 
 
 # %% tags=["your-turn", "exercise:01-timer", "makes"]
@@ -145,8 +185,7 @@ check("01-timer", timer=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Each sentence is judged
-# on your source. Live, measure the points first.
+# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 
 # %% tags=["claims"]
 claims("01")
@@ -155,28 +194,28 @@ claims("01")
 # ## Remember
 #
 # - A call returns when its work is queued, so a clock without `synchronize()` times the host.
-# - Warm up, then let many calls share two events.
-# - Say which time you mean: issuing, working, one call of a loop, or waiting for one result.
+# - Warm up, then put many calls between two events, in a CUDA graph if a kernel is shorter than its launch.
+# - Say which time you mean: the launch, the kernel, one call of a loop, or the wait for one result.
 #
 # Terms: [[asynchronous]], [[kernel launch]], [[stream]], [[synchronisation]], [[event]], [[warm-up]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
+# A loop with warm-up and waits. For shorter kernels, take the graph above.
+#
 # ```python
 # import torch
+# from torch.utils.benchmark import Timer
+#
 # x = torch.randn(4096, 4096, device="cuda")
-# start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-# x @ x, start.record()
-# for _ in range(100):
-#     x @ x
-# end.record(), torch.cuda.synchronize()
-# print(start.elapsed_time(end) / 100, "ms")
+# timer = Timer("x @ x", globals={"x": x})
+# print(timer.blocked_autorange(min_run_time=1))
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [02 · What does a copy to the GPU cost?](02_transfers.ipynb) looks at the data's way to the GPU.
+# [02 · What does a copy to the GPU cost?](02_transfers.ipynb) follows the data to the GPU.
 #
 # Back: [00 · Start here](00_start_here.ipynb)

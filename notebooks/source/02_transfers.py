@@ -8,8 +8,8 @@
 # %% [markdown] tags=["question"]
 # # 02 · What does a copy to the GPU cost?
 #
-# Somebody timed a simple function on a CPU and on a GPU, with all that a user waits for, and found the CPU faster. A GPU has its
-# own memory: data must be copied there, and the result back. **Is the GPU slow here, or the copies?**
+# Somebody timed a simple function on a CPU and on a GPU, with everything that a user waits for, and found the CPU faster. A GPU has
+# its own memory: data must be copied there, and the result back. **Is the GPU slow here, or the copies?**
 
 # %% tags=["setup", "question"]
 import numpy as np
@@ -21,16 +21,14 @@ factory(detail="link")
 # %% [markdown] tags=["guess"]
 # ## Guess: how long does a copy to the GPU take?
 #
-# Between the CPU's memory and the GPU's lies a link, in most machines [[PCIe]]. Your array is in ordinary memory.
-#
-# Without a GPU, the CPU queue plays its part: it copies from your memory to your memory, on a worker thread.
+# A link joins the CPU's memory and the GPU's; in most machines it is [[PCIe]]. Your array is in the CPU's ordinary memory.
 
 # %% tags=["guess"]
 g = guess("To copy 67 MB (2^26 bytes) to the GPU takes ...", unit="s")
 
 # %% [markdown] tags=["run"]
-# The figure shows the [[bandwidth]]: bytes a second when copies follow each other. Dashed is the link's datasheet. If the
-# badge says LIVE, press *Measure all points*.
+# The figure shows the [[bandwidth]]: bytes per second when one copy follows the other. Dashed is what the link's datasheet
+# promises.
 
 # %% tags=["run"]
 there = ["up pageable", "up pinned", "down pageable", "down pinned", "both pinned", "device"]
@@ -40,14 +38,17 @@ explore("transfers", at={"nbytes": 2**26}, lines=there, show="rate", unlock=g)
 compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 
 # %% [markdown] tags=["explain"]
-# Three things decide how many bytes arrive in a second:
+# Three things decide how many bytes arrive per second:
 #
-# - **How much goes at once.** A copy costs a fixed time before its first byte moves. Small copies pay for that and for little
-#   else.
-# - **Which memory it comes from.** The GPU's copy engine reads only memory that the operating system may not move:
-#   [[pinned memory]]. Ordinary memory is [[pageable memory|pageable]]: the driver first copies it, piece by piece, into a
-#   pinned buffer of its own, and the caller waits. Pinning is slow: pin once and use the buffer again and again.
-# - **Which way.** Compare with the GPU's own memory (*device*): the link is far narrower.
+# - **How much goes at once.** A copy costs a fixed time before its first byte moves. A small copy consists of little else.
+# - **Which memory the data are in.** The GPU's copy engine reads only memory that the operating system may not move:
+#   [[pinned memory]]. Ordinary memory is [[pageable memory|pageable]]. The driver first copies it, piece by piece, into a pinned buffer
+#   of its own, and the caller waits.
+# - **Which way it goes.** A copy within the GPU's own memory has far more bandwidth than one over the link.
+#
+# **Does pinning pay?** The table shows what one copy saves: *pageable* less *pinned*. Pinning itself costs time; measure the first
+# `x.pin_memory()` on your machine (later ones reuse memory that is pinned). It pays back after (time to pin) / (time saved per copy)
+# copies. So pin a buffer once and use it often.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: who has the result first?
@@ -59,7 +60,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # ```
 #
 # Against it, the CPU runs the second line alone. *Into memory that is kept*: the result is copied into an array that was
-# written to before, instead of a new one. *Pinned*: both arrays are pinned, and kept.
+# written before, not into a new one. *Pinned*: both arrays are pinned, and kept.
 
 # %% tags=["guess"]
 options = ["the CPU", "the GPU, into a new array", "the GPU, into memory that is kept", "the GPU, pinned"]
@@ -74,23 +75,31 @@ named = dict(zip(options, sines[:4], strict=True))
 compare(w, "nested_sine", named, elements=2**24)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** `y.cpu()` makes a new array each time. Why can that take longer than all its bytes need on the link?
+# **Your explanation.** `y.cpu()` makes a new array each time. Why can that cost more time than its bytes need on the link?
 # Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# An operating system hands out a new array as a promise. Its pages are mapped, and filled with zeros, when they are first
-# written: a *page fault* for each, while the copy waits. A kept array has its pages.
+# At first the operating system only promises the memory of a new array. It maps each page, and fills it with zeros, when the page is
+# first written. That is a
+# *page fault* per page, and the copy waits for it. An array that is kept has its pages already.
 #
-# So read the lines as steps. From *new array* to *kept* you save the page faults; from *kept* to *pinned* the driver's extra
-# copy; from *pinned* to *without transfers* the link itself. At small sizes the steps are fixed costs, at large ones bytes. (The
-# CPU queue computes on your CPU's cores: it shows what copies cost, and cannot win by work.)
+# So read the lines as steps. From *with transfers* (a new array) to *memory that is there* you save the page faults; from there to
+# *pinned* the driver's extra copy; from *pinned* to *without transfers* the link itself.
 #
 # </details>
 #
-# A **timeline** shows what was busy when, with one new array and with one that is kept. The four sines are the thin stroke
-# between the two copies. What would you make faster first?
+# In the figure, the CPU's point at 65536 elements is an outlier of the recording: its neighbours take about a thousandth of that time.
+#
+# A **timeline** shows what was busy when: first with a new array, then with one that is kept. (It is a run of its own, so its times
+# differ a little from the figure's.) Between the two copies are the four sines, too short to see. What would you make faster first?
+#
+# <details><summary>Answer</summary>
+#
+# The copy back into a new array: it is by far the longest bar. Keeping the array shortens it.
+#
+# </details>
 
 # %% tags=["explain"]
 timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"elements": 2**24}, unlock=w)
@@ -99,7 +108,14 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 # ## Explore: the smallest copy
 #
 # How long does a *single* copy take, from the call until the bytes are there: its [[latency]]? Start with the smallest, and move
-# the slider up. Until which size do more bytes cost nothing?
+# the slider up. Up to which size do more bytes cost almost nothing?
+#
+# <details><summary>Answer, for the recording</summary>
+#
+# Up to 2^17 bytes a pinned copy takes at most a third longer than the smallest one: it is all fixed cost. From 2^19 bytes on it takes
+# twice as long and more.
+#
+# </details>
 
 # %% tags=["explore"]
 once = ["up pageable once", "up pinned once", "down pinned once"]
@@ -109,11 +125,10 @@ explore("transfers", at={"nbytes": 2**10}, lines=once)
 # ## Your turn: from how many sines on?
 #
 # A function computes not four sines of each number, but *k*, one after the other. *Calculate* from which *k* on the GPU is
-# faster than the CPU, although the data are copied there and back (with a new array).
+# faster than the CPU, although the data are copied there and back (into a new array).
 #
-# Take three times from the data table of the figure with the sines, at the largest size where all three are measured: *CPU*,
-# *GPU with transfers*, *GPU without transfers*. The transfers cost the same for every *k*. (If it shows no GPU, choose the
-# recording as its source.)
+# The line of text above the figure with the sines has the three times that you need, at 2^24 elements: *CPU*, *GPU with transfers*,
+# *GPU without transfers*. They are for four sines. The transfers cost the same for every *k*.
 
 # %% tags=["your-turn", "exercise:02-sines", "calculates"]
 check("02-sines", sines=...)
@@ -121,9 +136,9 @@ check("02-sines", sines=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: fewer transfers
 #
-# `process` gets a list of small arrays and returns their nested sines, each as an array. `gpu.send(array)` copies an array to the
-# GPU's memory, `gpu.sin(numbers)` computes with what is there, `gpu.fetch(numbers)` copies it back. The results are right, but
-# every step goes over the link. Use as few transfers as possible, then write `process=process`.
+# `process` gets a list of small arrays. It takes the sine of each four times, and returns a list of the results. `gpu.send(array)`
+# copies an array to the GPU's memory, `gpu.sin(numbers)` computes with what is there, `gpu.fetch(numbers)` copies it back. The results
+# are right, but every step goes over the link. Use as few transfers as possible, then write `process=process`.
 
 
 # %% tags=["your-turn", "exercise:02-trips", "makes"]
@@ -141,8 +156,8 @@ check("02-trips", process=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Each sentence is judged
-# on your source. Live, measure the points first.
+# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Its claims are judged on
+# the data above.
 
 # %% tags=["claims"]
 claims("02")
@@ -150,30 +165,30 @@ claims("02")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A copy costs a fixed time and its bytes over the link's bandwidth, so send much at once, and seldom.
-# - Pinned buffers that are kept save the driver's extra copy, and the page faults of new memory.
-# - Data that stay on the GPU between two operations cost nothing to move.
+# - A copy costs a fixed time plus its bytes over the link's bandwidth, so send much at once, and rarely.
+# - Pinned buffers that you keep save the driver's extra copy and the page faults of new memory.
+# - Data that stay on the GPU between two operations need no copy at all.
 #
 # Terms: [[PCIe]], [[bandwidth]], [[pinned memory]], [[pageable memory]], [[latency]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Pin once, copy without waiting, wait once. A `DataLoader` does the first with `pin_memory=True`.
+# Pin once, copy without waiting, wait once. (A `DataLoader` with `pin_memory=True` pins each batch in a thread of its own.)
 #
 # ```python
 # import torch
 # x, y = torch.randn(2**24).pin_memory(), torch.empty(2**24).pin_memory()
 # on_gpu = x.to("cuda", non_blocking=True)  # returns at once
 # y.copy_(on_gpu.sin(), non_blocking=True)
-# torch.cuda.synchronize()  # before anybody reads y
+# torch.cuda.synchronize()  # before y is read
 # print(y[:3])
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [03 · When does the GPU wait for the host?](03_overhead.ipynb) has its data on the GPU, and is still
-# slow.
+# [03 · When does the GPU wait for the host?](03_overhead.ipynb) has its data on the GPU, and is still slow. Side road:
+# [02b · Why do three streams not help?](02b_overlap.ipynb) copies and computes at the same time.
 #
 # Back: [01 · Why does the GPU's time look constant?](01_async_timing.ipynb)

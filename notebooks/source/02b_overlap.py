@@ -8,11 +8,11 @@
 # %% [markdown] tags=["question"]
 # # 02b · Why do three streams not help?
 #
-# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the multiprocessors. So
-# somebody put the three on three [[stream|streams]], queues of their own, and saw hardly any benefit. **Can they happen at the
-# same time at all?**
+# Side road. Read 02 first.
 #
-# For engineers. It builds on 01 and 02.
+# Sending, computing and fetching use different parts of a GPU: one copy engine for each direction, and the multiprocessors. The
+# article behind lesson 02's nested sine put the three on three [[stream|streams]] (queues), and saw hardly any benefit. **Can they
+# happen at the same time?**
 
 # %% tags=["question"]
 from IPython.display import display
@@ -25,16 +25,16 @@ factory(detail="link")
 # ## Guess: three streams
 #
 # ```python
-# with stream(up):   there.copy_(x, non_blocking=True)
+# with stream(up):   on_gpu.copy_(x, non_blocking=True)
 # up.synchronize()
-# with stream(work): there = sines(there)
+# with stream(work): on_gpu = sines(on_gpu)
 # work.synchronize()
-# with stream(down): y = there.cpu()
+# with stream(down): y = on_gpu.cpu()
 # down.synchronize()
 # ```
 #
-# Against it: the same in one stream, without the waits. Sending, computing and fetching take about equally long. Without a GPU, the
-# CPU queue plays its part: three workers, and a link on which copies take a set time.
+# We compare it with one stream without the waits. Sending, computing and fetching take about equally long. Without a GPU, three
+# workers of the CPU queue play its part.
 
 # %% tags=["guess"]
 g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")
@@ -47,29 +47,29 @@ display(
 )
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Three streams, three parts of the GPU, and hardly any gain: what waits for what? Double-click here and write
-# two sentences.
+# **Your explanation.** Three streams, and no gain: what waits for what? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# Streams only say what *may* run at the same time. Here three things stand in the way:
+# Streams only say what *may* run at the same time. Here three things prevent it:
 #
-# - **The host waits.** `synchronize()` holds back the thread that issues the work ([[synchronisation]]). While it waits, it issues
-#   nothing. What should wait is the *compute stream*, for an [[event]] that the upload stream reaches.
-# - **There is nothing to overlap with.** The first sine needs all of the array that is being sent. Only a part that has arrived
-#   can be worked on while the next one is on its way: **chunks**.
-# - **The wrong memory.** A copy from or to [[pageable memory]] makes the caller wait, whatever `non_blocking` says.
+# - **The host waits.** During `synchronize()` it launches nothing ([[synchronisation]]). Only the *compute stream* needs to wait,
+#   for an [[event]] that marks the end of the upload.
+# - **There is nothing to overlap with.** The sines need the whole array. Cut it into **chunks**, and the GPU can compute one
+#   chunk while the next one is sent.
+# - **The wrong memory.** A copy from or to [[pageable memory]], as in the article, makes the host wait despite
+#   `non_blocking=True`. But with pinned memory alone the streams still gain nothing: see the table.
 #
 # </details>
 
 # %% [markdown] tags=["guess"]
 # ## Guess: a pipeline
 #
-# So: pinned memory; the array in chunks, each in one of three buffers in the GPU's memory; and for each chunk
+# So: pinned memory, and chunks that take turns in three buffers on the GPU.
 #
 # ```python
-# up.wait_event(free[buffer])       # the buffer's last download has ended
+# up.wait_event(free[buffer])       # the last download from this buffer is done
 # with stream(up):   buffer.copy_(chunk_of_x, non_blocking=True);  filled.record()
 # work.wait_event(filled)
 # with stream(work): sines_in_place(buffer);                       done.record()
@@ -77,7 +77,7 @@ display(
 # with stream(down): chunk_of_y.copy_(buffer, non_blocking=True);  free[buffer].record()
 # ```
 #
-# The host waits for nothing, not even between one call and the next.
+# The host never waits, not even between two calls.
 
 # %% tags=["guess"]
 p = guess("Where the three take equally long, the pipeline beats the one stream by a factor of ...", unit="x")
@@ -95,26 +95,24 @@ pairs = {
 compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 
 # %% [markdown] tags=["explain"]
-# Three equal parts at the same time would be three times as fast. What takes some of it away:
+# Three equal parts, always running at the same time, would give a speed-up of three. Why is it less?
 #
-# - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In
-#   a loop of calls, the next call's first chunk follows at once.
-# - **[[PCIe]] is shared.** Both directions at once are a little slower than one alone; and copies and kernels use the same GPU
-#   memory.
-# - **[[Host overhead]].** Each chunk needs its launches. With small chunks of many kernels, issuing them takes longer than the
-#   work; with large ones, the filling counts. Three streams need three buffers: with two, the upload waits for the download.
+# - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In a
+#   loop this costs less: the next call fills the pipeline while this one empties it.
+# - **Both directions share [[PCIe]].** Together they are a little slower.
+# - **[[Host overhead]].** Every chunk needs its own launches. In chunks of 4 MB they take longer than the work.
+# - **Buffers.** With only two, the upload waits for a download, and the gain stays below two.
 #
-# Calls overlap too: each keeps the GPU busy for longer than the loop takes for a call: the [[throughput]] rises.
-# `brrr.running.pipeline.Pipeline` does all this.
+# `brrr.running.pipeline.Pipeline` does all this for you.
 #
 # ## And the first call?
 #
-# The source's other lesson is the [[warm-up]]: its very first call took far longer. Each part of a first call was timed in fresh
-# processes of its own.
+# The article's very first call took far longer: hence the [[warm-up]]. We timed the parts of a first call, each in a fresh
+# process.
 
 # %% tags=["guess"]
-parts = ["import torch", "CUDA context", "memory", "copy", "first kernel", "matrix product", "convolution"]
-f = guess("Put the parts in order, the longest first time at the top.", ranking=parts)
+parts = ["memory", "first kernel", "matrix product", "convolution", "CUDA context"]
+f = guess("Each of these for the first time in a process: put the longest at the top.", ranking=parts)
 
 # %% tags=["run"]
 explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f)
@@ -123,17 +121,34 @@ explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f
 compare(f, "first_call", ["first", "cpu first"], of="part")
 
 # %% [markdown] tags=["explain"]
-# One series is the first call in a fresh process, the other any later call. The *context* is the GPU's side of the process: once a
-# process, and no warm-up in the program can make it shorter. A *kernel* must be loaded before it runs for the first time, a
-# *library* makes its handle, the *allocator* asks the driver for memory that it then keeps.
+# The [[CUDA context|context]] is the GPU's side of your process, and is made once. A *kernel* must be loaded before its first run. A *library*
+# (for matrix multiplication, for convolution) sets itself up. The *allocator* asks the driver for memory, and keeps it.
 #
-# Is anything compiled? Two more lines tell, for the first sine: in one, the driver's compiler was switched off; in the other, all
-# kernels were loaded together with the context. (Without a GPU, you see what a CPU's first call costs.)
+# Is anything compiled, too? For the first kernel the figure has two more points: without the driver's compiler, and with all
+# kernels loaded in advance.
+#
+# <details><summary>Answer</summary>
+#
+# No. Without the compiler the first time is just as long. With all kernels loaded, it is nearly as short as the second time: the
+# first kernel pays for loading. But loading everything takes far longer: see the point above *CUDA context*.
+#
+# </details>
 #
 # ## Explore: where does the pipeline pay?
 #
-# How many times faster than one stream, for more and more sines of each number. Where is the peak, and why there? What
-# happens to it with small arrays, with pageable memory, with chunks too small, with a buffer too few?
+# Speed-up over one stream, with more and more sines per number. Where is the peak, and why there? What happens with small arrays,
+# with pageable memory, with the wrong chunks?
+#
+# <details><summary>Answer</summary>
+#
+# - The peak is at 40 sines: there computing takes about as long as sending. With few, only the two copies
+#   overlap: the speed-up is nearly two. With many, computing takes most of the time, and little is left to hide.
+# - Up to 2^20 numbers the pipeline nearly always loses: its launches take longer than the work.
+# - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier: one stream took longer there than with
+#   16.)
+# - Small chunks need many launches, so many sines make them slow. Large chunks fill the pipeline slowly.
+#
+# </details>
 
 # %% tags=["explore"]
 lines = ["pipeline", "streams", "two buffers", "small chunks", "large chunks"]
@@ -144,19 +159,21 @@ explore("overlap", at={"elements": 2**26, "sines": 40}, show={"speedup": gains, 
 # ## Your turn: how many chunks?
 #
 # Sending, computing and fetching each take 1 s for the whole array, so n chunks take (n + 2) steps of 1/n s. *Calculate* how many
-# are **enough** for a time at most 10 % above that of endlessly many. Now let each chunk cost 0.02 s more in each step. Which number
-# is **best**?
+# chunks are **enough** to take at most 10 % longer than endlessly many. Now each chunk costs 0.02 s more in each step: which number is
+# **best**?
 
 # %% tags=["your-turn", "exercise:02b-chunks", "calculates"]
 check("02b-chunks", enough=..., best=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: mend the pipeline
+# ## Your turn: fix the pipeline
 #
-# This one computes the right result, one chunk after the other. A stream's `submit(chunk, buffer)` issues its work, `record()`
-# returns an event, `wait(event)` lets the stream wait for it (`wait(None)` does nothing), `synchronize()` lets the host wait. It
-# runs on a simulated machine, with streams of different speeds. A chunk stays in its buffer; a buffer may be filled again when
-# its last download has ended; and when you return, all must be there. Then write `pipeline=pipeline`.
+# This one works on one chunk after the other. Make the streams overlap. Each stream has `submit(chunk, buffer)`, which launches its
+# work; `record()`, which returns an event; `wait(event)` for the stream to wait (`wait(None)` does nothing); and `synchronize()`
+# for the host to wait.
+#
+# Refill a buffer only after its download. When you return, everything must have arrived. The check simulates streams of
+# different speeds. Then write `pipeline=pipeline`.
 
 
 # %% tags=["your-turn", "exercise:02b-pipeline", "makes"]
@@ -172,8 +189,8 @@ check("02b-pipeline", pipeline=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Each sentence is judged
-# on your source. Live, measure the points first.
+# The article is *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. We judge it by the data shown here.
+# Live, measure the points first.
 
 # %% tags=["claims"]
 claims("02b")
@@ -181,30 +198,31 @@ claims("02b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Streams overlap only what does not depend on one another, so cut the work into chunks.
-# - Let streams wait for events, and the host for nothing until the end.
-# - The first call pays for the context, for loading kernels and for handles, none of which is the work.
+# - Streams overlap only independent work, so cut the work into chunks.
+# - Let streams wait for events, and the host only at the end.
+# - The first call pays for the context, for loading kernels and for setting up libraries.
 #
 # Terms: [[stream]], [[synchronisation]], [[event]], [[pageable memory]], [[host overhead]], [[warm-up]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Send the next batch on a stream of its own, from pinned memory, while this one is computed:
+# Send the next batch while the GPU computes:
 #
 # ```python
 # import torch
-# x, up = torch.randn(2**24).pin_memory(), torch.cuda.Stream()
-# with torch.cuda.stream(up):
+# x = torch.randn(2**24).pin_memory()
+# upload = torch.cuda.Stream()
+# with torch.cuda.stream(upload):
 #     batch = x.to("cuda", non_blocking=True)
-# torch.cuda.current_stream().wait_stream(up)  # the GPU waits, the host does not
-# batch.record_stream(torch.cuda.current_stream())  # so its memory is not given away too early
+# torch.cuda.current_stream().wait_stream(upload)  # the GPU waits, the host does not
+# batch.record_stream(torch.cuda.current_stream())  # do not reuse its memory too early
 # y = batch.sin()
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [03 · When does the GPU wait for the host?](03_overhead.ipynb) looks at what issuing work costs.
+# Back on the road, [03 · When does the GPU wait for the host?](03_overhead.ipynb) looks at what a launch costs.
 #
 # Back: [02 · What does a copy to the GPU cost?](02_transfers.ipynb)

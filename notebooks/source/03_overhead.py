@@ -8,8 +8,8 @@
 # %% [markdown] tags=["question"]
 # # 03 · When does the GPU wait for the host?
 #
-# A GPU adds millions of numbers while you blink. But each operation must be issued first, by a CPU that runs Python. **When does
-# the GPU stand still because the host is still issuing work?**
+# A GPU adds billions of numbers while you blink. But the CPU must launch each operation first. **When does the GPU
+# stand idle because the host is still launching?**
 
 # %% tags=["setup", "question"]
 import torch
@@ -27,9 +27,8 @@ factory("overhead")
 #     c = a + b
 # ```
 #
-# Once `a` and `b` are two Python numbers; then two NumPy arrays, two torch tensors on the CPU, two on the GPU, each of
-# **one** element. (Without a GPU, the CPU queue takes its place.) The figure shows additions a second. Let the slider
-# stand at one element first, then move it.
+# First `a` and `b` are two Python numbers; then two NumPy arrays, two torch tensors on the CPU, two on the GPU, each of
+# **one** element. The figure shows additions per second.
 
 # %% tags=["guess"]
 adders = {"Python": "python", "NumPy": "numpy array", "torch on the CPU": "torch cpu", "torch on the GPU": "torch cuda"}
@@ -42,24 +41,24 @@ explore("adds", at={"elements": 1}, lines=list(adders.values()), show="rate", un
 compare(g, "adds", adders, elements=1)
 
 # %% [markdown] tags=["explain"]
-# The times in the table are of a hundred additions. All do the same work; what differs is the [[host overhead]]. Python asks what
-# `a` is, and adds. torch asks far more ([[dispatch]]): which type, which shape, which device, is a gradient wanted, which kernel
-# fits, where is memory for the result? For a GPU it must also launch the kernel. Only then one number is added to one number.
+# The times in the table are for a hundred additions. All four do the same work; what differs is the [[host overhead]]. Python looks
+# up a type, and adds. torch has far more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel
+# fits, where is memory for the result? For a GPU it must also launch the kernel.
 #
-# Move the slider to the right: the overhead stays the same, and more and more work stands behind it.
+# Move the slider to the right: each call does more work for the same overhead. (At the right end, the CPU's memory sets its pace.)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: which layer of software costs most?
 #
-# One small ReLU, written in five ways. From the first to the last, something is left out:
+# One small ReLU in five ways:
 #
 # - **module**: `nn.ReLU()(x)`, as in most models
 # - **relu**: `torch.relu(x)`, without the module around it
-# - **out**: into memory that is there already, so that none is asked for
-# - **script**: TorchScript, which looks at Python only once
-# - **pycuda**: a kernel launched by hand through PyCUDA, without torch (on a GPU only)
+# - **out**: `torch.relu` into memory that exists already, so that none is allocated
+# - **script**: TorchScript, which reads the Python code only once
+# - **pycuda**: a kernel launched by hand through PyCUDA, without torch
 #
-# The slider *operators* writes 16 of them in a row.
+# With the slider *operators* there are 16 in a row.
 
 # %% tags=["guess"]
 rungs = ["module", "relu", "out", "script", "pycuda"]
@@ -78,27 +77,33 @@ display(
 compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain"]
-# The figure shows what the **host** does until the call returns. (A CPU does the work itself meanwhile; here it is little.) A way that
-# looks clever may cost more: preparing a script is overhead too, and pays only for a longer chain.
-#
-# The second figure stacks the differences from one program to the next. They are differences, not parts that somebody timed inside: the last
-# one, called the launch, is PyCUDA's whole prepared call, Python included.
+# The first figure shows how long the **host** takes until the call returns. TorchScript costs more here: getting into the script is
+# overhead too, and pays only for a chain of operators. The second figure stacks the differences between one program and the next;
+# *the launch* is PyCUDA's whole call, Python included.
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Overhead need not hurt: the host may issue the next operation while the GPU works on the last. When is it
-# hidden, and when is the GPU idle? Double-click here and write two sentences; then move the slider of the timeline.
+# **Your explanation.** Overhead need not hurt: the host can launch the next operation while the GPU works on the last one. When is the
+# overhead hidden, and when is the GPU idle? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# The slower of the two sets the pace. While a kernel is shorter than issuing the next one, the GPU waits: the program is
-# [[overhead-bound]], and its time does not depend on the size. Once kernels are longer, the host runs ahead, and its work is
-# hidden. A [[CUDA Graph]] issues all 20 at once.
+# The slower of the two sets the pace. If a kernel is shorter than the launch of the next one, the GPU waits: the program is
+# [[overhead-bound]], and its time does not depend on the size. If kernels are longer, the host runs ahead and its overhead is hidden.
 #
 # </details>
 #
-# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. (In the middle of
-# the figure *issuing* takes longer than the whole loop: it is timed apart, in short bursts, and is no part of the loop's time.)
+# Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. A [[CUDA Graph]] launches all 20 at once. One
+# host cost is left: the graph's own launch, which takes no longer than that of a single operator. (The profiler makes it look
+# longer.)
+#
+# Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart; in the middle it lies above the loop.)
+#
+# <details><summary>Answer, for the recording</summary>
+#
+# Up to 2^20 elements the loop takes the same time: it waits for the host. From 2^22 on it grows with the GPU's work.
+#
+# </details>
 
 # %% tags=["explore"]
 display(
@@ -109,19 +114,19 @@ display(
 # %% [markdown] tags=["explore"]
 # ## Explore: double the batch
 #
-# In your own model: **double the batch**. If the time hardly grows, it is one of three:
+# In your own model, **double the batch**. If the time hardly grows, it is one of three things:
 #
-# - **overhead-bound**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
-# - **an under-filled GPU**: kernels follow each other without a gap, but have too few [[thread block|thread blocks]] for all
-#   multiprocessors. In the figure, the *graph* stays flat at small sizes with the host out of the way. More work a kernel helps
+# - **Overhead-bound**: the GPU is idle between kernels. A graph, compiling, or fewer operators help.
+# - **An under-filled GPU**: kernels follow each other without a gap, but are too small. A GPU has many
+#   [[multiprocessor|multiprocessors]], and each works on some of a kernel's [[thread block|thread blocks]]. With too few blocks, some
+#   multiprocessors are idle. In the figure, the *graph* is flat at small sizes although no host is in the way. Larger kernels help
 #   (lesson 04b).
-# - **a skinny product**: few rows times a large matrix read all of the weights, however few the rows. The GPU is busy all the while:
-#   a few rows more are nearly free (lesson 07).
+# - **A skinny matrix multiplication** (skinny [[GEMM]]): a few rows times a large weight matrix. All the weights must be read, however few
+#   the rows. The GPU is busy, and a few more rows are nearly free (lesson 07).
 #
-# `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised when *some* kernel was running, however little it does.
-# `scaling_test` doubles the batch and looks: much idle time means overhead; little, and bytes that hardly grow, a skinny product;
-# else an under-filled GPU. Where twice the rows take less time, the library has changed to another kernel. It takes your own function too:
-# `scaling_test(make, batch)`.
+# `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised while *any* kernel runs. `scaling_test` can. Much idle time means
+# overhead; little idle time and bytes that hardly grow, a skinny GEMM; else an under-filled GPU. (In the second test below, twice the
+# rows take *less* time: the library changes to another kernel.)
 
 # %% tags=["explore"]
 print(scaling_test("scaling", 1, variant="chain"))
@@ -130,8 +135,11 @@ print(scaling_test("scaling", 16, variant="gemm"))
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: when does it stop waiting?
 #
-# The host needs 5 µs to issue an operator. On the GPU it takes 1 µs to start, and then moves 8 bytes an element at 4.2 TB/s.
-# *Calculate* from how many elements on the GPU no longer waits. Then look at the figure above.
+# *An example first.* A launch costs the host 5 µs. When is that only 10 % of the kernel's time? When the kernel takes 50 µs. In 50 µs,
+# a memory of 4.2 TB/s moves 210 MB. Each element is read and written, 8 bytes: that makes 26 million elements.
+#
+# Now *calculate*: A launch costs the host 5 µs. The kernel takes 1 µs to start, and then moves 8 bytes per element at 4.2 TB/s. From how
+# many elements on does the GPU no longer wait for the host?
 
 # %% tags=["your-turn", "exercise:03-ahead", "calculates"]
 check("03-ahead", elements=...)
@@ -139,8 +147,8 @@ check("03-ahead", elements=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: fewer kernels
 #
-# This loop brings each row of `x` to mean 0 and standard deviation 1. It is right, but it launches four kernels for every row.
-# Rewrite it so that it is at least three times as fast. The result is compared first. Then write `quiet=quiet`.
+# This loop brings each row of `x` to mean 0 and standard deviation 1. Its result is right, but it launches four kernels for every row.
+# Make it at least three times as fast. Then write `quiet=quiet`.
 
 
 # %% tags=["your-turn", "exercise:03-chatty", "makes"]
@@ -156,8 +164,7 @@ check("03-chatty", quiet=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# From *Making Deep Learning Go Brrrr From First Principles* and *GPU Overheads and Fused Strassen* (2021), both measured
-# on other GPUs. Each sentence is judged on your source. Live, measure the points first.
+# From *Making Deep Learning Go Brrrr From First Principles* and *GPU Overheads and Fused Strassen* (2021), measured on other GPUs.
 
 # %% tags=["claims"]
 claims("03")
@@ -165,23 +172,23 @@ claims("03")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Issuing an operation costs the host the same, however large it is.
+# - What a launch costs the host does not grow with the size of the operation.
 # - The slower of host and GPU sets the pace, and the other one's time is hidden.
-# - A time that is flat with the batch is overhead, an under-filled GPU, or a skinny product.
+# - If the time does not grow with the batch, it is overhead, an under-filled GPU, or a skinny GEMM.
 #
 # Terms: [[host overhead]], [[dispatch]], [[overhead-bound]], [[CUDA Graph]], [[thread block]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is it overhead? Compare the profiler's two totals: of the host, and of the GPU.
+# Is it overhead? Compare the profiler's totals, *CPU time* and *CUDA time*.
 #
 # ```python
 # import torch
 # from torch.profiler import ProfilerActivity, profile
-# model, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
-# if torch.cuda.is_available():
-#     model, x = model.cuda(), x.cuda()
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# model, x = torch.nn.Linear(64, 64, device=device), torch.randn(8, 64, device=device)
+# model(x)  # warm-up
 # with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
 #     model(x)
 # print(found.key_averages().table(sort_by="cpu_time_total", row_limit=5))
@@ -192,4 +199,4 @@ claims("03")
 #
 # [04 · How much arithmetic is free?](04_memory_bound.ipynb) asks what the GPU waits for when the host is ahead.
 #
-# Back: [02b · Why do three streams not help?](02b_overlap.ipynb)
+# Back: [02 · What does a copy to the GPU cost?](02_transfers.ipynb)

@@ -1,6 +1,6 @@
 # ---
 # jupyter:
-#   readme: {short: 'pseudo-Linear', asks: 'where did the speed-up go? For engineers', before: '03'}
+#   readme: {short: 'pseudo-Linear', asks: 'where did the speed-up go? For engineers', before: '04'}
 #   brrr:
 #     needs: [cuda, triton]
 # ---
@@ -8,8 +8,10 @@
 # %% [markdown] tags=["question"]
 # # 04c · Why is the layer without a matrix product not faster?
 #
-# For engineers. Somebody replaced a linear layer by a cheaper one, with one weight for each feature in place of a whole matrix,
-# and asked a forum why almost nothing was gained. **Where did the speed-up go?**
+# Side road. Read 04 first.
+#
+# Somebody replaced a linear layer by a cheaper one, with one weight per feature instead of a whole matrix, and asked a forum why it
+# was hardly faster. **Where did the speed-up go?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, factory, find_transition, guess, pays, reachable
@@ -28,10 +30,10 @@ factory(detail="dram")
 # pseudo = lambda x: x * w + b + x              # w and b: one number for each feature
 # ```
 #
-# For each row, `linear` multiplies as often as the square of the width, `pseudo` as often as the width.
+# Per row, `linear` does width² multiplications, and `pseudo` only as many as the width.
 #
-# The speed-up as posted, and then with one flaw after the other taken out of the benchmark: the random data made
-# outside, no stray `+ x`, no ReLU. Each line compares the two layers timed in the same way.
+# The figure shows the speed-up as posted, and then with one flaw after the other removed: the random data made outside, no
+# stray `+ x`, no ReLU. Each line compares the two layers timed in the same way.
 
 # %% tags=["guess"]
 g = guess("At width 1024, timed like this, pseudo is faster than Linear by a factor of ...", unit="x")
@@ -46,22 +48,21 @@ explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=
 compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", **flawed)
 
 # %% [markdown] tags=["explain"]
-# Whatever is timed with both layers pulls their ratio towards one: a common part that costs as much as both layers
-# hides nearly all of the difference. And whatever only one of them does too much, as the stray `+ x`, is charged to that
-# layer. So a speed-up is true only of what was timed.
+# What is timed with both layers pulls their ratio towards one. Here the random data and the ReLU cost about as much as the cheap
+# layer itself, and hide much of the difference. The stray `+ x` is work that only `pseudo` does. So a speed-up is true only of what was
+# timed.
 #
-# Move to width 256. There the flaws hide nothing, since there is nothing to hide: both layers are [[overhead-bound]], and wait
-# for the host. `pseudo` needs two kernels, `Linear` one.
+# At width 256 all lines lie near one or below it: both layers are [[overhead-bound]]. The host needs about as long for one call of
+# `Linear` as for the two operators of the clean `pseudo`.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the clean benchmark
 #
-# Now only the layers are timed, on data that is there already. By counting operations, the speed-up should be the
-# width. Many rows, so that the GPU is full: the batch of the thread.
+# Now only the layers are timed, with 32768 rows, so that the GPU is full.
 #
-# The broken grey lines are theory: by operations alone, and by the [[roofline]], where each layer takes as long as its operations
-# at the peak or its bytes at the memory's bandwidth, whichever is more. Below stand the thread's own tables, from two GPUs that it
-# does not name.
+# The grey lines are theory. *By counting operations*, the speed-up is the width. By the [[roofline]], each layer takes as long as
+# its operations at the peak or its bytes at the memory's bandwidth, whichever is longer. Below are the thread's own tables, from
+# two unnamed GPUs.
 
 # %% tags=["guess"]
 wide = {"width": 8192, "batch": 32768, "direction": "forward"}
@@ -77,41 +78,54 @@ explore("pseudo_linear", at=start, show={"speedup": speedups}, published="pseudo
 compare(w, "pseudo_linear", speedups, of="speed-up", **wide)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The curve rises, and stays far below the width. What limits each of the two layers at its right end?
+# **Your explanation.** The curves rise, and stay far below the width. What limits each of the two layers at the right end?
 # Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# At the left both layers wait for [[host overhead]]: narrow layers are done before the next kernel is issued. A CUDA Graph, which
-# issues all of them at once, helps there.
+# At the right `Linear` is [[compute-bound]], and `pseudo` is [[memory-bound]]: for two operations it reads one number and writes one.
+# That is far left of the [[ridge point]], so its time follows its bytes.
 #
-# At the right `Linear` is [[compute-bound]], and the stand-in [[memory-bound]]: for each element it reads one number, computes with
-# it twice, and writes one. Its time follows its bytes, not its operations. So the ratio still grows with the width, but by what
-# the ratio of peak and bandwidth allows: that is the roofline's line, and its slope is below one.
+# The roofline's line is *parallel* to the width, only lower. The speed-up still grows with the width, but `pseudo` pays for eight
+# bytes and not for two operations: a constant factor, which the exercise below calculates.
+#
+# **Why is the fused layer above the roofline's line?** Neither layer reaches its limit. The fused `pseudo` gets about six sevenths of
+# the bandwidth, `Linear` only about three quarters of its peak, so the ratio is larger than predicted.
+#
+# **Why is eager so much lower?** It moves each element four times: the result of its first kernel goes to memory and back. As one
+# kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch
+# is slow at combining a matrix with a row (lesson 05).
+#
+# At the left end the layers wait for the host ([[host overhead]]). Launching a fused kernel costs it more than two operators do,
+# so the fused layers start lowest.
 #
 # </details>
 #
-# Eager, the stand-in moves each element four times, for the product of its first kernel goes to memory and back. As one kernel
-# (in Triton, or by `torch.compile`) it moves twice, and gains more than that factor where torch's own kernel for adding a row is
-# slow (lesson 05).
-#
-# The thread had another guess: that clever algorithms need fewer multiplications for a matrix product. The claims below put that
-# to the test.
+# The thread guessed that a clever algorithm saves `Linear` multiplications. The claims below test that.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: few rows, many rows, and the way back
 #
-# The same layers as a rate: bytes that must move, a second. Move the batch, and turn on the backward pass. Where does which way of
-# running reach the memory's bandwidth, and where does none?
+# The same layers as a rate: bytes that must move, per second. Move the batch, and turn on the backward pass. Which way of running
+# comes near the memory's bandwidth, and where does none?
+#
+# <details><summary>Answer</summary>
+#
+# - With 32768 rows the fused layers come near it from width 1024 on. Eager never gets a third of it, with or without a CUDA Graph.
+# - With 128 rows none comes near it up to width 8192: there is too little work.
+# - With the backward pass there is more to launch, so the fused layers need more width, unless a graph launches them.
+# - One point (fused, graph, width 128) is above the datasheet: its arrays fit into the [[L2]] cache.
+#
+# </details>
 
 # %% tags=["explore"]
 lines = [f"pseudo {way}" for way in (*ways, "triton graph")]
 explore("pseudo_linear", at=reachable("pseudo_linear", **wide), lines=lines, show="rate")
 
 # %% [markdown] tags=["explore"]
-# From which width on is a CUDA Graph no longer worth it? `find_transition` bisects, and stops where the noise of the
-# measurements does not let it see more.
+# With 2048 rows, from which width on does a CUDA Graph gain less than a twentieth? `find_transition` bisects; what it
+# calls *open* is too close to tell:
 
 # %% tags=["explore", "nbval-check-output"]
 graph_pays = pays("pseudo graph", over="pseudo eager", at_least=1.05)
@@ -121,18 +135,18 @@ print(find_transition("pseudo_linear", "width", graph_pays, at=rest, source="rec
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the roofline by hand
 #
-# An H200's ridge point in float32 is 13.9 FLOP/B. With many rows, each row of `Linear` reads and writes `width` numbers of four
-# bytes, and its product has 2 · width² FLOP. *Calculate* from which width on it is compute-bound. The fused stand-in moves the same
-# bytes: what speed-up does the roofline promise at width 8192?
+# An H200's ridge point in float32 is 13.9 FLOP/B. Per row, `Linear` reads `width` numbers of four bytes, writes as many, and does
+# 2 · width² FLOP. (With many rows the weights hardly count.) *Calculate* from which width on it is compute-bound. The fused
+# `pseudo` moves the same bytes and is memory-bound: what speed-up does the roofline promise at width 8192? Compare with the figure.
 
 # %% tags=["your-turn", "exercise:04c-ridge", "calculates"]
 check("04c-ridge", width=..., speedup=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: mend the benchmark
+# ## Your turn: fix the benchmark
 #
-# It should time `x * weight + bias`, and nothing else. It is given a `randn`, a `relu`, a `synchronize` and a `clock`
-# that keep account of what is done. Mend it, then write `benchmark=benchmark`.
+# It should time `x * weight + bias`, and nothing else. The functions that it is given only record that they
+# were called, so nothing runs on a GPU. Fix it, then write `benchmark=benchmark`.
 
 
 # %% tags=["your-turn", "exercise:04c-mend", "makes"]
@@ -151,8 +165,8 @@ check("04c-mend", benchmark=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# What the forum thread *Surprisingly low performance in pseudo-Linear layer* said, and what this course adds, on your
-# source. Live, measure the points first.
+# What the thread (*Surprisingly low performance in pseudo-Linear layer*) and this course say, judged on the data shown here. The
+# *stand-in* is `pseudo`. Live, measure the points first.
 
 # %% tags=["claims"]
 claims("04c")
@@ -161,7 +175,7 @@ claims("04c")
 # ## Remember
 #
 # - A speed-up is true of what was timed: ask what both sides share.
-# - Fewer operations help only what is limited by operations, so find each side's limit first.
+# - Fewer operations help only what is limited by operations, so find the limit of each side first.
 # - A guess about the cause is worth a measurement that could refute it.
 #
 # Terms: [[overhead-bound]], [[host overhead]], [[roofline]], [[compute-bound]], [[memory-bound]].
@@ -175,13 +189,14 @@ claims("04c")
 # import torch
 # from torch.utils.benchmark import Timer
 # device = "cuda" if torch.cuda.is_available() else "cpu"
-# x, layer = torch.randn(2048, 256, device=device), torch.nn.Linear(256, 256, device=device)
+# x = torch.randn(2048, 256, device=device)
+# layer = torch.nn.Linear(256, 256, device=device)
 # print(Timer("layer(x)", globals={"layer": layer, "x": x}).blocked_autorange())
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [04 · How much arithmetic is free?](04_memory_bound.ipynb) looks closely at the memory's limit.
+# Back on the road, [05 · What does fusion save?](05_fusion.ipynb) explains what made the fused layer faster.
 #
-# Back: [03 · When does the GPU wait for the host?](03_overhead.ipynb)
+# Back: [04 · How much arithmetic is free?](04_memory_bound.ipynb)

@@ -8,8 +8,10 @@
 # %% [markdown] tags=["question"]
 # # 05b · Who writes the kernel?
 #
-# For engineers. A compiler that sees a whole program may do more than join kernels: it may decide what is kept at all.
-# **What does it write, what does it leave out, and can you do it yourself in one line?**
+# Side road. Read 05 first.
+#
+# A compiler that sees a whole program can do more than fuse kernels: it can decide what to save at all. **What does it write,
+# what does it leave out, and can you write a kernel yourself?**
 
 # %% tags=["setup", "question"]
 import torch
@@ -22,7 +24,7 @@ from brrr_course import first_available, generated, guess, reachable, tl, triton
 factory("memory", detail="sm")
 
 # %% [markdown] tags=["guess"]
-# ## Guess: do it twice?
+# ## Guess: compute it twice?
 #
 # ```python
 # for _ in range(8):
@@ -30,11 +32,11 @@ factory("memory", detail="sm")
 # x.backward(gradient)        # needs the input of each of the eight
 # ```
 #
-# The usual way *saves* those inputs in memory. The other is [[rematerialisation]]: save the first one only, and compute the
-# others again in the backward pass. `torch.compile` fuses both; it is told to save all, or left to choose.
+# The usual way *saves* those eight inputs in memory. [[Rematerialisation]] saves only the first, and computes the others again
+# in the backward pass. `torch.compile` fuses the operators either way. We let it save all, or choose for itself.
 #
-# `torch.utils.checkpoint` computes again too, but operator by operator. Its base is the operators with all inputs saved.
-# On a CPU, only that pair is measured.
+# `torch.utils.checkpoint` computes them again operator by operator. We compare it with operators that save all. (On a CPU, only
+# this pair is measured.)
 
 # %% tags=["guess"]
 g = guess("Computed again and fused, forward and backward together are faster by a factor of ...", unit="x")
@@ -51,27 +53,37 @@ ways = first_available("remat", ways, [f"cpu {way}" for way in ways[:2]])
 display(compare(g, "remat", again, of="speed-up", **at), compare(g, "remat", ways, of="memory", **at))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** More is computed, and it can still take less time. How? Double-click here and write two sentences.
+# **Your explanation.** It computes more, and takes less time. How? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A saved input moves twice: to memory, and back when it is needed. What is computed again in a register does not move. As
-# long as the kernel is [[memory-bound]], cheap arithmetic costs nothing: less memory can be less time, too.
+# A saved input moves twice: to memory, and back. What a fused kernel computes again stays in a register and does not move. As
+# long as the kernel is [[memory-bound]], cheap arithmetic costs nothing, so less memory can also mean less time.
+#
+# Without fusion it cannot: each operator that `checkpoint` runs again moves its bytes again.
 #
 # </details>
 #
-# Make the chain longer: from where on does the gain fall behind the dashes, as even cheap arithmetic adds up? Move *activation* to
-# the cosine: accurate cosines, sines, and the cosines again are so much arithmetic that the memory is saved as before, and the time
-# need not be. Without fusion nothing is gained in time: `checkpoint` repeats operators, and each of those moves its bytes.
+# (The speed-up's interval is wide: the host needs about as long to call the compiled function as the GPU to run it. The
+# prediction uses the bandwidth of a calibration, and `checkpoint` beats it a little.)
 #
-# So whether to save or to compute again is a calculation, which `torch.compile` makes for each value. It cuts the graph of
-# forward and backward pass where the fewest bytes cross from one to the other.
+# Make the chain longer: when does the gain fall behind the dashes? Then set *activation* to the cosine, which needs more arithmetic.
+#
+# <details><summary>Answer</summary>
+#
+# With 16 hardswishes the gain is only about half of the prediction: even cheap arithmetic adds up. Cosines add up sooner: with
+# four, computing again already takes longer than saving, though it still saves memory.
+#
+# </details>
+#
+# `torch.compile` decides for each value whether to save it: it cuts between forward and backward pass where the fewest bytes
+# cross.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one line of your own
 #
-# `elementwise` makes a kernel of one line of CUDA C++, with each input by its name: `y = cosf(cosf(x))`.
+# `elementwise` makes a kernel from one line of CUDA C++, in which each input has its name: `y = cosf(cosf(x))`.
 
 # %% tags=["guess"]
 w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of torch", unit="x")
@@ -79,32 +91,65 @@ w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of t
 # %% tags=["run"]
 there = reachable("cos_cos", elements=2**28, dtype=["float32"])
 lines = first_available("cos_cos", ["one", "cuda", "triton", "compile"], ["cpu one", "cpu blocks"])
-explore("cos_cos", at=there, lines=lines, show="rate", unlock=w)
+explore("cos_cos", at=there, lines=lines, show="rate", unlock=w, predict=False)
 
 # %% tags=["compare"]
 over = first_available("cos_cos", {"one": "cuda"}, {"cpu one": "cpu blocks"})
 compare(w, "cos_cos", over, of="speed-up", **there)
 
 # %% [markdown] tags=["explain"]
-# This is what stands around the line. Every thread has two loads of 16 bytes in flight, so that many bytes are under way
-# ([[Little's law]]); neighbouring threads take neighbouring words ([[coalesced access]]). Nothing of it knows what the line
-# computes.
+# A good kernel around that line reads each number once, lets neighbouring threads read neighbours ([[coalesced access]]), and has many
+# bytes in flight ([[Little's law]]). (At 2^22 numbers one cosine beats the datasheet: they fit into the L2 cache.)
 #
-# And below it is what `torch.compile` wrote: Triton for a GPU, C++ with vectors for a CPU. Find in the first one load, two
-# cosines, one store. Where in the softmax are the five operators, and how often is a row loaded?
+# ## Ten lines of Triton
+#
+# `torch.compile` writes such kernels in **Triton**, and so can you:
+#
+# ```python
+# @triton.jit
+# def double(x, y, count, BLOCK: tl.constexpr):
+#     program = tl.program_id(0)                         # 0, 1, 2, ...
+#     offsets = program * BLOCK + tl.arange(0, BLOCK)    # BLOCK places in a row
+#     inside = offsets < count                           # the mask
+#     numbers = tl.load(x + offsets, mask=inside)
+#     tl.store(y + offsets, 2 * numbers, mask=inside)
+#
+# programs = triton.cdiv(x.numel(), 1024)                # divide and round up
+# double[(programs,)](x, y, x.numel(), BLOCK=1024)
+# ```
+#
+# You write what one *program* does with its block of 1024 numbers, and start many programs. Inside the kernel `x` is the address of
+# the first number, so `x + offsets` are 1024 addresses. 2500 numbers need three programs. The last one has places 2048 to 3071,
+# and its **mask** leaves out those from 2500 on.
+#
+# Below is what `torch.compile` wrote. In the first kernel find one load, two cosines, one store. (2^20 numbers fill all blocks, so
+# its mask is `None`.) In the softmax, where are the five operators, and how often is a row loaded?
+#
+# <details><summary>Answer</summary>
+#
+# A row is loaded once (`tmp0`). Then come maximum (`tmp6`), difference (`tmp7`), exponential (`tmp8`), sum (`tmp12`) and quotient
+# (`tmp15`). `tmp13` and `tmp14` compute the difference and the exponential again.
+#
+# </details>
 
 # %% tags=["explain"]
-x = torch.randn(2**20, device="cuda" if torch.cuda.is_available() else "cpu")
-print(elementwise("y = cosf(cosf(x))", x=x).source)
 display(generated("cos_cos"), generated("softmax"))
 
 # %% [markdown] tags=["explore"]
 # ## Explore: write a line
 #
-# Mend this one, then write any other: `y = x > 0 ? x : 0.1f * x`, or one with a second input. How close does it come
-# to a copy? How many cosines does it take until it does not?
+# Fix this one, then write others, such as `y = x > 0 ? x : 0.1f * x`. On a GPU you see how close it comes to a copy. How many
+# cosines does it take until it is slower?
+#
+# <details><summary>Answer</summary>
+#
+# `epxf` should be `expf`. In lesson 05's chain, two sines take as long as one; four take over half as long again, since the
+# arithmetic no longer hides behind the bytes.
+#
+# </details>
 
 # %% tags=["explore"]
+x = torch.randn(2**20, device="cuda" if torch.cuda.is_available() else "cpu")
 try:
     display(against_copy(elementwise("y = x * tanf(log1pf(epxf(x)))", x=x)))
 except LineError as error:
@@ -113,8 +158,8 @@ except LineError as error:
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the bytes
 #
-# `torch.relu(x + b) * g`, where `x` and `g` have 4096 rows of 1024 float32 and `b` has 1024. *Calculate* how many bytes the three
-# operators move, one by one, and how many one fused kernel: reads and writes.
+# `torch.relu(x + b) * g`, where `x` and `g` have 4096 rows of 1024 float32, and `b` has 1024. *Calculate* how many bytes the three
+# operators read and write one by one, and how many one fused kernel does.
 
 # %% tags=["your-turn", "exercise:05-bytes", "calculates"]
 check("05-bytes", eager=..., fused=...)
@@ -122,9 +167,11 @@ check("05-bytes", eager=..., fused=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: fuse three operators in Triton
 #
-# `fused(x, scale, r)` should return `torch.relu(x * scale + r)` for arrays of any size, in one kernel. This one forgets
-# something, and reads past the end. Mend it, then write `fused=fused`. On a GPU it must reach 90 % of what the bytes
-# predict; without one, Triton's interpreter checks the result.
+# `fused(x, scale, r)` should return `torch.relu(x * scale + r)` in one kernel, for arrays of any size; `scale` is a number. This kernel
+# multiplies `x` by `scale` and stores it. Three things are missing: the mask, `r`, and the ReLU, which is `tl.maximum(value, 0.0)`.
+# Add them, then write `fused=fused`. (The function `fused` is right.)
+#
+# On a GPU it must reach 90 % of what the bytes predict. Without one, Triton's interpreter checks the result.
 
 
 # %% tags=["your-turn", "exercise:05-fuse", "makes"]
@@ -144,8 +191,8 @@ check("05-fuse", fused=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# From *Making Deep Learning Go Brrrr From First Principles* and this course's own expectations, on your source. Live,
-# measure the points first.
+# From *Making Deep Learning Go Brrrr From First Principles* and this course, judged on the data shown here. Live, measure the points
+# first.
 
 # %% tags=["claims"]
 claims("05b")
@@ -153,8 +200,8 @@ claims("05b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - What is computed again inside a fused kernel costs no traffic, so saving memory can save time.
-# - A good element-wise kernel reads each number once, in wide neighbouring words, with many loads in flight.
+# - What is computed again inside a fused kernel moves no bytes, so saving memory can save time.
+# - A good element-wise kernel reads each number once, in neighbouring words, with many loads in flight.
 # - Read what the compiler wrote: count its loads and its stores.
 #
 # Terms: [[rematerialisation]], [[memory-bound]], [[Little's law]], [[coalesced access]].
@@ -162,21 +209,21 @@ claims("05b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Compute a block's activations again in the backward pass, and leave the rest to the compiler. `TORCH_LOGS=output_code` prints
-# what it wrote.
+# Recompute a block's activations in the backward pass, and let the compiler do the rest. `TORCH_LOGS=output_code` prints what it
+# wrote.
 #
 # ```python
 # import torch
 # from torch.utils.checkpoint import checkpoint
 # block = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.GELU(), torch.nn.Linear(2048, 512))
 # x = torch.randn(64, 512, requires_grad=True)
-# y = checkpoint(block, x, use_reentrant=False)  # saves x alone
+# y = checkpoint(block, x, use_reentrant=False)  # keeps only x for the backward pass
 # y.sum().backward()
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb) goes on with small layers.
+# Back on the road, [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into matrix multiplications.
 #
 # Back: [05 · What does fusion save?](05_fusion.ipynb)

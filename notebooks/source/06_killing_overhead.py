@@ -8,113 +8,123 @@
 # %% [markdown] tags=["question"]
 # # 06 · How much of the time is PyTorch itself?
 #
-# Take the network of every textbook, a few layers of `Linear` and `ReLU`, and rewrite it in plain Python: the same
-# library for the products, two small kernels of your own, no framework. **Can that be faster than PyTorch?**
+# Side road. Read 03 and 05 first.
+#
+# Take the network of every textbook: a few layers of `Linear` and `ReLU`. **How much of a call is PyTorch itself, and
+# which of PyTorch's own tools gets rid of it?**
 
 # %% tags=["setup", "question"]
-from IPython.display import display
-
 from brrr_course import check, claims, compare, drawing, explore, factory, first_available
-from brrr_course import guess, reachable, speedup_table, timeline
+from brrr_course import guess, reachable, timeline
 
 factory("overhead")
 
 # %% [markdown] tags=["guess"]
-# ## Guess: the naive rewrite
+# ## Guess: which of PyTorch's own ways is the fastest?
+#
+# 8 layers, hidden size 256, batch 16, one call after the other:
+#
+# - **module**: `nn.Sequential`
+# - **functional**: the same functions, called without modules
+# - **script**: TorchScript
+# - **compile**: `torch.compile(model)`
+# - **max autotune**: `torch.compile(model, mode="max-autotune")`; it times several kernels for each layer, keeps the fastest,
+#   and captures a [[CUDA Graph]]
+# - **graph**: `nn.Sequential`, captured by hand
+
+# %% tags=["guess"]
+ways = ["module", "functional", "script", "compile", "max autotune", "graph"]
+ways = first_available("mlp", ways, ["cpu module", "cpu functional", "cpu script", "cpu numpy"])
+r = guess("Which one takes the least time per call?", options=ways)
+
+# %% tags=["run"]
+at = reachable("mlp", layers=8, batch=16, hidden=256)
+narrow = {"batch": (2, 16, 128), "hidden": (128, 256, 512, 1024)}
+explore("mlp", at=at, sliders=["hidden", "batch"], values=narrow, lines=ways, show="ladder", unlock=r)
+
+# %% tags=["compare"]
+compare(r, "mlp", ways, **at)
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** *module*, *functional*, *script* and *graph* run the same kernels. What does the graph save?
+# Double-click here and write two sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# For most of a call the GPU waits for the host. For every operator, PyTorch runs Python, goes through [[dispatch]], allocates the
+# result and [[kernel launch|launches a kernel]]: its [[host overhead]]. Functions skip the modules, TorchScript skips Python. The
+# graph skips all of it: its sixteen launches were recorded once.
+#
+# </details>
+#
+# **What the graph leaves.** A replay still costs the host one launch, of the whole list: the wide bar in the second timeline. The
+# GPU takes longer than that, so the host runs ahead. Small gaps between kernels remain.
+#
+# **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
+# kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
+# those of *max-autotune* more than twice as long. Another process may pick other kernels: time it.
+#
+# **On Monday:** try `torch.compile(model, mode="reduce-overhead")`, which captures graphs for you. If your shapes never change,
+# capture one by hand too, and keep the faster.
+
+# %% tags=["explain"]
+timeline("mlp", variants=["module", "graph"], at=reachable("mlp", layers=8, batch=16, hidden=128))
+
+# %% [markdown] tags=["guess"]
+# ## Guess: how far could one go without a graph?
+#
+# A framework does not know what you will call next. A program for this one network does:
 #
 # ```python
 # for w, b, y in layers:            # memory for each y is there already
-#     cublas_sgemm(x, w, y)         # the product: PyTorch calls the same library
+#     cublas_sgemm(x, w, y)         # the matmul: PyTorch calls the same library
 #     add_bias(y, b)                # a kernel of four lines, through PyCUDA
 #     relu(y)                       # another one
 #     x = y
 # ```
 #
-# **Three** kernels a layer, driven by Python. One thing is clever: the library has several kernels for a product, and the rewrite
-# times them once and keeps the fastest. Live without a GPU, NumPy makes the same three calls a layer.
-#
-# The source's grid, along x the hidden size. Move *batch* and *layers*: what does each of them do to the gain?
+# Python still launches **three** kernels per layer; PyTorch launches two, and so does a second version that fuses bias and ReLU.
+# One thing is clever: the library has several kernels for a matmul, and the rewrite times them once and keeps the fastest.
 
 # %% tags=["guess"]
-g = guess("8 layers, batch 16, hidden 256: faster than nn.Sequential by a factor of ...", unit="x")
+g = guess("8 layers, batch 16, hidden 256: the rewrite is faster than nn.Sequential by a factor of ...", unit="x")
 
 # %% tags=["run"]
 rewrites = dict.fromkeys(["pycuda", "pycuda fused"], "module")
 rewrites = first_available("mlp", rewrites, dict.fromkeys(["cpu numpy", "cpu functional"], "cpu module"))
-at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": (2, 4, 8, 16, 32, 64, 128)}
+grid = {"batch": (2, 4, 8, 16, 32, 64, 128)}
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": rewrites}, unlock=g)
 
 # %% tags=["compare"]
 compare(g, "mlp", rewrites, of="speed-up", **at)
 
-# %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The GPU computes the same sums in both. What does PyTorch do besides, and from which width on does nobody
-# notice? Double-click here and write two sentences.
-
 # %% [markdown] tags=["explain"]
-# <details><summary>Our explanation</summary>
+# The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
+# On wider layers the GPU takes longer for a layer than the host takes to launch it, and the host's cost is hidden.
 #
-# Both are driven from the host. For each operator PyTorch looks for hooks, goes through [[dispatch]], allocates the result, and
-# picks a kernel; the rewrite knows all that beforehand, so its [[host overhead]] is lower. That counts while the network is
-# [[overhead-bound]]: few rows, narrow layers. Beyond a certain width the GPU takes longer for a layer than the host needs to
-# issue it, and the host's cost is hidden.
+# The article of 2021 that made this experiment found a **divide** there. Left: its GTX 1070; right: your data. They are two
+# machines: compare shapes, not heights. Shaded: the rewrite keeps less than half of its best gain.
 #
-# </details>
-#
-# The source found a **divide** there. Here is its GTX 1070, and beside it your source of measurements, both for one batch: two
-# machines, so no ratio across. (The claims below take the mean over all batches.) The background is darker from where on the
-# rewrite keeps less than half of its best gain, if it comes to that. On a faster GPU the divide should lie at wider layers.
-#
-# Dotted, on a GPU: the fused rewrite against `nn.Sequential`, both in a [[CUDA Graph]]. No host overhead is left there, so this is
-# what its kernels alone gain: the library's fastest, in place of its first choice. Below, both as the source's table.
+# The H200 has no divide at batch 16: the gain falls at 2048 and comes back at 4096. The dotted line shows why. It compares both
+# programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than the dotted line: the host is hidden,
+# and faster kernels are all that is left. (The claim below averages over all batches.)
 
 # %% tags=["explain"]
-display(drawing("mlp-divide", batch=16, layers=8), speedup_table("mlp", layers=8))
-
-# %% [markdown] tags=["guess"]
-# ## Guess: which way is the fastest?
-#
-# The same network, hidden 256, batch 16, 8 layers, one call after the other:
-#
-# - **module**: `nn.Sequential`; **functional**: the same functions, without modules
-# - **script**: TorchScript; **compile**: `torch.compile`
-# - **pycuda**: the rewrite, three kernels a layer; **pycuda fused**: two
-# - **graph**: the module captured in a CUDA Graph, replayed at once
-# - **cpu numpy**: live without a GPU, the rewrite there
-
-# %% tags=["guess"]
-ways = ["module", "functional", "script", "compile", "pycuda", "pycuda fused", "graph"]
-ways = first_available("mlp", ways, ["cpu module", "cpu functional", "cpu script", "cpu numpy"])
-r = guess("Which one takes the least time a call?", options=ways)
-
-# %% tags=["run"]
-narrow = {"batch": (2, 16, 128), "hidden": (128, 256, 512, 1024)}
-explore("mlp", at=at, sliders=["hidden", "batch"], values=narrow, lines=ways, show="ladder", predict=True, unlock=r)
-
-# %% tags=["compare"]
-compare(r, "mlp", ways, **at)
-
-# %% [markdown] tags=["explain"]
-# Each rung skips some host work: functions skip the modules, a script skips Python, the rewrite skips dispatcher and
-# allocator. A compiler's kernels need not be faster: on the H200 at hidden 128 and 256 they take nearly all of *compile*'s time,
-# and why was not found out; that rung is no measure of compilers. The graph skips all
-# of it: every [[kernel launch]] was recorded once, and the whole list goes to the GPU in one. What is left is the GPU's own time,
-# and the small gaps between its kernels: where kernels take longer than issuing them, a graph gains little.
-#
-# Where a prediction is missing, the predictor has no model of that way's host work.
-#
-# In the timelines (hidden 128), look at the gaps. Who waits for whom, from rung to rung?
-
-# %% tags=["explain"]
-timeline("mlp", variants=["module", "pycuda-fused", "graph"], at=reachable("mlp", layers=8, batch=16, hidden=128))
+drawing("mlp-divide", batch=16, layers=8)
 
 # %% [markdown] tags=["explore"]
-# ## Explore: where it stops mattering
+# ## Explore: where does it stop mattering?
 #
-# The gain over `nn.Sequential`, further up the ladder. Follow each line to the right: where is nothing left of it? *max-autotune*
-# tries out kernels for minutes and then replays a graph, behind checks of its own (it is measured with 8 layers, with fewer at
-# chosen points). In another process it may take other kernels; on wide layers, a line below one means slow ones. *PyCUDA in a CUDA
-# Graph* differs from the other graph by its kernels alone. Move *batch* to its largest value: which ways are still above one?
+# The gain over `nn.Sequential`. *PyCUDA in a CUDA Graph* differs from the other graph by its kernels alone. Follow each line to the
+# right: from which width does a graph no longer pay? Move *batch* to its largest value: which lines stay above one?
+#
+# <details><summary>Our answer</summary>
+#
+# At hidden 4096, with 8 layers, a graph gains less than a tenth at every batch: kernels take longer than launching them. At batch
+# 128 only the three lines with other kernels stay well above one there. A line below one means slower kernels or more host work.
+#
+# </details>
 
 # %% tags=["explore"]
 gains = ["graph", "pycuda graph", "compile", "max autotune"]
@@ -126,19 +136,19 @@ explore("mlp", at=wider, sliders=["hidden", "batch", "layers"], values=few, show
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: where is the divide?
 #
-# A layer's calls cost the host 20 µs. On the GPU, a layer with few rows reads its hidden × hidden weights, float32, at 4.2 TB/s,
-# and does nothing else that takes time. *Calculate* the hidden size at which both take equally long; and the one for a host that
-# needs a quarter of that. Then look for the divide above.
+# Launching a layer costs the host 20 µs, say. With few rows, the GPU's time for a layer is that of reading its hidden × hidden
+# float32 weights. *Calculate* the hidden size at which both take equally long: on the GTX 1070 at 256 GB/s, and on the H200 at
+# 4.2 TB/s. Then compare with the drawing of the divide.
 
 # %% tags=["your-turn", "exercise:06-divide", "calculates"]
-check("06-divide", hidden=..., quarter=...)
+check("06-divide", gtx1070=..., h200=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what breaks a capture?
 #
-# This network scales a layer back when its outputs grow too large. It is right, and it cannot become a graph. Mend it
-# so that the results stay the same, then write `network=network`. It is captured with one input and replayed on others;
-# on a machine without a GPU, in a toy graph that has the same rules. Try your own model too: `brrr.capture(model, x)`.
+# This network scales a layer back when its outputs grow too large. It is correct, but it cannot be captured in a graph. Fix it
+# so that the results stay the same, then write `network=network`. It is captured with one input and replayed with others;
+# without a GPU, in a toy graph with the same rules.
 
 
 # %% tags=["your-turn", "exercise:06-capture", "makes"]
@@ -156,8 +166,8 @@ check("06-capture", network=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and what this course adds, on your
-# source. Live, measure the points first.
+# Claims of *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and of this course, checked
+# against your data. Live, move the sliders first: a claim needs its points.
 
 # %% tags=["claims"]
 claims("06")
@@ -165,32 +175,32 @@ claims("06")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Host overhead counts as long as the GPU is done before the host has issued the next kernel.
-# - A CUDA Graph removes it all at once, for work whose shapes, addresses and branches do not change.
-# - What is left beyond the divide is the choice of kernels.
+# - Host overhead counts as long as the GPU finishes before the host has launched the next kernel.
+# - A CUDA Graph turns all launches into one, for work whose shapes, addresses and branches do not change.
+# - On wide layers the host is hidden, and what is left to choose is the kernels.
 #
 # Terms: [[dispatch]], [[host overhead]], [[overhead-bound]], [[CUDA Graph]], [[kernel launch]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `torch.compile(model, mode="reduce-overhead")` captures by itself; by hand it is:
+# Try `torch.compile(model, mode="reduce-overhead")` first. For fixed shapes, capture by hand:
 #
 # ```python
 # import torch
 # model, x = torch.nn.Linear(256, 256).cuda().eval(), torch.randn(16, 256, device="cuda")
-# with torch.no_grad():
+# graph = torch.cuda.CUDAGraph()
+# with torch.inference_mode():
 #     model(x)  # warm up: libraries allocate in their first call
-#     graph = torch.cuda.CUDAGraph()
 #     with torch.cuda.graph(graph):
 #         y = model(x)
-#     graph.replay()  # with new numbers in x, by x.copy_(...)
+# graph.replay()  # after x.copy_(new_input); the result is in y
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products. [06b · Can a whole network be one
-# kernel?](06b_megakernel.ipynb) is for engineers.
+# Back on the road: [07 · What does one more column cost?](07_gemm_shapes.ipynb). Further along: [06b · Can a whole
+# network be one kernel?](06b_megakernel.ipynb).
 #
-# Back: [05b · Who writes the kernel?](05b_codegen.ipynb)
+# Back: [05 · What does fusion save?](05_fusion.ipynb)

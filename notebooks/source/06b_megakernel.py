@@ -8,8 +8,10 @@
 # %% [markdown] tags=["question"]
 # # 06b · Can a whole network be one kernel?
 #
-# For engineers. A [[CUDA Graph]] launches all its kernels at once, and still they are many: from one to the next the GPU
-# empties and fills again. **What if eight layers were a single kernel that never stops?**
+# Side road, for engineers. Read 06 and 04b first.
+#
+# A [[CUDA Graph]] launches all its kernels at once, but after each kernel the GPU still empties and fills again. **What if eight
+# layers were a single kernel?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, factory, first_available, guess
@@ -20,16 +22,16 @@ factory("overhead", detail="sm")
 # %% [markdown] tags=["guess"]
 # ## Guess: one kernel
 #
-# A **megakernel** is a [[persistent kernel]]: launched once, its [[thread block|thread blocks]] stay on the
-# [[multiprocessor|multiprocessors]] and go through the layers together, the activations in [[shared memory]] or in [[L2]].
-# Between two layers they must wait for one another: each output of a layer needs all of its inputs.
+# A **megakernel** is a [[persistent kernel]]: it is launched once, its [[thread block|thread blocks]] stay on the
+# [[multiprocessor|multiprocessors]] and go through the layers together, and the activations stay in [[shared memory]] or in [[L2]].
+# Between two layers the blocks must wait for one another: each output of a layer needs all of its inputs.
 
 # %% tags=["guess"]
 g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
-# Each line is a way to have fewer kernels, against the graph of PyTorch's own: bias and ReLU inside the product's
-# kernel, and everything in one. The strongest rival is *triton graph*, recorded at batch 2, 16 and 128 alone. Live without a GPU, the CPU queue shows one launch in place of two a layer.
+# The rival is a graph of `nn.Sequential`, with two kernels per layer. *Triton's graph* has one: bias and ReLU are computed inside the
+# matmul's kernel, as its [[epilogue]] (recorded at batch 2, 16 and 128 only). The megakernel has one for all layers.
 
 # %% tags=["run"]
 fewer = dict.fromkeys(["megakernel", "megakernel graph", "triton graph"], "graph")
@@ -41,47 +43,50 @@ explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={
 compare(g, "mlp", fewer, of="speed-up", **at)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The graph needs no host either. What does one kernel still save? Double-click here and write two
-# sentences.
+# **Your explanation.** The graph does not wait for the host either. What does one kernel still save? Double-click here and write
+# two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A kernel starts when the last block of the one before is done. Then blocks must be placed and load their first numbers, while
-# nothing else happens. And each result is written and read again. In one kernel there are no such gaps, results stay on the
-# chip, and the next layer's weights, which depend on nothing, are fetched while blocks still wait for this layer.
+# A kernel starts when the last block of the kernel before is done. Then its blocks load their first numbers, and meanwhile nothing
+# is computed. In one kernel there are no such gaps, results stay on the chip, and blocks fetch the next layer's weights while
+# they wait for this layer.
 #
 # </details>
 #
-# One thing becomes harder: the blocks must wait for one another *inside* the kernel. Four ways, the most expensive first:
+# **On Monday:** let `torch.compile(model, mode="max-autotune")` put bias and ReLU into the matmul's kernel, compare it with a CUDA
+# Graph captured by hand, and keep the faster.
 #
-# - **A [[grid barrier]].** Every block reports in global memory, and asks there until all have: several trips to L2, which may
-#   take longer than a narrow layer.
-# - **Counting through L2.** Each [[warp]] counts its results in; who needs them waits for this count only.
-# - **A cluster.** Neighbouring multiprocessors can write into one another's shared memory (*distributed shared memory*). Each
-#   result goes straight to the blocks that need it, and its bytes are counted where they arrive.
-# - **No waiting: independent rows.** The rows of a batch never meet. So each cluster takes its own rows through all layers and
-#   waits for no other, and pays by reading all the weights itself.
+# **How far could one go?** Blocks of one kernel must wait *inside* it. Four ways, the most expensive first:
 #
-# Between these lies a **plan** for each shape: how many blocks share the columns, how many rows they take, how far they fetch
-# ahead. A model of the kernel, fitted once on an H200, predicts every plan, and only the best is compiled.
+# - **A [[grid barrier]].** Every block reports in global memory and asks there until all have reported: several trips to L2, which
+#   may take longer than a narrow layer.
+# - **Counting through L2.** Each [[warp]] counts its results in; a block waits only for those it needs.
+# - **A cluster.** Neighbouring multiprocessors write results straight into one another's shared memory.
+# - **No waiting.** The rows of a batch never meet: a group of blocks takes its own rows through all layers. The price: it
+#   reads all weights itself.
+#
+# The package combines these (below, a group's blocks share the columns). A model, fitted on an H200, predicts each combination,
+# and the best is compiled:
 
 # %% tags=["explain"]
-for hidden in (128, 256, 512, 1024, 2048, 4096):
+for hidden in (128, 1024, 4096):
     print(megakernel_plan(layers=8, batch=16, hidden=hidden))
 
 # %% [markdown] tags=["explain"]
-# The ladder goes on where lesson 06 left it: the graph, then bias and ReLU in the product's kernel (by cuBLASLt, by
-# Triton), then one kernel. Its predictions know the bytes and the arithmetic of the one kernel, but neither its launch nor the
-# waiting inside, which the plan's model above does: so the two predicted times differ. A graph of the one kernel gains nothing
-# and can lose: there is one launch either way, and a graph's takes longer.
+# The ladder of lesson 06 goes on: the graph, then bias and ReLU as an epilogue (in cuBLASLt's kernel, in Triton's), then one kernel.
 #
-# In the timelines (hidden 128), look for the gaps between kernels.
+# **Why is a *graph* of the one kernel slower?** There is a single launch either way, so nothing to save. And plain launches may
+# overlap: a call's kernel can start while the last one ends, so a call in a loop takes less time than its kernel (see the second
+# timeline's caption). Replays of a graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
+#
+# In the timelines (hidden 128), compare the gaps.
 
 # %% tags=["explain"]
 rungs = ["module", "graph", "epilogue graph", "triton graph", "megakernel", "megakernel graph"]
 rungs = first_available("mlp", rungs, ["queue module", "queue pycuda", "queue pycuda fused", "queue graph"])
-explore("mlp", at=at, sliders=[], lines=rungs, show="ladder", predict=True)
+explore("mlp", at=at, sliders=[], lines=rungs, show="ladder")
 
 # %% tags=["explain"]
 timeline("mlp", variants=["graph", "megakernel"], at=reachable("mlp", layers=8, batch=16, hidden=128))
@@ -89,32 +94,37 @@ timeline("mlp", variants=["graph", "megakernel"], at=reachable("mlp", layers=8, 
 # %% [markdown] tags=["explain"]
 # ## How far from the floor?
 #
-# The dashed line is what the GPU's datasheet allows: the weights once through memory, or the arithmetic, whichever takes
-# longer. In a loop, weights may stay in L2 from one call to the next; then a line may even fall below it. On narrow layers the
-# floor is far below: they are [[latency-bound]]. On wide layers with many rows the product takes the time, and it matters whose is
-# the faster one: on the H200 the one kernel loses to *max-autotune* at hidden 4096 from batch 32 on, and at 2048 from 128. There
-# *best* takes another way, and is faster than both.
+# The dashed line is the least time by the datasheet: reading the weights once from memory, or the arithmetic, whichever takes
+# longer. Narrow layers stay far above it: they are [[latency-bound]]. On wide layers with many rows the library's matmul is faster.
+#
+# **From which width does the one kernel no longer pay?** In this recording, up to batch 16 it beats every way of PyTorch at every
+# width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
 
 # %% tags=["explain"]
-lines = first_available("mlp", ["module", "graph", "megakernel", "best"], ["cpu module", "cpu numpy", "cpu best"])
+lines = first_available(
+    "mlp", ["module", "graph", "megakernel", "max autotune"], ["cpu module", "cpu numpy", "cpu best"]
+)
 explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the best of all
 #
-# No one way need be the fastest everywhere. `best` predicts each, measures those that come close, and gives back the
-# network in the fastest one, ready to be called:
+# No way is the fastest everywhere. This package's `best` predicts many, measures those that come close, and returns the fastest:
 #
 # ```python
 # from brrr.networks import best
-#
-# network = best(layers=8, batch=16, hidden=256)      # or weights=..., your own
-# y = network(x)
-# print(network.way, network.why)
+# network = best(layers=8, batch=16, hidden=256)
+# y = network(x)  # network.why says which way it took
 # ```
 #
-# The figure shows PyTorch's own ways over it: above one, `best` is the faster. Where is the gain largest, and where
-# does a rival come close?
+# The figure shows PyTorch's ways over `best`: above one, `best` is faster. Where is the gain largest, and which rival comes closest?
+#
+# <details><summary>Our answer</summary>
+#
+# At batch 16 the gain is largest on narrow layers, where kernels are short and gaps count most; the graph comes closest. At
+# hidden 4096 *max-autotune* does.
+#
+# </details>
 
 # %% tags=["explore"]
 rivals = ["module", "graph", "compile", "max autotune", "best"]
@@ -125,18 +135,18 @@ explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, lines=
 # ## Your turn: the floor, and the barriers on top
 #
 # 8 layers of hidden size 1024 in float32, weights only. *Calculate* their bytes, the microseconds that they take
-# through a memory of 4.8 TB/s, and how many the barriers between the layers add, if one across the whole GPU takes
-# 1 µs.
+# through a memory of 4.8 TB/s, and how many microseconds the barriers between the layers add, if one across the whole GPU
+# takes 1 µs. Then find the memory's time in the figure of the floor.
 
 # %% tags=["your-turn", "exercise:06b-floor", "calculates"]
 check("06b-floor", weight_bytes=..., memory_us=..., barriers_us=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: who waits for whom?
+# ## Your turn: which block waits for which?
 #
-# Four clusters of eight blocks: cluster 0 has blocks 0 to 7, and so on. Each cluster has rows of its own, its blocks share the
-# columns. `waits_for(block, layer)` says for which blocks a block waits before it computes a layer. This one waits for all, a grid
-# barrier. Mend it so that nobody waits needlessly, then write `waits_for=waits_for`.
+# Four clusters of eight blocks: cluster 0 has blocks 0 to 7, and so on. Each cluster has rows of its own, and its blocks share the
+# columns. `waits_for(block, layer)` says which blocks a block waits for before it computes a layer. This one waits for all: a grid
+# barrier. Fix it so that no block waits needlessly, then write `waits_for=waits_for`.
 
 
 # %% tags=["your-turn", "exercise:06b-waits", "makes"]
@@ -149,7 +159,7 @@ check("06b-waits", waits_for=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# These are this course's own targets, judged on your source. Live, measure the points first.
+# This course's own targets, checked against your data. Live, move the sliders first: a claim needs its points.
 
 # %% tags=["claims"]
 claims("06b")
@@ -157,30 +167,32 @@ claims("06b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Between two kernels the GPU empties and fills again, also inside a graph.
+# - Between two kernels the GPU empties and fills again, even inside a graph.
 # - Inside one kernel blocks must wait for one another, and the cheapest wait is the one that is not needed.
-# - The floor is the weights' bytes or the arithmetic; what is above it on narrow layers is latency.
+# - The floor is the weights' bytes or the arithmetic; what lies above it on narrow layers is latency.
 #
 # Terms: [[CUDA Graph]], [[persistent kernel]], [[thread block]], [[multiprocessor]], [[shared memory]], [[L2]],
-# [[grid barrier]], [[latency-bound]].
+# [[epilogue]], [[grid barrier]], [[latency-bound]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# How much of a step's time is gaps between kernels? The profiler tells:
+# How many kernels does a call launch, and how long do they run? The rest of its time is gaps and the host.
 #
 # ```python
 # import torch
 # from torch.profiler import ProfilerActivity, profile
-# model, x = torch.nn.Sequential(*[torch.nn.Linear(256, 256)] * 8).cuda(), torch.randn(16, 256, device="cuda")
-# with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
-#     model(x), torch.cuda.synchronize()
+# x = torch.randn(16, 256, device="cuda")
+# model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(8)]).cuda()
+# with profile(activities=[ProfilerActivity.CUDA]) as found:
+#     model(x)
+#     torch.cuda.synchronize()
 # print(found.key_averages().table(sort_by="cuda_time_total", row_limit=5))
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the products.
+# Back on the road: [07 · What does one more column cost?](07_gemm_shapes.ipynb).
 #
 # Back: [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb)

@@ -1,6 +1,6 @@
 # ---
 # jupyter:
-#   readme: {short: 'RNN', asks: 'what if each step waits for the last?', before: '06, 07'}
+#   readme: {short: 'RNN', asks: 'what if each step waits for the last?', before: '07'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -8,12 +8,14 @@
 # %% [markdown] tags=["question"]
 # # 08 · What if each step waits for the last?
 #
-# A recurrent network reads a sequence one [[time step]] after the other, and hands its [[hidden state]] from each to
-# the next: `h = f(W @ x + U @ h)`. Products with `x` can be made at any time. A product with `h` waits for the step
-# before. **How much of a GPU can such a network use?**
+# Side road. Read 07 first.
 #
-# Below, what is computed when; the numbers are the steps. In an LSTM each product is of four [[gate|gates]]. Move
-# *order* and *layers*.
+# A recurrent network reads a sequence one [[time step]] after the other, and hands its [[hidden state]] from each step to
+# the next: `h = f(W @ x + U @ h)`. `W @ x` can be computed at any time. `U @ h` waits for the step before. **How much of a GPU
+# can such a network use?**
+#
+# Below: what is computed when, numbered by step. Move *order*. (The legends call a matmul a *product*; in an LSTM each computes
+# four [[gate|gates]].)
 
 # %% tags=["setup", "question"]
 from IPython.display import display
@@ -26,18 +28,18 @@ drawing("rnn-order", order="loop", layers=4)
 # %% [markdown] tags=["guess"]
 # ## Guess: up the ladder
 #
-# An LSTM of 4 layers, hidden size 512, 64 steps, [[mini-batch]] 64, true float32: the network of a paper of 2016.
-# Each of its rungs keeps what those before it have.
+# An LSTM of 4 layers, hidden size 512, 64 steps, [[mini-batch]] 64, true float32: the network of a study of 2016. Each rung
+# builds on the last:
 #
-# - **naive**: a product for each gate, of the input and of the state; torch's kernels for what is elementwise
-# - **combined**: the gates' weights stacked, so one product of the input and one of the state
+# - **naive**: a matmul for each gate, of input and of state; PyTorch's elementwise kernels
+# - **combined**: the gates' weights stacked: one matmul of the input, one of the state
 # - **streamed**: these two on two [[stream|streams]]
-# - **fused**: all elementwise work of a step in one kernel
-# - **transposed**: the weights stored transposed beforehand
-# - **inputs2**, **inputs**: the input's products of two steps, of all steps, as one
-# - **[[wavefront]]**: layers beside each other, each as soon as the one below is a few steps ahead
+# - **fused**: one kernel for a step's elementwise work
+# - **transposed**: weights stored transposed
+# - **inputs2**, **inputs**: the input's matmuls of two steps, of all steps, as one
+# - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
 #
-# Then what came later: the best loop in a CUDA Graph, `torch.compile`, cuDNN, and weights kept on the chip (08b).
+# After the rungs: that loop in a CUDA Graph, `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
 
 # %% tags=["guess"]
 g = guess("In a CUDA Graph, with all rungs below it, the network is ... times as fast as the naive loop", unit="x")
@@ -57,29 +59,30 @@ compare(g, "rnn_ladder", gains, of="speed-up", **at)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# Fewer, larger products fill the GPU better, and fewer launches leave fewer gaps. No rung removes FLOP, or the chain from step to
-# step.
+# Fewer, larger matmuls fill the GPU better, and fewer launches leave fewer gaps. No rung shortens the chain from step to step.
 #
 # </details>
 #
-# **Parallelism.** A kernel for a product gives each [[thread block]] a [[tile]] of the result. Few samples make few
-# tiles, and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates, put independent products beside
-# each other, and let layers overlap.
+# **On Monday:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. If cuDNN lacks your cell, stack the gates, compute
+# the inputs of all steps at once, and capture the loop in a CUDA Graph. (`torch.compile` sees one step here: it cannot combine
+# steps or overlap layers.)
 #
-# **Launches.** The loop issues kernel after kernel from Python. Where that takes longer than the kernels, it sets the
-# pace: a rung with fewer kernels gains, and a rung that only overlaps them gains nothing at best. A
-# CUDA Graph issues everything at once: then overlap counts.
+# **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
+# launches, and even lose: where one stream waits for another, the host must also record an event and wait for it. In a graph
+# the host launches once, and only then does overlap pay.
 #
-# In the timelines, look for gaps, then for kernels beside each other.
+# **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates
+# and overlap layers.
+#
+# In the first two timelines, look for gaps. In the last, kernels above one another run at the same time.
 
 # %% tags=["explain"]
-timeline("rnn_ladder", variants=["naive", "fused", "wavefront", "graph"], at={**at, "steps": 16})
+timeline("rnn_ladder", variants=["naive", "fused", "graph"], at={**at, "steps": 16})
 
 # %% [markdown] tags=["guess"]
 # ## Guess: why is a larger mini-batch efficient?
 #
-# Because the weights are then loaded from the memory only once, says the source, and asks why. Take one layer and the
-# product of its state: with one sample it multiplies all recurrent weights by one vector.
+# The study says: the weights are then loaded from memory only once. Take one layer's matmul of the state.
 
 # %% tags=["guess"]
 w = guess("With 64 samples instead of one, a step's recurrent product takes ... times as long", unit="x")
@@ -92,29 +95,35 @@ single = {**at, "layers": 1, "batch": (1, 64)}
 compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 
 # %% [markdown] tags=["explain"]
-# Three limits are dashed: the recurrent weights through the memory once a step, the same once *for each sample*, and
-# the product's FLOP at the peak.
+# Dashed: loading the recurrent weights once per step, or once *per sample*, and the FLOP at the peak.
 #
-# A block brings its piece of the weights to its multiprocessor and multiplies it there with *all* samples of its
-# tile. Hence "once": the bytes grow with the number of tiles, and until a second tile of samples is needed there is
-# no more to load. Where the measured product falls below the line for each sample, you see that sharing. Where the
-# FLOP overtake the weights' bytes, the limit grows with every sample ([[compute-bound]]).
+# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. So until a second tile of
+# samples is needed, there is no more to load. From eight samples on, the measured matmul lies below the line *per sample*: that
+# is sharing. (A single sample is faster still: the library has a matrix-vector kernel.)
+# Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
-# Once a step, not once: the next step loads them again, today mostly from the [[L2]] cache. And the measured lines
-# lie above two limits: these kernels are too short to fill the GPU. Lesson 08b attacks both.
+# The next step loads the weights again, mostly from [[L2]]. And all measured lines lie above the other two limits: these kernels
+# are too short to fill the GPU. Lesson 08b attacks both.
 
 # %% [markdown] tags=["explore"]
-# ## Explore: without the gaps, and one sample at a time
+# ## Explore: the GPU's own time
 #
-# First the ladder again, each loop in a CUDA Graph, by the GPU's own time. Compare it with the one above: which rungs
-# are faster on the GPU, and which only for its queue?
+# The ladder again, now in CUDA Graphs, by the GPU's own time (*span*). Compare: which rungs are faster on the GPU, and which
+# only saved launches?
 #
-# Then cuDNN in float16, one layer. Its fastest kernels take some batches only. *Padded* adds zeros up to the next
-# multiple of 8 ([[padding]]). Where do more samples take less time?
+# Then cuDNN in float16, one layer. *Padded* adds zeros up to the next multiple of 8 ([[padding]]). Where do more samples take less
+# time?
+#
+# <details><summary>Our answers</summary>
+#
+# *combined*, *streamed*, *fused* and *wavefront* are faster on the GPU; *inputs2* and *inputs* mostly saved launches. At batch 8 and
+# 16 cuDNN has far faster kernels, and 16 samples take less time than 8. So padding pays, most from 9 to 15.
+#
+# </details>
 
 # %% tags=["explore"]
-half = reachable("rnn_ladder", batch=4, hidden=1024, steps=64, layers=1, cell="lstm", dtype="float16")
-some = ["cudnn", "cudnn padded", "persistent"]
+half = reachable("rnn_ladder", batch=5, hidden=1024, steps=64, layers=1, cell="lstm", dtype="float16")
+some = ["cudnn span", "cudnn padded span", "persistent span"]
 graphs = [*(f"{way} graph span" for way in rungs[:-1]), *(f"{way} span" for way in ways[8:])]
 display(explore("rnn_ladder", at=at, lines=graphs, sliders=["hidden"], show="ladder"))
 explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"batch": tuple(range(1, 18))})
@@ -122,19 +131,18 @@ explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"b
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how short can a step be?
 #
-# An LSTM layer, hidden size 512, float32. The memory hands out 4.2 TB/s, and 54 TFLOP/s are computed. *Calculate* the
-# bytes of its recurrent weights, what their product takes at least with one sample (in seconds), and the largest
-# mini-batch for which the weights' bytes, not the FLOP, set that limit. Then compare with the figure of one layer.
+# An LSTM layer, hidden size 512, float32, at 4.8 TB/s and 67 TFLOP/s. *Calculate* the bytes of its recurrent weights, the least
+# time of their matmul with one sample (in seconds), and the largest mini-batch for which the bytes, not the FLOP, set that
+# limit. Then find both in the figure of one layer.
 
 # %% tags=["your-turn", "exercise:08-floor", "calculates"]
 check("08-floor", weight_bytes=..., seconds=..., batch=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: eight products, or fewer
+# ## Your turn: eight matmuls, or fewer
 #
-# `gates` makes what an LSTM's four gates are computed from, by eight products a step. `w` and `u` are lists of four
-# weights each. Do it with two products or with one: `stack` runs once and may arrange the weights as you like,
-# `gates` runs at each step and must not move them any more. Then write `stack=stack, gates=gates`.
+# `gates` makes four gates by eight matmuls per step. `w` and `u` are lists of four weights each. Do it with two matmuls
+# or one: `stack` runs once and may arrange the weights as you like; `gates` runs at each step and must not move them. Then write `stack=stack, gates=gates`.
 
 
 # %% tags=["your-turn", "exercise:08-combine", "makes"]
@@ -152,8 +160,8 @@ check("08-combine", stack=..., gates=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The sources are *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016), which reports an order of
-# magnitude from bottom to top, and two studies before it. Live, measure the points first.
+# Claims of *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016), two studies before it, and this course, checked
+# against your data. Live, move the sliders first: a claim needs its points.
 
 # %% tags=["claims"]
 claims("08")
@@ -161,32 +169,31 @@ claims("08")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Only the product with the state has to wait: make everything else beforehand, beside it, or in larger pieces.
-# - A mini-batch shares each fetch of the weights: the bytes stay the same, and the arithmetic grows with every sample.
-# - Overlap gains nothing while the launches set the pace: first put the loop into a CUDA Graph, or let cuDNN run it.
+# - Only the matmul with the state has to wait: compute everything else before it, beside it, or in larger pieces.
+# - A mini-batch shares each load of the weights: the bytes stay, the arithmetic grows with every sample.
+# - Overlap gains nothing while launches set the pace: use cuDNN, or a CUDA Graph.
 #
 # Terms: [[time step]], [[hidden state]], [[gate]], [[wavefront]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Let cuDNN run it, and know what it does: it takes TF32 for float32 unless told not to, and in half types it likes
-# batches of whole eights. Compare with float64 once: cuDNN 9.19 computes some small LSTMs wrongly (docs/rnn.md).
+# `nn.LSTM` runs cuDNN; in half types, pad batches to whole eights. For true float32 set `torch.backends.cudnn.allow_tf32 = False`.
+# Compare with float64 once: cuDNN 9.19 gets some small LSTMs wrong (docs/rnn.md).
 #
 # ```python
 # import torch
-# torch.backends.cudnn.allow_tf32 = False  # for float32 in full precision
-# rnn = torch.nn.LSTM(256, 256, num_layers=2).eval()
-# batch, x = 5, torch.randn(20, 5, 256)
-# x = torch.nn.functional.pad(x, (0, 0, 0, -batch % 8))
+# rnn = torch.nn.LSTM(512, 512, num_layers=4).cuda().half().eval()
+# x = torch.randn(64, 5, 512, device="cuda").half()
+# padded = torch.nn.functional.pad(x, (0, 0, 0, 3))  # batch 5 becomes 8
 # with torch.inference_mode():
-#     y = rnn(x)[0][:, :batch]
+#     y = rnn(padded)[0][:, :5]
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [08b · Why fetch the same weights at each step?](08b_persistent.ipynb) keeps them on the chip, with one launch for
-# all steps.
+# Back on the road: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb). Further along: [08b · Why fetch the same
+# weights at each step?](08b_persistent.ipynb)
 #
 # Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)

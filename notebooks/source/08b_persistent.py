@@ -1,6 +1,6 @@
 # ---
 # jupyter:
-#   readme: {short: 'persistent RNN', asks: 'why fetch the same weights at each step? For engineers', before: '07, 06b'}
+#   readme: {short: 'persistent RNN', asks: 'why fetch the same weights at each step? For engineers', before: '08, 06b'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -8,9 +8,10 @@
 # %% [markdown] tags=["question"]
 # # 08b · Why fetch the same weights at each step?
 #
-# A recurrent layer multiplies its state by the same weights at each time step, and each step waits for the last. With few
-# samples nearly all of a step is fetching those weights and launching the next kernel. **What if the weights stayed where they
-# are used?** For engineers.
+# Side road, for engineers. Read 08 and 06b first.
+#
+# A recurrent layer multiplies its state by the same weights at each time step. With few samples, most of a step goes into loading
+# those weights and starting the next kernel. **What if the weights stayed where they are used?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, reachable, step_times
@@ -20,11 +21,11 @@ at = reachable("rnn", batch=1, hidden=1024, steps=256, cell="rnn_tanh", dtype="f
 # %% [markdown] tags=["guess"]
 # ## Guess: one sample, one thousand hidden units
 #
-# A tanh layer, hidden size 1024, float32, inference. Its recurrent weights are 4 MiB. The rival is cuDNN with true float32, the
-# faster of what PyTorch calls and the same call in a CUDA Graph; a loop of products in a graph stands beside them. A
-# [[persistent kernel]] keeps the weights on the chip: one launch for all time steps.
+# A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here in true float32), and the
+# same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]: launched once for
+# all time steps, it keeps the weights on the chip.
 #
-# Then run: along x the [[mini-batch]], upwards the time of 256 steps. Move *hidden size* and *cell*.
+# Then run: along x the [[mini-batch]], upwards the time of 256 steps.
 
 # %% tags=["guess"]
 g = guess("With one sample, a step with the weights on the chip is ... times as fast as the best cuDNN's", unit="x")
@@ -34,7 +35,7 @@ lines = ["persistent", "cudnn", "cudnn graph", "graph"]
 explore("rnn", at=at, lines=lines, sliders=["batch", "hidden", "cell"], unlock=g)
 
 # %% tags=["compare"]
-compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32")
+compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32", batch=(1, 64))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The same FLOP, the same weights, one launch: what does a step no longer do? Double-click here and write two sentences.
@@ -42,26 +43,27 @@ compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32")
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It no longer fetches the weights: they stay on the chip. And no kernel starts or ends between two steps; what is left is the product
+# It no longer loads the weights: they stay on the chip. And no kernel starts or ends between two steps. What remains is the matmul
 # with the state, and handing the new state to all blocks.
 #
 # </details>
 #
-# The table takes a step as a *slope*: what 256 steps take more than 64, by the steps that they have more. The launch, the
-# weights' one journey and other costs that come once a call drop out. With few samples cuDNN as PyTorch calls it waits for the
-# host; in a graph it does not, and that is the rival that counts.
+# **On Monday:** with few samples, cuDNN as PyTorch calls it waits for the host. Capture `nn.RNN` or `nn.LSTM` in a CUDA Graph: the
+# table shows what that gains. In half types, pad the batch (see *Explore*).
 #
-# **Where the weights are.** Each [[thread block]] holds some rows of the recurrent matrix, in the [[register file]] of its
-# multiprocessor and, where that does not suffice, in [[shared memory]]. A block computes its rows of each new state. In 2016
-# register files were a GPU's largest memory on the chip; the claims below say whether they still are.
+# The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. So costs that come once per call drop out.
 #
-# **How blocks wait for each other.** At the next step each block needs the *whole* state, so all must exchange their rows. The
-# textbook way is a [[grid barrier]]: write the state, count yourself in, wait until all have. That is several trips to the
-# [[L2]] cache. Here the data say by themselves that they are there. The result's memory is filled beforehand with a pattern (a
-# NaN) that no result has; a block reads until none is left ([[polling]]). Write, then read: one trip.
+# **How far could one go?** This package's kernel keeps all weights on the chip. Each [[thread block]] holds some rows of the
+# recurrent matrix, in its multiprocessor's [[register file]] and, where that is too small, in [[shared memory]]. It computes those
+# rows of each new state.
 #
-# **Why it cannot hang.** A block that waits keeps its multiprocessor. So all blocks must be there at once, and a launch with
-# more of them than fit is refused.
+# **How blocks wait for each other.** At the next step each block needs the *whole* state. The textbook way is a [[grid barrier]]:
+# write your rows, report, wait until all have: several trips to the [[L2]] cache. Here the data themselves say that they
+# have arrived. The result's memory is filled beforehand with a pattern (a NaN) that no result has, and a block reads until none
+# is left ([[polling]]): one trip.
+#
+# **Why it cannot hang.** A waiting block keeps its multiprocessor. So all blocks must run at once, and a launch with more blocks
+# than fit is refused.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: sixty-four samples
@@ -78,25 +80,31 @@ drawing("rnn-floor", batch=64, cell="rnn_tanh", dtype="float32", source="recorde
 compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
 
 # %% [markdown] tags=["explain"]
-# Three things may set the pace of a step, and the longest of them is its floor:
+# Three things overlap in a step, and the longest sets the pace:
 #
-# - **the exchange**: a trip to L2 and back, which a layer with 32 hidden units shows almost alone;
-# - **the state**: every block reads all of it, so blocks times samples times hidden size numbers come from L2 at each step;
-# - **the arithmetic**: the same FLOP as ever, on CUDA cores, or on [[tensor core|tensor cores]] where that pays (float32 then as three
-#   products of TF32, which together keep nearly all of its digits).
+# - **the exchange**: a trip to L2 and back, measured on a layer with 32 hidden units;
+# - **the state**: every block reads the state of its samples at each step;
+# - **the arithmetic**: on CUDA cores, or on [[tensor core|tensor cores]] where that pays (in the drawing from 24 samples on; float32
+#   then as three TF32 matmuls, which together keep nearly all digits).
 #
-# The input's product for all steps comes before, as one large product; its share is added. Dashed lines are predicted from
-# these, lines with markers are measured.
+# The input's matmul for all steps runs before; its share is added to the longest. That is the *floor*, dashed; markers are measured.
 #
-# With few samples the exchange is what remains. With more, traffic and arithmetic grow, and cuDNN's products fill their tiles
-# better: the gain shrinks. Two levers move the state's line. *Groups*: where a copy of the weights needs only some
-# of the multiprocessors, several groups of blocks hold a copy each and take a share of the samples. *Half types*: half the bytes.
+# With few samples the exchange is the largest part. With more, the arithmetic grows, and cuDNN's matmuls fill their tiles
+# better: the gain shrinks. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
+# groups of blocks hold a copy each and share out the samples.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: half the bytes
 #
-# In float16 cuDNN has persistent kernels of its own, but takes them only where the batch suits it. The lines *padded* add rows of zeros to the
-# batch ([[padding]]) and throw their results away.
+# In float16 cuDNN has persistent kernels of its own, but takes them only where the batch suits it. *Padded* lines add
+# rows of zeros to the batch ([[padding]]). How close does cuDNN come?
+#
+# <details><summary>Our answer</summary>
+#
+# Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about an eighth slower than our kernel. From 16 on, our kernel
+# and cuDNN lie close together. So in half types, pad.
+#
+# </details>
 
 # %% tags=["explore"]
 half = reachable("rnn", batch=4, hidden=1024, steps=256, cell="lstm", dtype="float16")
@@ -106,10 +114,10 @@ explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"])
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what does a step take at least?
 #
-# A tanh layer, hidden size 1024, float32, 24 samples. 128 blocks each read the whole state. An exchange takes 1 µs, L2 hands out
-# 5.5 TB/s, and 60 TFLOP/s are computed. *Calculate* the bytes of the state that all blocks read in a step, what a step takes at
-# least (in seconds, without the input's product), and the largest batch whose reading hides behind the exchange. Then set the
-# drawing to 24.
+# The tanh layer with 24 samples: three groups of 32 blocks; each block reads the state of its group's 8 samples, 1024 float32
+# numbers each. An exchange takes 0.49 µs, all blocks together read 13.8 TB/s, and tensor cores compute 122 TFLOP/s. *Calculate* the
+# bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the largest batch whose
+# arithmetic hides behind the exchange. Then set the drawing to 24.
 
 # %% tags=["your-turn", "exercise:08b-step", "calculates"]
 check("08b-step", state_bytes=..., seconds=..., batch=...)
@@ -117,20 +125,22 @@ check("08b-step", state_bytes=..., seconds=..., batch=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: when to stop
 #
-# A program that may run either way needs to know up to which batch to keep the weights on the chip. Write `until(ours, theirs)`: both
-# map a batch to seconds a step; it returns the largest batch up to which ours is faster at *every* batch measured both ways, and 0
-# where it never is.
+# Up to which batch should a program keep the weights on the chip? `step_times` has the seconds per step by batch, for our kernel and
+# for cuDNN's fastest way (padded ones included). Write `until(ours, theirs)` for two such tables: the largest batch up to
+# which ours is faster at *every* batch in both, and 0 where it never is.
 
 # %% tags=["your-turn", "exercise:08b-until", "makes"]
-print(step_times("lstm", "float16"))
+times = step_times("lstm", "float16")
+for batch in list(times["ours"])[::3]:
+    print(f"batch {batch}: ours {times['ours'][batch]:.3g} s, cuDNN {times['cudnn'][batch]:.3g} s")
 
 check("08b-until", until=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The source is *Persistent RNNs*, measured on a Titan X in 2016, beside this course's own targets against today's cuDNN. Live,
-# measure the points first.
+# Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data. Live, move the
+# sliders first: a claim needs its points.
 
 # %% tags=["claims"]
 claims("08b")
@@ -138,28 +148,32 @@ claims("08b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - What is needed again at each step should stay where it is used: registers first, then shared memory, then L2.
-# - Once the weights stay, the exchange between blocks is the floor of a step, until the state's bytes or the arithmetic overtake it.
-# - Persistence pays with few samples; with many, a product shares its weights anyway.
+# - What every step needs again should stay where it is used: registers first, then shared memory, then L2.
+# - Once the weights stay, the exchange between blocks is the floor of a step, until the arithmetic or the state's bytes overtake it.
+# - Persistence pays with few samples; with many, an ordinary matmul shares its weights anyway.
 #
 # Terms: [[persistent kernel]], [[register file]], [[shared memory]], [[grid barrier]], [[polling]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Use cuDNN's own persistent kernels: half types, and a batch padded to whole eights. For a kernel of yours, launch it so that all
-# blocks run at once:
+# Capture cuDNN in a graph, with a batch in whole eights or sixteens. Launch a persistent kernel of yours by
+# `cudaLaunchCooperativeKernel`: it refuses more blocks than fit.
 #
-# ```cuda
-# cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, bytes);
-# cudaLaunchCooperativeKernel(kernel, each * multiprocessors, threads, args, bytes, stream);
-# // and inside the kernel, between two steps:
-# cooperative_groups::this_grid().sync();
+# ```python
+# import torch
+# rnn = torch.nn.LSTM(1024, 1024).cuda().half().eval()
+# x, graph = torch.randn(256, 16, 1024, device="cuda").half(), torch.cuda.CUDAGraph()
+# with torch.inference_mode():
+#     rnn(x)  # warm up
+#     with torch.cuda.graph(graph):
+#         y, _ = rnn(x)
+# graph.replay()  # after x.copy_(new_input)
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [09 · Faster than the peak?](09_strassen.ipynb) computes a product with fewer multiplications than its definition has.
+# Back on the road: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)
 #
 # Back: [08 · What if each step waits for the last?](08_rnn.ipynb)

@@ -168,6 +168,24 @@ def test_a_wait_gains_no_more_than_the_idle_time_and_a_little_one_is_not_named(t
     assert "no synchronisation" not in gains(little) and "no synchronisation (" in little.text
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_less_to_compute_saves_nothing_of_what_the_host_takes(waits: bool, tmp_path: Path) -> None:
+    """Products of float32 that take a fifth of a step of many small operators, with a wait in it or without."""
+
+    def step(made: Maker) -> None:
+        for _ in range(8):
+            sides = 2 * [plain(512, 512)]
+            made.work(
+                "aten::mm", *sides, us=predicted_us("aten::mm", *sides), host_us=10 * predicted_us("aten::mm", *sides)
+            )
+        if waits:
+            made.wait("cudaStreamSynchronize")
+
+    found = diagnosis(tmp_path, step)
+    assert found.parts["overhead"] > 0.5 * found.step_s
+    assert not {"tensor cores", "strassen", "fusion"} & set(gains(found)), found.text
+
+
 @pytest.mark.parametrize("optimiser", ["", "SGD", "AdamW"])
 def test_what_a_graph_takes_away_no_larger_batch_shares_out(optimiser: str, tmp_path: Path) -> None:
     def step(made: Maker) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import brrr
-from brrr.diagnosis import trying
+from brrr.diagnosis import diagnosing, trying
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.report import Tried
 
@@ -222,6 +222,54 @@ def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(
     monkeypatch.setattr(trying, "_APPLY", {"fusion": near})
     (found,) = tried(lambda: x * 2, "fusion")
     assert (found.gain is not None) == taken and ("refused" in found.said) != taken
+
+
+@pytest.mark.parametrize(("products", "taken"), [("tf32", True), ("fp32", False)])
+def test_what_multiplies_in_a_shorter_type_may_differ_by_that_types_rounding(
+    products: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def near(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+        yield lambda: fn() * 1.002
+
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": near})
+    found = quick(lambda: X @ X)
+    lines = tuple(replace(each, products=products) for each in found.operators)
+    found = replace(found, remedies=(Remedy("fusion", 2.0, "why."),), operators=lines)
+    (made,) = trying.tried(found, lambda: X @ X, (), {}, False, "cpu", 0.02, 20.0)
+    assert (made.gain is not None) == taken and made.predicted == 2.0
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.4, False), (1.04, False), (1.06, True), (None, True)])
+def test_what_its_trial_refutes_is_dropped(gain: float | None, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    helps = [Remedy("fusion", 1.5, "Why."), Remedy("larger batch", 1.2, "Why.")]
+    monkeypatch.setattr(diagnosing, "remedies", lambda found: (helps, []))
+    made = Tried("fusion", gain, gain, gain, 0.0, "", 2e-3, 1.5), Tried("larger batch", None, None, None, None)
+    monkeypatch.setattr(trying, "tried", lambda *_: made)
+    found = quick(lambda: X * 2, try_remedies=True)
+    assert [each.name for each in found.remedies] == ["fusion"] * kept + ["larger batch"] and found.tried == made
+    assert kept or f"Weighed and dropped: fusion ({'tried, ' * (gain == 0.4)}{gain:.3g}x)." in found.text
+
+
+def test_an_optimisers_moments_are_turned_with_its_images_weights() -> None:
+    model, seen = nn.Conv2d(4, 4, 3), StringIO()  # a list would be put back
+    optimiser = torch.optim.SGD(model.parameters(), momentum=0.9)
+    image = torch.randn(2, 4, 8, 8)
+
+    def step() -> torch.Tensor:
+        (loss := model(image).square().mean()).backward()
+        optimiser.step()
+        moments = (values["momentum_buffer"] for values in optimiser.state.values())
+        seen.writelines(
+            "01"[each.is_contiguous(memory_format=torch.channels_last)] for each in moments if each.dim() > 1
+        )
+        return loss
+
+    step()
+    (last,) = tried(step, "channels last")
+    assert last.gain is not None and seen.getvalue()[0] == "0" and "1" in seen.getvalue()
+    step()
+    assert seen.getvalue()[-1] == "0", "they lie as they did"
 
 
 def test_what_is_compiled_comes_last_and_takes_no_time_from_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def prose(cell: Any) -> str:
     return BACK.sub("", re.sub(r"</?abbr[^>]*>", "", cell.source))
 
 
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 BACK = re.compile(r"\n\nBack: \[[^\]]*\]\([\w.]+\)$")
 
 
@@ -45,9 +46,9 @@ def stage(cell: Any) -> str | None:
 
 
 def too_long(notebook: Any) -> list[str]:
-    """At most 25 cells (not counting `yours`), 12 lines a code cell, 1000 words, 3 explorers, 2 exercises."""
+    """At most 25 cells without `yours`, 12 lines a code cell, 1000 words but for fenced code, 3 explorers, 2 checks."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    text = [prose(cell) for cell in notebook.cells if cell.cell_type == "markdown"]
+    text = [FENCED.sub("", prose(cell)) for cell in notebook.cells if cell.cell_type == "markdown"]
     words = sum(len(re.findall(r"\w[\w'’-]*", source)) for source in text)
     lines = max((len(cell.source.splitlines()) for cell in code), default=0)
     counts = [

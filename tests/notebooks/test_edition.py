@@ -98,10 +98,27 @@ def test_a_rebuild_without_outputs_changes_nothing(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_every_lesson_but_the_first_leads_back_to_the_one_before() -> None:
-    for before, lesson in pairwise(LESSONS):
+ROAD = ("00", "01", "02", "03", "04", "05", "07", "10")
+SIDE = {"02b": "02", "04b": "04", "04c": "04", "05b": "05", "06": "05", "06b": "06", "08": "07", "08b": "08",
+        "09": "07", "09b": "09", "10b": "10"}  # fmt: skip
+"""The main road in its order; each side road, and the lesson that it leaves from."""
+
+
+def test_every_lesson_but_the_first_leads_back_along_the_road_or_to_where_its_side_road_begins() -> None:
+    by_number = {lesson.name.partition("_")[0]: lesson for lesson in LESSONS}
+    back = {**{after: before for before, after in pairwise(ROAD)}, **SIDE}
+    assert {*by_number} == {ROAD[0], *back}
+    for number, before in back.items():
+        last = [cell.source for cell in read(by_number[number]).cells if cell.cell_type == "markdown"][-1]
+        assert last.endswith(f"({by_number[before].name})") and "\n\nBack: [" in last, number
+
+
+def test_the_next_lesson_of_the_road_is_the_first_link_of_each_next() -> None:
+    names = {lesson.name.partition("_")[0]: lesson.name for lesson in LESSONS}
+    for before, after in pairwise(ROAD):
+        (lesson,) = [each for each in LESSONS if each.name == names[before]]
         last = [cell.source for cell in read(lesson).cells if cell.cell_type == "markdown"][-1]
-        assert last.endswith(f"({before.name})") and "\n\nBack: [" in last, lesson.name
+        assert re.findall(r"\]\((\w+\.ipynb)\)", last)[0] == names[after], before
 
 
 def test_a_link_to_a_lesson_has_its_title() -> None:

@@ -87,6 +87,7 @@ def test_each_rule_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any
 def test_a_figure_without_sliders_is_no_explorer() -> None:
     standing = _code('explore("a", sliders=[])\n' * 3 + 'explore("a", sliders=["b"])\n' * 3)
     assert rules.too_long(_notebook(standing)) == []
+    assert rules.too_long(_notebook(_markdown(f"```\n{'word ' * 1001}\n```"))) == []
 
 
 def test_the_order_allows_a_second_round() -> None:

@@ -70,6 +70,6 @@ def test_the_minutes_of_a_lesson_are_those_of_its_parts() -> None:
 
 def test_the_readmes_map_has_the_same_minutes() -> None:
     readme = (TEACHING.parents[1] / "README.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| \[(\d+b?) .*? \| (\d+) \| [^|]+ \|$", readme, re.MULTILINE))
+    rows = dict(re.findall(r"^\| \[(\d+[bc]?) .*? \| (\d+) \| [^|]+ \|$", readme, re.MULTILINE))
     told = sections(TEACHING.read_text("utf-8")).items()
     assert rows == {number: re.findall(r"\| Minutes \| (\d+)", section)[0] for number, section in told}

@@ -104,13 +104,13 @@ def test_what_has_no_form_with_fewer_bytes_runs_as_it_is(module: nn.Module, size
 def test_the_device_sleeps_as_long_in_all() -> None:
     slept: list[int] = []
     model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(40)))
-    step = sleeping(lambda: model(torch.ones(2)), 41_000, slept.append)
+    step = sleeping(lambda: model(torch.ones(2)), 41_000, 16, slept.append)
     for _ in range(2):
         slept.clear()
         step()
         assert 8 <= len(slept) <= 16 and sum(slept) == pytest.approx(41_000, rel=0.01)
     slept.clear()
-    sleeping(lambda: torch.ones(2) * 2, 41_000, slept.append)()
+    sleeping(lambda: torch.ones(2) * 2, 41_000, 16, slept.append)()
     assert slept == [41_000]
     assert kernels_s(lambda: torch.ones(512, 512) @ torch.ones(512, 512)) > 1e-5
 
@@ -120,6 +120,7 @@ def test_the_device_sleeps_as_long_in_all() -> None:
     [((2.0, 1.0, 0.0, 1.0, 0.1, 1.0, 2.0), "overhead"), ((2.0, None, 0.9, 1.0, 0.1, 1.0, 2.0), "overhead"),
      ((2.0, 1.9, 0.9, 1.0, 0.1, 1.0, 2.0), "compute"),  # where there is a graph, it tells
      ((1.0, None, 0.1, 1.0, 0.8, 1.0, 2.0), "memory"), ((1.0, 0.9, 0.1, 1.0, 0.2, 0.6, 2.0), "memory"),
+     ((1.0, 0.9, 0.1, 1.0, 0.48, 0.99, 2.0), "compute"),  # half of the FLOP would gain a little more
      ((1.0, 0.9, 0.1, 1.0, 0.2, 1.0, 2.0), "compute"), ((1.0, 0.9, 0.1, 1.0, 0.2, 1.0, 1.1), "latency")],
 )  # fmt: skip
 def test_the_ratios_tell_the_regime(times: Any, found: str) -> None:
@@ -127,26 +128,28 @@ def test_the_ratios_tell_the_regime(times: Any, found: str) -> None:
 
 
 def said(program: str, place: int, remedy: str, *cells: object) -> dict[str, str]:
-    names = ("predicted", "gain", "how", "said")
-    rest = dict(zip(names, map(str, (*cells, "", "", "", "")[:4]), strict=True))
+    names = ("predicted", "gain", "how", "said", "at_pace")
+    rest = dict(zip(names, map(str, (*cells, "", "", "", "", "")[:5]), strict=True))
     return {"program": program, "place": str(place), "remedy": remedy, **rest}
 
 
 def test_the_judge_counts_what_was_wanted() -> None:
     truths = [{"program": name, "eager_s": "0.001", "regime": "overhead", "gains": ""} for name in "abcd"]
     rows = [
-        said("a", 0, "overhead"), said("a", 1, "cuda graph", 2.0, 1.9, "tried"),
+        said("a", 0, "overhead"), said("a", 1, "cuda graph", 2.0, 1.9, "tried", "", 2.1),
         said("a", 2, "larger batch", 1.5, "", "", programs_judge.NOT_SAFE),
-        said("b", 0, "memory"), said("b", 1, "fusion", 1.5, 1.01, "tried"),
-        said("b", 2, "padding", 1.5, 1.0, "changed"),
+        said("b", 0, "memory"), said("b", 1, "fusion", 1.5, 1.01, "changed", "", 1.1),
+        said("b", 2, "padding", 1.5, 1.0, "refuted", "", 1.4),
         said("c", 0, "overhead"), said("c", 1, "fusion", 1.2, "", "", "refused: it differs"),
         said("d", 0, "failed", "", "", "", "no memory"),
     ]  # fmt: skip
     lines, counts = programs_judge.table(truths, rows)
-    assert len(lines) == 6 and "| b | 1 ms | overhead | memory (wrong) | fusion, 1.50x: 1.01x (tried) |" in lines
+    assert len(lines) == 6 and "| b | 1 ms | overhead | memory (wrong) | fusion, 1.50x: 1.01x (changed) |" in lines
     assert counts["regime right"] == "2 of 4" and counts["tried"].startswith("2, ")
     assert counts["predicted gain off"].startswith("2 of 3\n  - b: fusion")
-    assert counts["first remedy gains too little"] == "1 of 2\n  - b: fusion, 1.50x: 1.01x (tried)"
+    assert counts["off at the trial's pace"].startswith("1 of 3\n  - b: padding")
+    assert counts["refuted by the trial"] == "1 of 3\n  - b: padding, 1.50x: 1.00x (refuted)"
+    assert counts["first remedy gains too little"] == "1 of 2\n  - b: fusion, 1.50x: 1.01x (changed)"
     assert counts["refused"].endswith("c: fusion, 1.20x: refused: it differs")
     assert counts["failed"].endswith("d: failed: no memory")
 

@@ -99,7 +99,7 @@ def test_shortening_keeps_arrows_and_shares() -> None:
 
 
 @pytest.mark.parametrize(("found", "said", "unsaid"), [
-    (timelines.host_bound(), ["10 calls, 5 µs a call", "idle 80 %", "As pictured it is idle 90 %", "1.8x as long",
+    (timelines.host_bound(), ["10 calls, 5 µs a call", "idle 80 %", "1.8x as long, so the pauses look longer",
                               "The GPU waits for the CPU most of the time."], "Copies"),
     (timelines.device_bound(), ["The CPU runs ahead by up to 9 calls", "adds little"], "Copies"),
     (timelines.pipeline(), ["73 % of its busy time, 55 % of the whole time", "beside other work in 23 %"], "in a loop"),

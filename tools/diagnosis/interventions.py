@@ -5,18 +5,18 @@ runs is changed beneath it, and what it takes is compared, by the same rule and 
 
 - overhead: as a CUDA Graph, without a fault that no graph can hold, it takes at most 1/1.3 of the time. Where none can
   hold the program at all, the device is made to sleep as long as it must be idle for that (0.23 of the step, spread
-  over the step's modules), and at least `HIDDEN` of the sleep does not lengthen the step;
+  over its modules, a nap each `EVERY_S`), and at least `HIDDEN` of the sleep does not lengthen the step;
 - memory: with half the bytes its kernels take at most 1/1.3 of the time. Its products of matrices and convolutions run
   in other sizes of as many FLOP and at most 0.6 of the bytes, where there are such; of what is left when they are
-  skipped, half the time is taken off;
+  skipped, half the time is taken off. It has to gain more than half the time of the products would, else it is compute;
 - latency: with twice the batch its kernels take at most 1.15 times as long;
 - compute: else.
 
-What is less sure. That all beside the products goes by its bytes is assumed, not tried; convolutions of each channel by
-itself, and attention of less than `LONG` new positions, belong to that. Longer attention, grouped products and a
-library's recurrent layers have no other sizes here, and count as they are. What is skipped yields what it yielded once,
-so that a program whose path depends on its numbers may take another. The kernels' times are those of torch's profiler:
-the host, which the changes slow, does not count.
+What is less sure. That all beside the products goes by its bytes is assumed, not tried; convolutions of each channel
+by itself, and attention of less than `LONG` new positions, belong to that. Longer attention, a whole layer of it in
+one operator, grouped products and a library's recurrent layers have no other sizes here, and count as they are. What
+is skipped yields what it yielded once, so that a program whose path depends on its numbers may take another. The
+kernels' times are those of torch's profiler: the host, which the changes slow, does not count.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,10 +34,10 @@ from tools.diagnosis.programs import Program
 from tools.diagnosis.truth import GAIN, regime, together, wait
 from tools.diagnosis.workloads import FEWER, Call, graph_of, moved, turns
 
-HIDDEN, PLACES, LONG, FEW = 0.85, 16, 64, 3
+HIDDEN, EVERY_S, LONG, FEW = 0.85, 150e-6, 64, 3
 """The last two: positions from which on attention counts as a product; steps whose kernels are timed."""
 MULTIPLY = {"mm": torch.mm, "addmm": torch.mm, "bmm": torch.bmm, "baddbmm": torch.bmm}
-OTHERS = ("_grouped_mm", "_cudnn_rnn", "_cudnn_rnn_backward")
+OTHERS = ("_grouped_mm", "_cudnn_rnn", "_cudnn_rnn_backward", "_native_multi_head_attention")
 
 
 class Changed(TorchDispatchMode):
@@ -135,12 +135,12 @@ def _hooked(hook: Callable[..., None]) -> Iterator[None]:
         handle.remove()
 
 
-def sleeping(call: Call, cycles: int, sleep: Callable[[int], object] = torch.cuda._sleep) -> Call:
+def sleeping(call: Call, cycles: int, naps: int, sleep: Callable[[int], object] = torch.cuda._sleep) -> Call:
     """The call, the device asleep for so many cycles in all before some of its modules; with 0, as many launches."""
     seen: list[None] = []
     with _hooked(lambda *_: seen.append(None)):
         call()
-    every = max(1, -(-len(seen) // PLACES))
+    every = max(1, -(-len(seen) // naps))
     places = max(1, -(-len(seen) // every))
 
     def before(*_: Any) -> None:
@@ -185,9 +185,10 @@ def of_program(each: Program, device: str = "cuda", small: bool = False) -> dict
     """What the interventions show of a program, its regime, and what its remedies and a larger batch gain."""
     plain, wider, note = each.call(device, small), each.call(device, small, 2), ""
     calls = {"eager": plain, "wider": wider} | {fix: each.call(device, small, fix=fix) for fix in each.fixes}
-    idle_s = (1 - 1 / GAIN) * together({"eager": plain})["eager"]
+    eager_s = together({"eager": plain})["eager"]
+    idle_s, naps = (1 - 1 / GAIN) * eager_s, max(1, round(eager_s / EVERY_S))
     if device == "cuda":
-        calls |= {"awake": sleeping(plain, 0), "asleep": sleeping(plain, int(idle_s * _cycles_per_s()))}
+        calls |= {"awake": sleeping(plain, 0, naps), "asleep": sleeping(plain, int(idle_s * _cycles_per_s()), naps)}
         try:
             calls |= {"graph": _captured(each.call(device, small, fix="graph"))} if each.captured else {}
         except Exception as error:  # the sleep tells then
@@ -220,4 +221,6 @@ def ratios(
     ('compute', 'latency')
     """
     alone_s = graph_s or (eager_s / (1.001 * GAIN) if hidden >= HIDDEN else eager_s)
-    return eager_s, alone_s, kernels / max(fewer - beside / 2, 1e-12), wider / kernels
+    fewer_bytes_s, fewer_flop_s = fewer - beside / 2, kernels - (fewer - beside) / 2
+    fewer_bytes = kernels / max(fewer_bytes_s, 1e-12) if fewer_bytes_s <= fewer_flop_s else 1.0
+    return eager_s, alone_s, fewer_bytes, wider / kernels

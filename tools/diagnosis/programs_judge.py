@@ -25,7 +25,7 @@ from tools.diagnosis.programs import PROGRAMS, Program
 Rows = Sequence[Mapping[str, object]]
 NEAR, LEAST, PART = 0.2, 1.03, 0.5
 """A predicted gain within so much of the measured one is right; a first remedy has to gain so much, and such a part."""
-TRY_S, HANGS_S = 15.0, 150.0
+TRY_S, HANGS_S = 30.0, 150.0
 """What trying a program's remedies may take; after the other a program is given up, and its process with it."""
 
 
@@ -44,7 +44,7 @@ def run(folder: Path, seconds: float, device: str = "cuda", small: bool = False,
         try:
             true = of_program(each, device, small)
             _add(folder / "truth.csv", [true])
-            _add(folder / "said.csv", diagnosed(each, device, small, try_s, gains_of(true)))
+            _add(folder / "said.csv", diagnosed(each, device, small, try_s, true))
         except Exception as error:
             why = f"{type(error).__name__}: {(str(error) or 'no reason').splitlines()[0]}"
             _add(folder / "said.csv", [_row(each, 0, "failed", said=why)])
@@ -58,25 +58,30 @@ def run(folder: Path, seconds: float, device: str = "cuda", small: bool = False,
             ).item()  # raises where the device is not usable any more: another process goes on
 
 
-def diagnosed(each: Program, device: str, small: bool, try_s: float, gains: Mapping[str, float]) -> Rows:
-    """A row with the regime, and one for each remedy in its order, with its measured gain where there is one."""
+def diagnosed(each: Program, device: str, small: bool, try_s: float, true: Mapping[str, object]) -> Rows:
+    """A row with the regime, and one for each remedy in its order, with its measured gain where there is one.
+
+    Behind them those that their trial refuted. at_pace: the gain over the step as it was beside the trial, if what is
+    predicted to be left of the step is right: a busy host changes its pace in between.
+    """
     began = time.perf_counter()
     found = diagnose(each.call(device, small), device=device, try_remedies=try_s)
     said = f"{found.evidence[0]} In {time.perf_counter() - began:.1f} s."
-    made, trials = [_row(each, 0, found.regime, said=said)], {one.name: one for one in found.tried}
-    names = [one.name for one in found.remedies]
-    for place, one in enumerate(found.remedies, 1):
-        trial, alone = trials[one.name], one.name != "larger batch" or set(names[: place - 1]) <= set(DEVICE)
-        gain = trial.gain or (gains.get(one.name, "") if alone else "")  # a larger batch is for what others leave
-        how = "tried" if trial.gain else "changed" if gain else ""
-        made.append(
-            _row(each, place, one.name, predicted=one.gain, gain=gain, how=how, said="" if gain else trial.said)
-        )
+    made = [_row(each, 0, found.regime, said=said)]
+    kept, gains = [one.name for one in found.remedies], gains_of(true)
+    for place, trial in enumerate(sorted(found.tried, key=lambda one: one.name not in kept), 1):
+        alone = trial.name != "larger batch" or set(kept[: place - 1]) <= set(DEVICE)
+        gain = trial.gain or (gains.get(trial.name, "") if alone else "")  # a larger batch is for what others leave
+        before_s = trial.before_s or (float(str(true["eager_s"])) if gain else found.step_s)
+        how = "refuted" if place > len(kept) else "tried" if trial.gain else "changed" if gain else ""
+        said, pace = "" if gain else trial.said, before_s / found.step_s
+        cells = {"predicted": trial.predicted, "at_pace": (trial.predicted or 0.0) * pace, "gain": gain, "how": how}
+        made.append(_row(each, place, trial.name, **cells, said=said))
     return made
 
 
 def _row(each: Program, place: int, remedy: str, **cells: object) -> Mapping[str, object]:
-    rest = {"predicted": "", "gain": "", "how": "", "said": "", **cells}
+    rest = {"predicted": "", "at_pace": "", "gain": "", "how": "", "said": "", **cells}
     return {"program": each.name, "place": place, "remedy": remedy, **rest}
 
 
@@ -107,14 +112,19 @@ def table(truths: Sequence[Mapping[str, str]], said: Sequence[Mapping[str, str]]
         )
     helps = [row for row in said if row["place"] != "0"]
     measured = [row for row in helps if row["gain"]]
-    off = [row for row in measured if abs(float(row["predicted"]) / float(row["gain"]) - 1) > NEAR]
-    first_measured = [row for row in measured if row["place"] == "1"]
+    off, off_at_pace = (
+        [row for row in measured if abs(float(row[of]) / float(row["gain"]) - 1) > NEAR]
+        for of in ("predicted", "at_pace")
+    )
+    first_measured = [row for row in measured if row["place"] == "1" and row["how"] != "refuted"]
     false = [row for row in first_measured if wrong(float(row["predicted"]), float(row["gain"]))]
     refused = [row for row in helps if row["said"] not in ("", NOT_SAFE)]
     return lines, {
         "regime right": f"{sum(right)} of {len(right)}",
-        "tried": f"{sum(row['how'] == 'tried' for row in measured)}, by a change {len(measured)} in all",
+        "tried": f"{sum(row['how'] in ('tried', 'refuted') for row in measured)}, by a change {len(measured)} in all",
+        "refuted by the trial": _list([row for row in measured if row["how"] == "refuted"], measured),
         "predicted gain off": _list(off, measured),
+        "off at the trial's pace": _list(off_at_pace, measured),
         "first remedy gains too little": _list(false, first_measured),
         "refused": _list(refused, helps),
         "failed": _list([row for row in said if row["remedy"] == "failed"], truths),

@@ -62,7 +62,8 @@ def draw(source: Source, at: Mapping[str, Value]) -> Picture:
     found = life(source, str(at["function"]))
     drawn = style.figure(height=_HEIGHT)
     on = style.axes(drawn, left=0.2, bottom=0.12, right=0.97, top=0.97)
-    end = max(CALLS * found.period + found.kernel, found.latency, found.host + found.pair) * 1.06
+    last = found.start + (CALLS - 1) * found.period + found.kernel
+    end = max(last, CALLS * found.period, found.latency, found.pair) * 1.06
     for row, (title, panel) in enumerate((("a loop", _loop), ("a single call", _single), ("an event pair", _pair))):
         base = 7.0 - 3.0 * row
         for lane, shift in (("host", 1.0), ("GPU", 0.0)):
@@ -81,13 +82,14 @@ def draw(source: Source, at: Mapping[str, Value]) -> Picture:
 
 
 def _loop(on: Axes, base: float, found: Life) -> None:
-    """The host issues one call after the other, without waiting; the GPU works as soon as it has one."""
+    """The host launches one call after the other, without waiting; kernels start as long after it as alone."""
+    pace = max(found.host, found.period) if found.kernel < found.host else found.host
     for call in range(CALLS):
-        _bar(on, base + 1, call * found.host, found.host * 0.96, HOST)
-        _bar(on, base, found.host + call * found.period, found.kernel, GPU)
+        _bar(on, base + 1, call * pace, found.host * 0.96, HOST)
+        _bar(on, base, found.start + call * found.period, found.kernel, GPU)
     _span(on, base + 1.55, 0.0, found.host, "host_s")
-    _span(on, base - 0.5, found.host + found.period, found.host + 2 * found.period, "period_s", below=True)
-    _span(on, base + 0.3, found.host, found.host + found.kernel, "kernel_s")
+    _span(on, base - 0.5, found.start + found.period, found.start + 2 * found.period, "period_s", below=True)
+    _span(on, base + 0.3, found.start, found.start + found.kernel, "kernel_s")
 
 
 def _single(on: Axes, base: float, found: Life) -> None:
@@ -114,14 +116,8 @@ def _bar(on: Axes, y: float, start: float, length: float, colour: str) -> None:
 def _span(on: Axes, y: float, start: float, end: float, name: str, *, below: bool = False) -> None:
     arrow = {"arrowstyle": "<->", "color": "#24292f", "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0}
     on.annotate("", xy=(end, y), xytext=(start, y), arrowprops=arrow)
-    on.text(
-        (start + end) / 2,
-        y - 0.12 if below else y + 0.08,
-        name,
-        ha="center",
-        va="top" if below else "bottom",
-        fontsize=8.5,
-    )
+    at, va = (y - 0.12, "top") if below else (y + 0.08, "bottom")
+    on.text((start + end) / 2, at, name, ha="center", va=va, fontsize=8.5)
 
 
 def _told(found: Life) -> str:

@@ -1,4 +1,4 @@
-"""Exercise 02b-pipeline: mend a pipeline that waits in the wrong place. It runs on a machine on paper.
+"""Exercise 02b-pipeline: fix a pipeline that waits in the wrong place. It runs on a machine on paper.
 
 The student's function is called as `pipeline(chunks, buffers, upload, compute, download)`. The marks follow from what
 ran when: first whether each result is right, then how long it all took beside the best schedule.
@@ -14,7 +14,7 @@ from brrr_course.lessons.marks import Wrong, ask, exercise
 from brrr_course.lessons.pretend import LANES, Event, Lane, Machine, Ran
 
 ISSUE = 0.01
-"""What the host needs to issue one piece of work, where a piece takes about 1."""
+"""What the host needs to launch one piece of work, where a piece takes about 1."""
 
 
 SLACK = 1.05
@@ -119,7 +119,7 @@ def _pace(trial: Trial, machine: Machine) -> None:
         return
     used = len({ran.buffer for ran in machine.ran})
     if machine.waits > 1:
-        hint = "An event holds back a lane; `synchronize()` holds back the host, which then issues nothing else."
+        hint = "An event holds back a lane; `synchronize()` holds back the host, which then launches nothing else."
         raise Wrong(f"the results are right, but the host waits {machine.waits} times. {_time(trial, machine)}.", hint)
     if used < min(trial.buffers, trial.chunks):
         raise Wrong(

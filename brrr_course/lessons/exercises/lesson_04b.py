@@ -46,10 +46,10 @@ def _look_at(answers: dict[tuple[int, int], Any]) -> None:
     for (thread, step), found in answers.items():
         where = f"`place({thread}, {step})` gave {found!r}"
         if isinstance(found, bool) or not isinstance(found, int):
-            raise Wrong(f"{where}, which is no whole number.", "Return the place of a number, as 0 for the first.")
+            raise Wrong(f"{where}, which is no whole number.", "Return the place of a number, such as 0 for the first.")
         if not 0 <= found < MATRIX_NUMBERS:
             what = f"{where}; there are the places 0 to {MATRIX_NUMBERS - 1}."
             raise Wrong(what, f"{THREADS} threads, {STEPS} steps each.")
     most, times = Counter(answers.values()).most_common(1)[0]
     if times > 1:
-        raise Wrong(f"number {most} is read {times} times, and so another one never.", "Each number must be read once.")
+        raise Wrong(f"number {most} is read {times} times, so another one never.", "Read each number once.")

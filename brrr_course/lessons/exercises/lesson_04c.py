@@ -1,4 +1,4 @@
-"""Exercise 04c-mend: mend a benchmark that times three things too many.
+"""Exercise 04c-mend: fix a benchmark that times three things too many.
 
 The student's function is called as `benchmark(randn, weight, bias, relu, synchronize, clock)`. What it is given only
 keeps account: every operation is an order to an imaginary device with a clock of its own, and a tensor is the formula
@@ -52,7 +52,7 @@ def _mistake(device: Recorder, said: float) -> tuple[str, str] | None:
     if right:
         return None
     if not device.readings[-1][0]:
-        return "the clock stops while the work is still running.", "Keep the `synchronize()` behind the calls."
+        return "the clock stops while the work is still running.", "Keep the `synchronize()` after the calls."
     if not device.readings[0][0]:
         return "the clock starts while earlier work is still in the queue.", "Wait before you read it first."
     return "the number is not the time of one call.", "Divide the time by the number of calls."

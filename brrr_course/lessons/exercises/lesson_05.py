@@ -83,7 +83,7 @@ def _look_at(fused: Fused, size: int, device: str) -> None:
     if not (torch.equal(x, kept[0]) and torch.equal(r, kept[1])):
         raise Wrong("your kernel changed its input.", "Write to an array of its own: torch.empty_like(x).")
     if computed:
-        raise Wrong(f"torch still computes: {', '.join(dict.fromkeys(computed))}.", "Do it inside of the kernel.")
+        raise Wrong(f"torch still computes: {', '.join(dict.fromkeys(computed))}.", "Do it inside the kernel.")
     _look_at_numbers(x, scale, r, result)
 
 

@@ -1,4 +1,4 @@
-"""Exercise 06-capture: mend a network so that it can be captured in a CUDA Graph."""
+"""Exercise 06-capture: fix a network so that it can be captured in a CUDA Graph."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,10 +57,8 @@ def _captured(network: Callable[..., Any], layers: Layers, inputs: Sequence[torc
             _look_at(replay(), x, layers)
         except Wrong as wrong:
             text = f"captured with one input and replayed on another, {wrong.text}"
-            hint = (
-                "A graph takes the branch that it took when it was captured. Compute both cases, or one formula that "
-            )
-            raise Wrong(text, f"{hint}Compute both cases, or one formula that holds in both: clamp, where.") from None
+            hint = "A graph takes the branch that it took when it was captured."
+            raise Wrong(text, f"{hint} Compute both cases, or one formula that covers both: clamp, where.") from None
     return (
         f"{orders}, and replayed on new numbers the result is right. Whatever Python decides while it "
         "captures is decided for good; whatever the tensors decide is computed anew."
@@ -81,9 +79,9 @@ def _capture(network: Callable[..., Any], x: torch.Tensor, layers: Layers) -> tu
     if x.is_cuda:
         from brrr.running import graphs
 
-        return graphs.capture(asked, x).replay, "it is one order for the GPU now"
+        return graphs.capture(asked, x).replay, "it is one launch now"
     graph = ToyGraph(asked, x)
-    return graph.replay, f"it is captured in the toy graph, {len(graph.nodes)} operators in one order"
+    return graph.replay, f"it is captured in the toy graph, {len(graph.nodes)} operators in one launch"
 
 
 def _hint(text: str) -> str:

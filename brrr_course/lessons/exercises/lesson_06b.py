@@ -35,6 +35,6 @@ def waits(waits_for: Any) -> str:
             total += len(given - {block})
     least = CLUSTERS * BLOCKS * (LAYERS - 1) * (BLOCKS - 1)
     if total > least:
-        hint = "Who has other rows? And who has written the input of the first layer?"
+        hint = "Which blocks have other rows? And must any block write the input of the first layer?"
         raise Wrong(f"it is right, with {total} waits; {least} are enough.", hint)
     return f"{least} waits, all within a cluster, with no trip to L2; but each cluster reads all weights."

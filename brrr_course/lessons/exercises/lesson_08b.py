@@ -55,4 +55,4 @@ def _here() -> str:
         if times["ours"]:
             last = up_to(times["ours"], times["cudnn"])
             told.append(f"{cell} in {dtype}: {'all batches measured' if last == max(times['ours']) else last}")
-    return f"On your source, keep the weights on the chip up to: {'; '.join(told)}." if told else ""
+    return f"In your data, keep the weights on the chip up to batch: {'; '.join(told)}." if told else ""

@@ -48,8 +48,8 @@ check("00-queue", finished=finished)
 #
 # **Three usual wrong guesses**
 #
-# 1. *The GPU is faster even for a tiny product.* It comes from headline figures: they are rates at full load, and one tiny product
-#    has no load. What it has is the fixed cost of one launch.
+# 1. *The GPU is faster even for tiny matrices.* It comes from headline figures: they are rates at full load. One tiny multiplication
+#    is no load; its time is the fixed cost of one launch.
 # 2. *A hundred kernels take 1200 µs* (launches and runs added up). It comes from reading a program as a list of steps that wait for
 #    each other. Here the host does not wait: launches and runs overlap.
 #    <!-- definition: the exercise -->
@@ -57,7 +57,7 @@ check("00-queue", finished=finished)
 #    sets the pace, and here that is the host.
 #    <!-- definition: the exercise -->
 #
-# **Answers.** The guess: see the figure, on your source. A hundred kernels: 1002 µs, all launches and the last kernel's run;
+# **Answers.** The guess: see the figure. A hundred kernels: 1002 µs, all launches and the last kernel's run;
 # 1000 is accepted as well. Such a program is overhead-bound. Kernels of any length: a kernel starts at the later of two times, when it is
 # launched and when the one before it is done (`max`).
 # <!-- definition: the exercise -->

@@ -13,15 +13,16 @@ from brrr_course import check
 # %% [markdown]
 # ## Read two events
 #
-# A hundred calls share what the events and the start cost; a single one bears it alone.
+# A hundred calls share what the events and the start cost. Around a single call, all of that is in the time.
 
 # %% tags=["exercise:01-events"]
-check("01-events", call_us=460 / 100, pair_us=10.6 - 460 / 100)
+check("01-events", call_us=460 / 100, extra_us=10.6 - 460 / 100)
 
 # %% [markdown]
 # ## Build the timer
 #
-# One call before the first event sets everything up. Many calls share what surrounds them, and the host waits once, at the end.
+# One call before the first event sets everything up. Many calls share what surrounds them, and the host waits once, at the end. This
+# is right because a call takes far longer than its launch: the GPU sets the pace.
 
 
 # %% tags=["exercise:01-timer"]
@@ -44,30 +45,31 @@ check("01-timer", timer=timer)
 # | --- | --- |
 # | Goal | Know that a GPU call returns before its work is done; be able to time GPU work correctly and say what a given timer is true of. |
 # | Minutes | 45: 15 for the first round and one call's life, 15 for the timers, 15 for the two exercises |
-# | Before | Lesson 00. Some Python: functions, loops, `time.perf_counter()`. What a matrix product is, and that its work grows with the cube of the size. |
+# | Before | Lesson 00. Some Python: functions, loops, `time.perf_counter()`. What a matrix multiplication is, and that its work grows with the cube of the size. |
 # | Answers | [solutions/01_async_timing.ipynb](../notebooks/solutions/01_async_timing.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *The clock says how long the product takes* (milliseconds and more). It comes from the CPU, where a call returns when its work
-#    is done. The clock says how long it takes to issue the call, and that does not grow with the size.
-# 2. *The curve is flat because the GPU has so many units that size does not matter.* A plausible story, and the source tells how one
+# 1. *The clock says how long the multiplication takes* (milliseconds and more). It comes from the CPU, where a call returns when its work
+#    is done. The clock says how long the launch takes, and that does not grow with the size.
+# 2. *The curve is flat because the GPU has so many units that size does not matter.* A plausible story, and the article tells how one
 #    comes to believe it. The test: stop the clock after `synchronize()`, and the curve is no longer flat. (At the smallest sizes it
 #    stays nearly flat even then. There the story is right about the effect: it is the fixed cost of one call.)
 # 3. *Synchronising after each call makes a timer right, and no sync is always the worst one.* For a small operation the ranking
-#    surprises: a timer that waits counts the issuing and the report of the end with the work. Each timer is true of something; ask of what.
+#    surprises: a timer that waits counts the launch and the report of the end with the work. Each timer is true of something; ask of what.
 #
 # **Answers**
 #
-# - *The guess and the ranking:* on your source, in the cells that compare. Timers whose errors are almost the same count as one
+# - *The guess and the ranking:* in the cells that compare. Timers whose errors are almost the same count as one
 #   place, so two students with different orders can both be right.
-# - *Read two events:* 460 µs over 100 calls are 4.6 µs; the pair around one call holds 6 µs more, most of it the GPU's wait for the host
-#   to issue the call.
+# - *Read two events:* 460 µs over 100 calls are 4.6 µs; the pair around one call holds 6 µs more: the GPU's wait for the launch, and the
+#   kernel's start.
 #   <!-- definition: the exercise -->
 # - *Build the timer:* one call to warm up, an event, many calls, an event; wait once; the seconds between the events over the number of
-#   calls. What is left of an error lies between two calls.
+#   calls. It is right where a call takes longer than its launch, as here; on the small ReLU it would time the host, and the
+#   calls belong in a CUDA graph.
 # - *Where do the lines cross:* the first size in the figure from which on the GPU line stays below the CPU's.
-# - *What the source claims:* `brrr claims matmul`. A claim of the source that fails on your machine is a result, not a
+# - *What the article claims:* `brrr claims matmul`. A claim of the article that fails on your machine is a result, not a
 #   mistake of the student: its GPU, its CPU and the link between them were different ones.
 #
 # **To discuss.** A colleague reports that a network's `print(loss)` takes most of the training step, and wants to make printing

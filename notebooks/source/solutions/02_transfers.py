@@ -17,14 +17,13 @@ from brrr_course import check, explore
 # %% [markdown]
 # ## From how many sines on?
 #
-# With *k* sines, the CPU takes *k* times what it needs for one, and the GPU takes the transfers and *k* times what it
-# needs for one. The transfers are what they add; a sine is a quarter of the time of four.
+# With *k* sines, the CPU takes *k* times as long as for one sine. The GPU takes the transfers, and *k* times as long as for one of its
+# own sines. The transfers take the time with them less the time without. One sine takes a quarter of the time of four.
 
 # %% tags=["exercise:02-sines"]
 data = explore("nested_sine", lines=["cpu", "with transfers", "without transfers"], source="recorded:h200").data
 times = {line: {size: median for size, median, *_ in rows} for line, rows in data.items()}
-size = max(set.intersection(*map(set, times.values())))
-cpu, sent, there = (times[line][size] for line in ["cpu", "with transfers", "without transfers"])
+cpu, sent, there = (times[line][2**24] for line in ["cpu", "with transfers", "without transfers"])
 check("02-sines", sines=ceil((sent - there) / (cpu / 4 - there / 4)))
 
 # %% [markdown]
@@ -60,7 +59,7 @@ check("02-trips", process=process)
 # 1. *A copy takes next to no time* (microseconds for 2^26 bytes). It comes from lesson 01, where the call returned at once, and
 #    from the GPU's memory bandwidth on the box. The link to the CPU's memory is another one, and far narrower; the figure has both.
 # 2. *Half the bytes, half the time.* True of large copies only. A small one pays its fixed cost, and below some size the number of
-#    bytes makes no difference. The last figure shows from where on it does.
+#    bytes makes no difference. The last figure shows from which size on it does.
 # 3. *The GPU wins, since it is so good at sines.* It is, and the line without transfers shows it. But four sines for each number are
 #    little work to pay for the copies. Who wins depends on the CPU's cores, on the link, and on the memory: let people who disagree
 #    look at *GPU with transfers* and at the lines with kept and with pinned memory.
@@ -71,14 +70,14 @@ check("02-trips", process=process)
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare. Without a GPU the CPU queue stands in. It computes on the CPU's
+# - *The guesses:* in the cells that compare. Without a GPU the CPU queue stands in. It computes on the CPU's
 #   own cores, so it shows what copies cost, and never wins by work.
 # - *From how many sines on?* (the time with transfers less the time without) over a quarter of (the CPU's time less the GPU's without
-#   transfers), rounded up. One more or less, or a tenth, is accepted, at any size of a million elements or more, on this session's
+#   transfers), rounded up. One more or less, or a tenth, is accepted, at any size of a million elements or more, on your live
 #   measurements or on the recording.
 # - *Fewer transfers:* join the parts, send once, four sines where the data are, fetch once, split. Keeping the data there but sending
 #   each part alone is better than before, and not yet right: each transfer has its fixed cost.
-# - *What the source claims:* `brrr claims transfers nested_sine`. Two of its sentences are worth a minute. It advises to synchronise
+# - *What the article claims:* `brrr claims transfers nested_sine`. Two of its sentences are worth a minute. It advises to synchronise
 #   before the result is fetched, so that it is complete; fetching waits anyway, and the measurements say so. And its text speaks of
 #   2^32 elements in one place and of 2^31 in another.
 #

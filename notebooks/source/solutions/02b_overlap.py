@@ -13,16 +13,16 @@ from brrr_course import check
 # %% [markdown]
 # ## How many chunks?
 #
-# `(n + 2) / n <= 1.1` means `n >= 20`. With 0.02 s more a step the time is `(n + 2) (1/n + 0.02)`, or
-# `1.04 + 2/n + 0.02 n`: shortest where the two last terms are equal, at `n = sqrt(2 / 0.02)`.
+# `(n + 2) / n <= 1.1` means `n >= 20`. With 0.02 s more per step the time is `(n + 2) (1/n + 0.02)`, or
+# `1.04 + 2/n + 0.02 n`. It is shortest where the last two terms are equal, at `n = sqrt(2 / 0.02)`.
 
 # %% tags=["exercise:02b-chunks"]
 check("02b-chunks", enough=20, best=10)
 
 # %% [markdown]
-# ## Mend the pipeline
+# ## Fix the pipeline
 #
-# Each lane waits for one event: the upload for its buffer's last download, the others for the lane before. The host waits
+# Each stream waits for one event: the upload for its buffer's last download, the others for the stream before. The host waits
 # once, at the end.
 
 
@@ -50,7 +50,7 @@ check("02b-pipeline", pipeline=pipeline)
 # | --- | --- |
 # | Goal | Be able to say what must be true before two things on a GPU overlap, to find the wait that prevents it, and to build a pipeline that overlaps; know what the first call of a process pays for. |
 # | Minutes | 75: 25 for the streams and the pipeline, 15 for the first call, 10 for exploring, 25 for the two exercises |
-# | Before | Lessons 01 and 02. For engineers: Python, and a first idea of CUDA streams. The core lessons do not need it. |
+# | Before | Lesson 02. A side road: the main road goes on without it. |
 # | Answers | [solutions/02b_overlap.ipynb](../notebooks/solutions/02b_overlap.ipynb) |
 #
 # **Three usual wrong guesses**
@@ -61,25 +61,26 @@ check("02b-pipeline", pipeline=pipeline)
 #    the host is free, but the first sine still needs all of the array that is being sent. Nothing overlaps without chunks; and
 #    from pageable memory the copy itself makes the host wait, whatever `non_blocking` says.
 # 3. *The more chunks the better.* It comes from the formula (n + 2)/n alone. Each chunk also needs its launches, and below a certain
-#    size issuing them takes longer than the work. The line of the small chunks shows it.
+#    size the launches take longer than the work. The line of the small chunks shows it.
 #
 # A fourth one, about the first call: *the kernel is compiled when it is first used.* For torch's own kernels, compare the first sine
 # with the driver's compiler switched off, and with all modules loaded beforehand.
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare; the timelines show why.
-# - *Mend the pipeline:* the upload waits for the event behind its buffer's last download, computing for the upload's, the download
-#   for computing's; the host waits once, at the end. A schedule without the buffers' events is right as long as no lane is slow, and
-#   overwrites a chunk as soon as one is. That is why the exercise also runs with slow lanes.
+# - *The guesses:* in the cells that compare, from the data shown; the timelines show why.
+# - *Fix the pipeline:* the upload waits for the event behind its buffer's last download, computing for the upload's, the download
+#   for computing's; the host waits once, at the end. A schedule without the buffers' events is right as long as no stream is slow, and
+#   overwrites a chunk as soon as one is. That is why the exercise also runs with slow streams.
 # - *How many chunks:* 20 (18 reaches 90 % of the best rate, which is another question), and 10, the square root of 2/0.02.
 #   <!-- definition: the exercise -->
-# - *What the source claims:* `brrr claims overlap first_call`. That its streams bring little is right; that they could help where
-#   transfers dominate is judged as well, and the reason is in its own code.
+# - *What the article claims:* `brrr claims overlap first_call`. Its streams bring little, as it says. It also says that they could help
+#   where transfers dominate; that is judged as well, and its own code tells why they do not.
+# - *Is anything compiled, where does the pipeline pay:* folded under the questions.
 #
 # **To discuss.** A data loader sends the next batch while the network trains on this one. Which of the three conditions does it meet
-# by itself, and which must its user care for? (Batches are the chunks. Pinned memory is an option of the loader, and
-# `non_blocking=True` one of the copy. The third is that nothing in the training step waits: a `loss.item()` a step takes the
-# overlap away.)
+# by itself, and which must you take care of? (Batches are the chunks. Pinned memory is an option of the loader, and
+# `non_blocking=True` one of the copy. The third is that nothing in the training step waits: a `loss.item()` in every step takes
+# the overlap away.)
 #
 # ---

@@ -15,7 +15,7 @@ from brrr_course import check
 # %% [markdown]
 # ## When does it stop waiting?
 #
-# The GPU's time for an operator, start and bytes, is to be the host's.
+# The GPU no longer waits when its time for an operator, start and bytes, is as long as the host's.
 
 # %% tags=["exercise:03-ahead"]
 check("03-ahead", elements=(5e-6 - 1e-6) * 4.2e12 / 8)
@@ -49,18 +49,18 @@ check("03-chatty", quiet=quiet)
 # 1. *The GPU adds fastest, then torch on the CPU; Python is last.* It comes from rates at full load, and from "Python is slow". On one
 #    number there is no load: what counts is how much must be decided before the one addition, and Python decides least.
 # 2. *TorchScript (or a graph, or a compiler) is always cheaper than plain calls.* It comes from reading "compiled" as "fast". Getting
-#    in is overhead too; it pays for a chain, where the cost is shared. Let them move *operators* from 1 to 16 and say which rungs
+#    into the script is overhead too; it pays for a chain of operators, which share it. Let them move *operators* from 1 to 16 and say which rungs
 #    change places.
-# 3. *If the time does not grow with the batch, it is overhead.* It may be two other things: a GPU that is not filled (lesson 04b), or a
-#    product of few rows with large weights, which reads the same weights for any number of rows. Ask what would tell them apart: the
+# 3. *If the time does not grow with the batch, it is overhead.* It may be two other things: an under-filled GPU (lesson 04b), or a
+#    skinny matrix multiplication, which reads the same weights for any number of rows. Ask what would tell them apart: the
 #    idle share, and the bytes.
 #
 # A fourth one, about the timeline: *overhead always costs time.* Only where the device waits for it. On the right end of the
-# slider the host still issues everything, and nobody waits for it.
+# slider the host still launches everything, and nobody waits for it.
 #
 # **Answers**
 #
-# - *The two guesses:* on your source, in the cells that compare. The ladder's cheapest rung differs from machine to machine, and
+# - *The two guesses:* in the cells that compare. The ladder's cheapest rung differs from machine to machine, and
 #   with the number of operators.
 # - *Fewer kernels:* `(x - x.mean(dim=1, keepdim=True)) / x.std(dim=1, keepdim=True)`. Anything with the same result and at least
 #   the wanted ratio is right, `torch.vmap` or `torch.var_mean` too. The check compares first, on fresh numbers and a second shape,
@@ -68,7 +68,7 @@ check("03-chatty", quiet=quiet)
 #   The usual wrong ones get a hint of their own: the mean of all numbers, division by n, a changed input.
 # - *When does it stop waiting:* (5 - 1) µs · 4.2 TB/s / 8 bytes, 2.1 million elements; in the figure the loop begins to follow the GPU between 2^20 and 2^22.
 #   <!-- definition: the exercise -->
-# - *What the sources claim:* `brrr claims adds host_cost run_ahead scaling`. The sources' figures are from other GPUs and from torch
+# - *What the articles claim:* `brrr claims adds host_cost run_ahead scaling`. The articles' figures are from other GPUs and from torch
 #   versions of 2021 and 2022: a claim that fails here may have been true there.
 #
 # **To discuss.** A model's training step takes as long on an old GPU as on a new one with three times the bandwidth. What do you

@@ -13,8 +13,8 @@ from brrr_course import check
 # %% [markdown]
 # ## Where is the knee?
 #
-# Both limits meet where peak over intensity is the bandwidth. One multiplication an element and step, and eight bytes an
-# element: four read, four written.
+# Bytes and arithmetic take equally long at the peak over the bandwidth. Each step is one multiplication per element, and an element
+# moves eight bytes: four read, four written.
 
 # %% tags=["exercise:04-knee"]
 check("04-knee", intensity=33.5e12 / 4.8e12, repeat=33.5e12 / 4.8e12 * 8)
@@ -22,8 +22,8 @@ check("04-knee", intensity=33.5e12 / 4.8e12, repeat=33.5e12 / 4.8e12 * 8)
 # %% [markdown]
 # ## Two slips
 #
-# A float of 32 bits has 32 / 8 = 4 bytes. And bytes an iteration times iterations a second are bytes a second; divided by
-# them, faster code would reach less. The units tell: they must come out as something a second.
+# A float of 32 bits has 32 / 8 = 4 bytes. And bytes per iteration times iterations per second are bytes per second.
+# Divided by them, faster code would reach less. The units tell: the result must be something per second.
 #
 # Each element is read once and written once, hence the 2. One multiplication is one FLOP.
 
@@ -53,7 +53,7 @@ check("04-slips", float_bytes=4, bandwidth=bandwidth, flops=flops)
 #
 # 1. *32 multiplications take 32 times as long as one.* It comes from counting operations. The kernel waits for its bytes, and in that
 #    time the arithmetic units could do far more with each of them. The guess is right for the line *one operator each*: there every
-#    multiplication fetches and stores all elements again.
+#    multiplication reads and writes all elements again.
 #    <!-- definition: a wrong guess -->
 # 2. *gelu takes several times as long as relu.* The same counting: its formula is long. On float32 both wait for the same bytes. On
 #    bfloat16 the guess is partly right, for the bytes are halved and the formula is not: the claims say for which operators.
@@ -62,14 +62,14 @@ check("04-slips", float_bytes=4, bandwidth=bandwidth, flops=flops)
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare, with what was predicted.
-# - *Two slips:* a float of 32 bits has 4 bytes; and rates multiply by iterations a second instead of dividing by them. The source's
-#   conclusion (about a hundred operations for each element) stands all the same, for an element is also written: twice 4 bytes are the
+# - *The guesses:* in the cells that compare, with what was predicted.
+# - *Two slips:* a float of 32 bits has 4 bytes; and rates multiply by iterations a second instead of dividing by them. The article's
+#   conclusion (about a hundred operations for each element) stands all the same, because an element is also written: twice 4 bytes are the
 #   8 that the text gives to one float. The check says so.
 # - *Where is the knee:* the ridge point for multiplications, 33.5 / 4.8 = 7 FLOP/B, times the eight bytes of an element: 56.
 #   The claim *ridge point tells where the runtime starts to grow* compares it with the knee of every version.
 #   <!-- definition: the exercise -->
-# - *What the source claims:* `brrr claims repeat unary`. It measured on another GPU: a claim about so many TFLOP/s that fails here
+# - *What the article claims:* `brrr claims repeat unary`. It measured on another GPU: a claim about so many TFLOP/s that fails here
 #   may have been true there; those about the shape of the curves should hold anywhere.
 #
 # **To discuss.** A colleague makes an activation function cheaper: half the FLOP, the same accuracy. What does a training run gain?

@@ -42,7 +42,7 @@ check("04b-mend", place=place)
 # | --- | --- |
 # | Goal | Tell latency-bound from memory-bound; calculate the bytes that must be in flight; know when memory is faster than its datasheet (L2) and when it is many times slower (strides, sectors written in part). |
 # | Minutes | 60: 20 for blocks and loads, 15 for strides and starts, 10 for the cache, 15 for the two exercises |
-# | Before | Lesson 04. For engineers: the core does not need it. |
+# | Before | Lesson 04. A side road: the main road goes on without it. |
 # | Answers | [solutions/04b_caches.ipynb](../notebooks/solutions/04b_caches.ipynb) |
 #
 # **Three usual wrong guesses**
@@ -51,13 +51,16 @@ check("04b-mend", place=place)
 #    As long as multiprocessors stand idle, and the memory too, more blocks cost nothing.
 # 2. *Full occupancy is full bandwidth.* It comes from profilers that show occupancy as a percentage, as if it were a mark. What counts
 #    are bytes in flight; warps are one way to have them, several loads in each thread are the other.
-# 3. *Who reads one number in eight needs an eighth of the time.* It comes from counting what is wanted instead of what moves. Memory
+# 3. *To read one number in eight takes an eighth of the time.* It comes from counting what is wanted instead of what moves. Memory
 #    moves whole sectors, and with a stride of eight floats each of them is touched.
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare.
-# - *Single sectors or two at once:* the claim *One number in sixteen takes as long as one in eight* decides it.
+# - *The guesses:* in the cells that compare, from the data shown.
+# - *Eight loads stay below the prediction:* the prediction takes the latency of one load in one block. A round of eight loads takes longer
+#   than that, even with one block alone: starting and adding them takes time, and so do the kernel's start and end.
+# - *Single sectors or two at once:* the claim *One number in sixteen takes as long as one in eight* decides it. Stride 32 lies between
+#   pairs and whole lines; nothing that was recorded says why.
 # - *Misaligned access:* reads do not mind, writes do, and a write whose warps begin with a sector does not. The last one is the proof
 #   of the explanation: it changes nothing but which threads are idle.
 # - *How many loads in flight:* bandwidth times latency, 1.92 MB; over 132 multiprocessors, 2048 threads and 4 bytes that is 1.8,

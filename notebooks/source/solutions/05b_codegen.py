@@ -31,7 +31,7 @@ check("05-bytes", eager=7 * large + row, fused=3 * large + row)
 # %% [markdown]
 # ## Fuse three operators in Triton
 #
-# Each program loads its block of both arrays, computes, and stores once. The mask keeps the last program inside of the
+# Each program loads its block of both arrays, computes, and stores once. The mask keeps the last program inside the
 # arrays. Three operators move seven arrays, the kernel three.
 
 
@@ -56,29 +56,28 @@ check("05-fuse", fused=fused)
 #
 # | | |
 # | --- | --- |
-# | Goal | Read a generated kernel, write one line of one, write a whole one in Triton; know when computing again is faster than saving, in time and in memory. |
+# | Goal | Read a generated kernel, write a whole one in Triton; know when computing again is better than saving, in time and in memory. |
 # | Minutes | 60: 20 for saving or computing again, 20 for generated code, 20 for the two exercises |
-# | Before | Lesson 05. What a backward pass is. For engineers: the core does not need it. Without a GPU, Triton's interpreter runs the exercise (Linux); torch.compile's kernels are shown as the H200 got them, or in C++ where a compiler is there. |
+# | Before | Lesson 05. What a backward pass is. A side road: the main road goes on without it. Without a GPU, Triton's interpreter runs the exercise (Linux); torch.compile's kernels are shown as the H200 got them, or in C++ where a compiler is there. |
 # | Answers | [solutions/05b_codegen.ipynb](../notebooks/solutions/05b_codegen.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *To compute again saves memory and costs time: that is the bargain.* So it is operator by operator (`torch.utils.checkpoint`).
+# 1. *To compute again saves memory and costs time.* So it is operator by operator (`torch.utils.checkpoint`).
 #    In a fused kernel what is computed again moves nothing, and what is not saved is neither written nor read. Both drop.
 # 2. *Then it always pays.* It comes from counting bytes alone. Accurate cosines are so much arithmetic that computing them again
 #    takes longer than fetching them; and even a cheap activation adds up in a long chain.
 # 3. *A generated kernel must be slower than one written by hand* (or faster). For element-wise work, all that counts is to load
-#    every number once, in wide and neighbouring words, and to have many loads on the way. All three ways do.
+#    every number once, in wide and neighbouring words, and to have many loads in flight. All three ways do.
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare. The table beside the speed-up has the peak of memory of one call.
+# - *The guesses:* in the cells that compare, from the data shown. The table beside the speed-up has the peak memory of one call.
 # - *Read the kernels:* the two cosines have one load and one store. In the softmax a row is loaded once; the five operators are a
-#   maximum, a difference, an exponential, a sum and a quotient, and the exponential may be written twice: that is cheaper than to
-#   keep it.
+#   maximum, a difference, an exponential, a sum and a quotient. The difference and the exponential are computed twice.
 # - *Write a line:* `epxf` should be `expf`; the message shows where, and what was meant. On a CPU torch evaluates the line, so its
 #   rate says nothing of a kernel.
-# - *Count the bytes:* one by one seven large arrays (two for the bias, two for the ReLU, three for the product) and the row;
+# - *Count the bytes:* one by one seven large arrays (two for the bias, two for the ReLU, three for the multiplication) and the row;
 #   fused three and the row. Bytes are asked for, not elements.
 # - *Fuse three operators:* load `x` and `r` with the mask `offsets < count`, multiply, add, take the maximum with zero, store with
 #   the same mask. On a GPU it must also reach 90 % of the ratio of the bytes.

@@ -13,17 +13,17 @@ from brrr_course import check
 # %% [markdown]
 # ## The floor, and the barriers on top
 #
-# Each layer has a weight for each pair of an input and an output. Between 8 layers there are 7 places to wait. On a layer
-# a quarter as wide the weights are a sixteenth, and the barriers are as many as before.
+# Each layer has a weight for each pair of an input and an output. Between 8 layers there are 7 places to wait. Layers a quarter
+# as wide have a sixteenth of the weights and just as many barriers.
 
 # %% tags=["exercise:06b-floor"]
 weight_bytes = 8 * 1024 * 1024 * 4
 check("06b-floor", weight_bytes=weight_bytes, memory_us=1e6 * weight_bytes / 4.8e12, barriers_us=7)
 
 # %% [markdown]
-# ## Who waits for whom?
+# ## Which block waits for which?
 #
-# For the blocks that share its rows, and before the first layer for nobody: its input is there.
+# A block waits for the blocks that share its rows, and before the first layer for none: its input is there.
 
 
 # %% tags=["exercise:06b-waits"]
@@ -50,12 +50,12 @@ check("06b-waits", waits_for=waits_for)
 #    of a graph the GPU still empties and fills again.
 # 2. *Faster by the number of kernels.* It comes from counting starts only. The layers still depend on one another: waiting takes
 #    the place of each kernel's end.
-# 3. *Faster at every size.* It comes from the word "fused". Where the product itself takes the time, waiting between layers
-#    is little beside it, and what counts is whose product is the faster one.
+# 3. *Faster at every size.* It comes from the word "fused". Where the multiplication itself takes the time, waiting between layers
+#    is little beside it, and what counts is whose matrix multiplication is faster.
 #
-# **Answers.** The guess: see the figure. A graph of the one kernel gains nothing: there is one launch either way, and a launch of
-# clusters may begin while the one in front of it still runs, which a replay may not. The floor: 8 · 1024 · 1024 · 4 bytes, that
-# over 4.8 TB/s in microseconds, and 7 µs for the 7 places between 8 layers. Who waits: the eight blocks of the own cluster, and before the first layer nobody.
+# **Answers.** The guess: see the figure. A graph of the one kernel gains nothing: there is one launch either way, and a plain launch
+# may begin while the one in front of it still runs, which a replay may not. The floor: 8 · 1024 · 1024 · 4 bytes, that
+# over 4.8 TB/s in microseconds, and 7 µs for the 7 places between 8 layers. Waits: for the eight blocks of the block's own cluster, and before the first layer for none.
 # <!-- definition: the exercise -->
 #
 # **To discuss.** The kernel could let each block own a few rows of the batch, with no barrier at all. What does that cost, and for which

@@ -15,21 +15,21 @@ from brrr_course import check
 # %% [markdown]
 # ## How short can a step be?
 #
-# Four gates of 512 × 512 weights, four bytes each. With one sample there are two FLOP for every four bytes, so the
-# fetch takes longer; each further sample adds FLOP and no bytes. 2 · weights · batch / 54 TFLOP/s reaches the fetch
-# between 25 and 26 samples: rate over bandwidth, times two bytes a FLOP. Neither hidden size nor gates are in it.
+# Four gates of 512 × 512 weights, four bytes each. With one sample there are two FLOP for every four bytes, so loading
+# takes longer; each further sample adds FLOP and no bytes. 2 · weights · batch / 67 TFLOP/s reaches the load's time
+# between 27 and 28 samples: rate over bandwidth, times two bytes per FLOP. Neither hidden size nor gates are in it.
 
 # %% tags=["exercise:08-floor"]
 weights = 4 * 512 * 512
-fetch = 4 * weights / 4.2e12
-check("08-floor", weight_bytes=4 * weights, seconds=fetch, batch=int(fetch * 54e12 / (2 * weights)))
+fetch = 4 * weights / 4.8e12
+check("08-floor", weight_bytes=4 * weights, seconds=fetch, batch=int(fetch * 67e12 / (2 * weights)))
 
 # %% [markdown]
-# ## Eight products, or fewer
+# ## Eight matmuls, or fewer
 #
-# Weights of several products with the same input go below each other, and the result's columns are the gates. `x` and
-# `h` side by side, and their weights too, would make it one product; then nothing of it could be made before `h` is
-# known.
+# The weights of several matmuls with the same input go below each other, and the gates are columns of the result. With `x` and
+# `h` side by side, and their weights too, it would be a single matmul; but then nothing of it could be computed before `h`
+# is known.
 
 
 # %% tags=["exercise:08-combine"]
@@ -51,24 +51,24 @@ check("08-combine", stack=stack, gates=gates)
 # | --- | --- |
 # | Goal | Know what in a recurrent network must wait and what need not; tell rungs that save launches from rungs that overlap kernels; say why a mini-batch shares the weights, and from where on it no longer helps. |
 # | Minutes | 45 |
-# | Before | Lessons 06 (CUDA Graphs) and 07 (tiles). What a recurrent network computes. |
+# | Before | Lesson 07 (tiles); CUDA Graphs from lesson 03. What a recurrent network computes. |
 # | Answers | [solutions/08_rnn.ipynb](../notebooks/solutions/08_rnn.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *As many times as there are fewer products.* It comes from counting products alone. The naive loop also launches a kernel for each elementwise
+# 1. *As many times as there are fewer matmuls.* It comes from counting matmuls alone. The naive loop also launches a kernel for each elementwise
 #    operation, and from Python each launch costs about the same, whatever it does.
-# 2. *As many times as there are samples* (or exactly as long as one). The first counts FLOP, the second bytes. Few samples share each fetch of the
-#    weights; where the FLOP take longer than the fetch, each sample pays for itself.
-# 3. *Streams must help, for the GPU is mostly idle.* It is idle because nothing has been issued yet. Overlap needs two kernels that are there
-#    at once; while Python sets the pace, there is hardly ever a second one.
+# 2. *As many times as there are samples* (or exactly as long as one). The first counts FLOP, the second bytes. Few samples share each load of the
+#    weights; where the FLOP take longer than the load, each sample pays for itself.
+# 3. *Streams must help, for the GPU is mostly idle.* It is idle because nothing has been launched yet. Overlap needs two kernels that are there
+#    at once; while Python sets the pace, there is hardly ever a second one, and each wait between streams costs the host more calls.
 #
-# **Answers.** The guesses: see the figures, on your source. The floor: 4 · 512 · 512 · 4 bytes, that over 4.2 TB/s (0.999 µs), and 25 samples. The
-# batch does not depend on the hidden size: it is rate over bandwidth, times two bytes a FLOP. The products: weights stacked with
-# `torch.cat`, two products (or one, of `x` and `h` side by side), the result cut by `chunk`; right is what makes at most two products
+# **Answers.** The guesses: see the figures, on your data. The floor: 4 · 512 · 512 · 4 bytes, that over 4.8 TB/s (0.874 µs), and 27 samples. The
+# batch does not depend on the hidden size: it is rate over bandwidth, times two bytes per FLOP. The matmuls: weights stacked with
+# `torch.cat`, two matmuls (or one, of `x` and `h` side by side), the result cut by `chunk`; right is what takes at most two matmuls
 # and moves no weights at a step.
 # <!-- definition: the exercise -->
 #
 # **To discuss.** A transformer computes all steps of a training sequence at once. What did it give up for that, and when it generates text, one
-# token after the other, which parts of this lesson come back? (Each token waits for the last, all weights are fetched for one
-# vector a sequence, and a mini-batch shares them. The key-value cache is the state, and it grows.)
+# token after the other, which parts of this lesson come back? (Each token waits for the last, all weights are loaded for one
+# vector per sequence, and a mini-batch shares them. The key-value cache is the state, and it grows.)

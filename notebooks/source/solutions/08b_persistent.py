@@ -13,20 +13,20 @@ from brrr_course import check
 # %% [markdown]
 # ## What does a step take at least?
 #
-# 128 blocks read 24 states of 1024 numbers of four bytes: 12.6 MB. L2 takes 2.29 µs for them, the arithmetic 0.84 µs, the exchange
-# 1 µs: reading the state is the floor. One sample's reading takes a tenth of the exchange or a little less, so 10 samples hide behind it.
+# 3 groups of 32 blocks read 8 samples of 1024 numbers of four bytes each: 3.15 MB. Reading them takes 0.23 µs, the arithmetic
+# 0.41 µs, the exchange 0.49 µs: the exchange is the floor. The arithmetic of up to 28 samples hides behind it.
 
 # %% tags=["exercise:08b-step"]
-state_bytes = 128 * 24 * 1024 * 4
-seconds = max(1e-6, state_bytes / 5.5e12, 2 * 24 * 1024**2 / 60e12)
-batch = int(1e-6 * 5.5e12 / (128 * 1024 * 4))
+state_bytes = 3 * 32 * 8 * 1024 * 4
+seconds = max(0.49e-6, state_bytes / 13.8e12, 2 * 24 * 1024**2 / 122e12)
+batch = int(0.49e-6 * 122e12 / (2 * 1024**2))
 check("08b-step", state_bytes=state_bytes, seconds=seconds, batch=batch)
 
 # %% [markdown]
 # ## When to stop
 #
-# Go through the batches that both have, in their order, and stop at the first where ours is no faster. A later batch where it is faster
-# again does not count: up to there, not all are.
+# Go through the batches that both have, in order, and stop at the first where ours is not faster. A later batch where it is faster
+# again does not count.
 
 
 # %% tags=["exercise:08b-until"]
@@ -48,22 +48,22 @@ check("08b-until", until=until)
 # | --- | --- |
 # | Goal | Know what a persistent kernel is, where its weights lie and how its blocks wait for each other; tell the floor of a step from exchange, traffic and arithmetic; say when persistence pays. |
 # | Minutes | 60 |
-# | Before | Lesson 07 (mini-batches share weights, padding), lesson 06b (one kernel for a whole network, grid barriers). |
+# | Before | Lesson 08 (mini-batches share weights, padding), lesson 06b (one kernel for a whole network, grid barriers). |
 # | Answers | [solutions/08b_persistent.ipynb](../notebooks/solutions/08b_persistent.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *A step takes as long as its weights take from DRAM, so keeping them gains by the ratio of the two memories.* It comes from counting bytes. A layer's
-#    weights fit into today's L2, so nobody fetches them from DRAM at each step; launches and waiting between kernels are much of what goes.
+# 1. *A step takes as long as its weights take from DRAM, so keeping them gains the ratio of the two memories.* It comes from counting bytes. A layer's
+#    weights fit into today's L2, so they are not loaded from DRAM at each step; much of what is saved is launches and waiting between kernels.
 # 2. *Once the weights stay, a step takes as long as its FLOP.* It comes from forgetting that each step needs the whole state of the last. With one sample
 #    the exchange between blocks takes longer than all arithmetic.
-# 3. *The gain holds for any mini-batch.* It comes from thinking that fetching weights is the loss. A product with many samples fetches them once for all
-#    of them; and every block here reads the state of every sample.
+# 3. *The gain holds for any mini-batch.* It comes from thinking that loading weights is the loss. A matmul with many samples loads them once for all
+#    of them; and here the blocks read the state of every sample at each step.
 #
-# **Answers.** The guesses: see the figures, on your source. The step: 128 · 24 · 1024 · 4 bytes, 12.6 MB; reading them takes 2.29 µs, longer than exchange and
-# arithmetic; 10 samples hide behind the exchange. When to stop: the batches in order, up to the first at which ours is no faster.
+# **Answers.** The guesses: see the figures, on your data. The step: 3 · 32 · 8 · 1024 · 4 bytes, 3.15 MB; the exchange, 0.49 µs, takes longer than reading
+# them and than the arithmetic, which hides behind it up to 28 samples. When to stop: the batches in order, up to the first at which ours is not faster.
 # <!-- definition: the exercise -->
 #
-# **To discuss.** The source's kernel let threads time out at a barrier, and a program on the CPU restarted it until all had passed. Why is that not needed here, and
+# **To discuss.** The article's kernel let threads time out at a barrier, and a program on the CPU restarted it until all had passed. Why is that not needed here, and
 # what would change if another program used the same GPU? (All blocks fit at once, which is asked before the launch; a second program's kernels may take
 # multiprocessors, and then all blocks wait for the one that has none.)

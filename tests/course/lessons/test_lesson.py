@@ -353,7 +353,7 @@ def test_an_exception_is_shown_with_its_line() -> None:
 
 
 def test_half_an_answer_is_not_answered() -> None:
-    mark = check("01-events", call_us=4.6, pair_us=...)
+    mark = check("01-events", call_us=4.6, extra_us=...)
     assert mark.status == "not answered"
-    assert "`pair_us=`" in mark.text
+    assert "`extra_us=`" in mark.text
     assert "`call_us=`" not in mark.text
