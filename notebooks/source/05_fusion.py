@@ -33,8 +33,8 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
 # First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. (On a CPU: block by block, each staying in the
-# cache.) Dashed is the prediction.
+# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. (On a CPU: block by block,
+# in the cache.) Dashed is the prediction.
 
 # %% tags=["run", "nbval-check-output"]
 work = cost(cos_cos, array(2**28, "float32"))
@@ -51,7 +51,7 @@ explore("cos_cos", at=at, show={"speedup": fused}, unlock=g)
 compare(g, "cos_cos", fused, of="speed-up", **at)
 
 # %% [markdown] tags=["explain"]
-# Two kernels move four arrays: in, out, in, out. One kernel moves two: the bytes say a factor of two.
+# Two kernels move four arrays: in, out, in, out. One kernel moves two. By the bytes, that is a factor of two.
 #
 # One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Fusion saves no arithmetic; it puts two cosines on the same
 # bytes, which doubles the [[arithmetic intensity]]. Now arithmetic takes about as long as the bytes (*balanced*), so the gain stays a
@@ -61,8 +61,8 @@ compare(g, "cos_cos", fused, of="speed-up", **at)
 #
 # - **bfloat16** halves the bytes, but not the cosines: fusion gains less.
 # - **At 2^20** the gain is small: the second kernel finds the first one's result in the [[L2]] cache.
-# - **At the left end** starting a kernel takes longer than its bytes. One start replaces two, and the compiler's kernel is
-#   shorter than a single one of PyTorch's.
+# - **At the left end** starting a kernel takes longer than its bytes. One start replaces two, and the compiler's kernel takes
+#   less time than a single one of PyTorch's.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: softmax, five operators
@@ -97,7 +97,7 @@ compare(s, "fusion", gains, of="speed-up", **there)
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A linear layer is [[compute-bound]]: nobody waits for the traffic that fusing its ReLU would save. A layer norm is many small
+# A linear layer is [[compute-bound]]: its matmul takes nearly all of the time, so the ReLU's bytes hardly count. A layer norm is many small
 # memory-bound operators. A row fits into one multiprocessor's registers, so one kernel reads it once and does them all.
 #
 # </details>
@@ -115,25 +115,28 @@ compare(s, "fusion", gains, of="speed-up", **there)
 # So for a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
 # B = 8192 and N = 4096 that is 268 MB.
 #
-# The first three lines gain *more* than the table says. Some of their operators, run alone, are slower than their bytes: PyTorch
+# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than their bytes: PyTorch
 # adds a row to each row of a matrix with a slower kernel than it adds two matrices.
+#
+# In a loop over tiny arrays fusion can even lose: the host sets the pace there, and calling a compiled function costs it more than calling
+# the operators did.
 #
 # **What stops a compiler from fusing?**
 #
-# - A matmul mostly stays the library's own kernel.
+# - A matmul mostly stays the library's own kernel; only the pointwise operators around it are fused.
 # - A reduction across thread blocks: all must finish before any can use its result.
 # - A result needed elsewhere must be written: saved for the backward pass, or changed in place and seen through a view.
-# - A **graph break**: `print`, `.item()` or an `if` on a tensor's values needs Python in between.
+# - A **graph break**: `print`, `.item()` or an `if` on a tensor's values needs Python in between, so the parts are compiled separately.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: a longer chain
 #
 # Lesson 02's nested sine is a chain of four. By the bytes alone, one kernel for k operators takes one k-th of the time. Make the
-# chain longer: how far does each way follow?
+# chain longer: how far does the gain of each way follow?
 #
 # <details><summary>Answer</summary>
 #
-# CUDA C++ follows up to two sines, the others not even so far. From eight on, all three stay near twice as fast. An accurate
+# That of CUDA C++ follows up to two sines, that of the others not even so far. From eight on, all three stay near twice as fast. An accurate
 # sine is a long polynomial: the kernel is compute-bound, and each further sine adds its arithmetic.
 #
 # </details>
@@ -146,8 +149,8 @@ explore("sines", at=reachable("sines", sines=4, elements=2**26), show={"speedup"
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the small part of the FLOP
 #
-# A transformer layer has width 1024 and processes 8192 tokens in bfloat16. Its matmuls (without attention's own): four of
-# tokens × 1024 by 1024 × 1024, one to 4096 features and one back. The rest: two layer norms, two additions, and a GELU on the 4096
+# A transformer layer has width 1024 and processes 8192 tokens in bfloat16. Its matmuls (without attention's own): four
+# multiply (tokens × 1024) by (1024 × 1024), one goes to 4096 features and one back. The rest: two layer norms, two additions, and a GELU on the 4096
 # features, each a kernel that reads its inputs and writes its result once. *Calculate* the matmuls' FLOP, the rest's bytes, and
 # the rest's share of the time at 660 TFLOP/s and 4.2 TB/s.
 
@@ -158,7 +161,7 @@ check("05-transformer", flop=..., nbytes=..., share=...)
 # ## Your turn: three passes as one
 #
 # `gated` computes `relu(x + b) * g`, one operator after the other. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
-# Get the same "y" with as few as possible, then write `gated=gated`.
+# Rewrite it so that it makes the same "y" with as few of them as possible. Then write `gated=gated`.
 
 # %% tags=["your-turn", "exercise:05-passes", "makes"]
 def gated(memory, n):
@@ -185,8 +188,8 @@ claims("05")
 # ## Remember
 #
 # - Fusion saves the memory traffic between operators, and no arithmetic.
-# - Where memory sets the pace, expect the bytes of all operators over those of inputs and results; more where an operator
-#   alone is slower than its bytes.
+# - Where memory sets the pace, expect a gain of all operators' bytes over the bytes of inputs and results; more where an operator
+#   alone takes longer than its bytes.
 # - Expect little after a matmul, where an intermediate is needed anyway, or where the host sets the pace.
 #
 # Terms: [[fusion]], [[memory-bound]], [[compute-bound]], [[L2]], [[arithmetic intensity]].

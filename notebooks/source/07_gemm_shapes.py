@@ -23,7 +23,7 @@ at = reachable("gemm", columns=1, size=2048, dtype="float32")
 # %% [markdown] tags=["guess"]
 # ## Guess: from one sample to 32
 #
-# M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with so few columns is called *skinny*. With one column, all of `W`
+# M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, all of `W`
 # must be fetched for it: the matmul is [[memory-bound]]. With 32 columns each weight is also fetched once, but used more often.
 #
 # Then run: along x the columns, upwards FLOP/s. The second letter of NN, NT and TN says whether `x` is stored
@@ -61,7 +61,8 @@ compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
 #
-# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉.
+# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉, each
+#   rounded up.
 # - **[[wave quantisation]]**: blocks run in [[wave|waves]] of one per multiprocessor. Waves = ⌈blocks / multiprocessors⌉, and
 #   blocks / (waves · multiprocessors) is how full they are. 132 blocks on 132 multiprocessors: one wave, full. 133 blocks: two waves, and
 #   133 of 264 places are used.
@@ -90,7 +91,8 @@ compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 # %% [markdown] tags=["explain"]
 # That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
 # do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
-# [[misaligned access|Misaligned]] rows leave only older, slower kernels.
+# [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
+# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`).
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
 # rows, each row begins where it should, and the line *a Linear layer* hardly changes.
@@ -112,8 +114,8 @@ print("best:    ", next(each for each in found.better if each.what == "larger"))
 #
 # <details><summary>Answers</summary>
 #
-# Stacked, then batched: one launch, and enough tiles for all multiprocessors at once. Your weights differ in size? A [[grouped GEMM]]
-# is batched for that.
+# Stacked, then batched: one launch, and enough tiles for all multiprocessors at once. If your weights differ in size, a [[grouped GEMM]]
+# does the same.
 #
 # Where power is the limit, the GPU lowers its clock, and zeros switch fewer transistors than random numbers: with tensor cores, zeros are
 # faster. **Benchmark with data like yours.**
@@ -139,7 +141,7 @@ check("07-waves", blocks=..., waves=..., columns=...)
 # ## Your turn: one line is slow
 #
 # A small language model in bfloat16 multiplies 12287 tokens by these weights. One of the four lines is far slower than its size
-# allows. Which one? Its size 50257 is the vocabulary: how many words would you make it?
+# allows. Which one? Its size 50257 is the vocabulary: to how many words would you pad it?
 
 # %% tags=["your-turn", "exercise:07-slow-line", "makes"]
 for name, (m, n, k) in model_lines().items():

@@ -44,7 +44,7 @@ compare(g, "block", of="classes")
 #
 # </details>
 #
-# *Other* is mostly sums, such as those for the gradients of the biases.
+# *Other* includes the sums that make the gradients of the biases.
 #
 # The line above the table: the FLOP that a step does, over what the device could do in that time, is the step's
 # **FLOP utilisation**. Where it is low, something other than arithmetic sets the pace. But what?
@@ -67,11 +67,11 @@ parts = {"compute": "compute", "memory": "memory", "latency": "latency", "step":
 explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"], unlock=s)
 
 # %% [markdown] tags=["explain"]
-# Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in equal parts, at larger
-# widths to compute. Now go back to the smallest size and set *step* to a [[CUDA Graph]] of the same. The host is out of the way,
+# Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
+# larger widths to compute. Now go back to the smallest size and set *step* to a [[CUDA Graph]] of the same. The host is out of the way,
 # and what is left is latency.
 #
-# Each part has its own remedy, and only the part that is large is worth one.
+# Each part has its own remedy, and only a large part is worth it.
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
@@ -85,8 +85,8 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 # ## Guess: three programs
 #
 # Change one thing and measure again. First, run it as a CUDA Graph, without the host. Then, as a graph: half the bytes with as many FLOP;
-# and twice the batch. Ask in this order. Does the graph gain a third? It is overhead. Do half the bytes? Memory. Is twice the batch
-# (nearly) free? Latency. Otherwise it is compute.
+# and twice the batch. Ask in this order. Does the graph gain a third? It is overhead. Do half the bytes gain a third? Memory. Is
+# twice the batch (nearly) free? Latency. Otherwise it is compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
 # numbers. C is 16 layers of width 64 on 8 samples.
@@ -160,7 +160,7 @@ claims("10")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A model has no regime of its own; a step at a size has one, and another size another.
+# - A model has no regime of its own; a step at one size has one, and at another size it may have another.
 # - Change one thing and measure, and you know: the host, the bytes, or the batch.
 # - Utilisation says that the GPU is occupied; FLOP and bytes per second say how much it does.
 #

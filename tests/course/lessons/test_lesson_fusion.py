@@ -168,6 +168,9 @@ def test_the_text_compares_as_the_figures_do() -> None:
     for kind, by_bytes in {"softmax": 4, "norm": 6, "bias": 2}.items():
         assert gained("fusion", "compile", kind=kind, elements=2**26, dtype="float32") > by_bytes
     assert gained("fusion", "compile", kind="linear", elements=2**26, dtype="float32") == pytest.approx(1, abs=0.05)
+    tiny = Evidence(experiment("fusion"), Recorded("h200"))
+    eager, compiled = (tiny.get(f"chain {way} period", elements=2**10, dtype="float32") for way in ("eager", "compile"))
+    assert compiled.median > 1.2 * eager.median, "in a loop over tiny arrays"
     at_two = {way: gained("sines", way, sines=2, elements=2**26) for way in ("cuda", "compile", "script")}
     assert at_two.pop("cuda") == pytest.approx(2, abs=0.1) and max(at_two.values()) < 1.5
     late = [gained("sines", way, sines=n, elements=2**26) for way in ("cuda", "compile", "script") for n in (8, 16, 32)]

@@ -259,6 +259,8 @@ def test_the_text_compares_as_the_figures_do() -> None:
     assert span("nn", 1025, "bfloat16") > 5 * span("nn", 1024, "bfloat16")
     assert span("linear", 1025, "bfloat16") < 1.15 * span("linear", 1024, "bfloat16")
     assert span("padded", 1025, "bfloat16") < span("nn", 1025, "bfloat16") / 5
+    kernels = [Recorded("h200").known(experiment("gemm"), "nn")[n, 2048, "bfloat16"].launched[0] for n in (1024, 1025)]
+    assert kernels[0].startswith("nvjet_sm90") and kernels[1].startswith("cutlass_75")
     rows = compare(None, "gemm", of="data", source=Recorded("h200")).rows
     ratios = {row[0]: float(row[1].removesuffix("x")) for row in rows}
     assert ratios.pop("float32") == pytest.approx(1, abs=0.03) and max(ratios.values()) < 0.9
