@@ -160,6 +160,7 @@ def explore(
         - "ladder" (of rates: ``{"ladder": "rate"}``) for one bar per line where the sliders stand;
         - ``{"stack": {LINE: PART, ...}}``, from the fastest line to the slowest, for what each adds, under the part's
           name; "stack" takes the order from `lines` and the names from their labels;
+        - ``{"y": "share"}`` where times are seconds of each second, in percent;
         - of the first three, with ``{"x": AXIS}`` for another axis along x, as in ``{"y": "rate", "x": "batch"}``.
 
         The experiment's theoretical lines of that view are drawn dashed.
