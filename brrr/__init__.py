@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     __file__,
     elsewhere="Experiment Live Recorded Scaling Transition check claims compare explore "
-    "factory find_transition guess pays reachable scaling_test timeline",
+    "factory find_transition guess pays scaling_test timeline",
     hint="brrr.{name} is the course's: from brrr_course import {name} (the distribution brrr-course)",
 )
 __all__ += ["__version__"]

@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     __file__,
     elsewhere="compare_classes compare_data compare_errors compare_fused compare_growth compare_memory "
-    "compare_published compare_regimes compare_speedup compare_steps compare_values mlp_table strassen_table",
-    hint="{name} is gone: see help(brrr_course.compare), speedup_table and against_float64",
+    "compare_published compare_regimes compare_speedup compare_steps compare_values mlp_table strassen_table "
+    "first_available reachable",
+    hint="{name} is gone: see help(brrr_course.explore), compare, speedup_table and against_float64",
 )

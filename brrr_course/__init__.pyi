@@ -9,8 +9,7 @@ from .lessons.codegen import against_copy as against_copy
 from .lessons.codegen import generated as generated
 from .lessons.codegen import megakernel_plan as megakernel_plan
 from .lessons.comparing import compare as compare
-from .lessons.comparison import first_available as first_available
-from .lessons.comparison import reachable as reachable
+from .lessons.data_here import data_here as data_here
 from .lessons.drawings import drawing as drawing
 from .lessons.gemm_data import model_lines as model_lines
 from .lessons.guessing import Guess as Guess

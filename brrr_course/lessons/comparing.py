@@ -44,8 +44,9 @@ def compare(
     *,
     of: str = "time",
     truth: str = "",
+    at: Mapping[str, Value] | None = None,
     source: Source | None = None,
-    **at: Value | tuple[Value, Value],
+    **axes: Value | tuple[Value, Value],
 ) -> Comparison:
     """Hold a guess against the measurement.
 
@@ -79,10 +80,12 @@ def compare(
           ("memory_swap"), "error" and "published" ("strassen").
     truth : str
         The line that the others are held against.
+    at : mapping of str, optional
+        The point, as for `explore`. It snaps to the nearest one that the data have.
     source : Source, optional
         Where the measurements come from, as for `explore`. A live source measures them now.
-    **at
-        The point, by axis. It snaps to the nearest one that the data have.
+    **axes
+        The point, or what in it differs from `at`, by axis.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def compare(
     Where there is no GPU, the CPU queue's line stands in for a GPU's (`queue synchronized` for `synchronized`).
     """
     described = experiment_named(experiment)
-    quantity = _quantity(described, of, growing=any(isinstance(value, tuple) for value in at.values()))
+    quantity = _quantity(described, of, growing=any(isinstance(value, tuple) for value in axes.values()))
     form = guess.form if guess is not None else None
     if quantity is quantities.longest:
         fits, wanted = isinstance(form, Ranking), "a ranking: guess(..., ranking=[...])"
@@ -112,7 +115,9 @@ def compare(
 
     def compared() -> Comparison:
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
-        return quantity(Subject(asked, guessed, described, source or default_source(), lines, at, of, truth))
+        chosen = source or default_source()
+        here, point = described.here(lines, chosen.variants(described)), {**(at or {}), **axes}
+        return quantity(Subject(asked, guessed, described, chosen, here, point, of, truth))
 
     if guess is None or guess.answered:
         return compared()

@@ -3,16 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from brrr.core.errors import ArgumentError, DeviceMemoryError, NotRecordedError, UnavailableError
+from brrr.core.errors import DeviceMemoryError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Value
-from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.answers import Answer
 from brrr_course.lessons.waiting import Comparison
-from brrr_course.nouns.experiment import Axis, Experiment, Line
+from brrr_course.nouns.experiment import Experiment, Line
 from brrr_course.nouns.source import Evidence, Source
-from brrr_course.sources import source as default_source
 from brrr_course.view.words import drifted
 
 Timed = tuple[Line, Estimate]
@@ -87,66 +85,6 @@ def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> 
     return [line for line in found if line is not None]
 
 
-def reachable(experiment: str, *, source: Source | None = None, **at: Value | Sequence[Value]) -> dict[str, Value]:
-    """Find the point nearest to the wanted one that the data have.
-
-    >>> reachable("matmul", size=2048)  # doctest: +SKIP
-    {'size': 2048}
-
-    A lesson then runs unchanged on any source: the result is what ``explore(at=...)`` and ``compare(**...)`` take.
-
-    Parameters
-    ----------
-    experiment : str
-        The experiment.
-    source : Source, optional
-        Where the measurements come from, as for `explore`.
-    **at
-        The wanted values by axis. A list, as in ``function=["relu-64x1024", "product-512"]``, stands for the first of
-        its values that the data have.
-
-    Returns
-    -------
-    dict of str
-        The value of each axis.
-
-    Raises
-    ------
-    ArgumentError
-        If an axis does not take such a value.
-    """
-    described, origin = experiment_named(experiment), source or default_source()
-    return {axis.name: _nearest(described, origin, axis, at[axis.name]) for axis in described.axes if axis.name in at}
-
-
-def _nearest(experiment: Experiment, source: Source, axis: Axis, wanted: Value | Sequence[Value]) -> Value:
-    """The source's value of an axis closest to the wanted one, or the first of the wanted ones that it has."""
-    here = tuple(source.values(experiment, axis.name))
-    for value in (wanted,) if isinstance(wanted, str | int | float) else wanted:
-        axis.checked("reachable", value)
-        if axis.scale != "category":
-            return _closest(experiment, source, axis, value, here)
-        if value in here and _exists(experiment, source, axis, value):
-            return value
-    return here[0]
-
-
-def _closest(experiment: Experiment, source: Source, axis: Axis, value: Value, here: tuple[Value, ...]) -> Value:
-    """The closest value; a live source has the axis's own ones, also those at which nothing runs on its device."""
-    found = axis.nearest(value, here)
-    if not source.live or _exists(experiment, source, axis, found):
-        return found
-    variants = source.variants(experiment)
-    there = {p[axis.name] for p in experiment.points() if any(experiment.has(variant, p) for variant in variants)}
-    return axis.nearest(value, tuple(each for each in here if each in there) or here)
-
-
-def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) -> bool:
-    """Whether any variant of the source exists at any point with this value."""
-    points = (point for point in experiment.points() if point[axis.name] == value)
-    return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)
-
-
 def where_text(point: Mapping[str, Value]) -> str:
     """The point in words, sizes as the sliders show them."""
     from brrr.drawing.style import readable
@@ -176,44 +114,3 @@ def time_at(experiment: Experiment, source: Source, line: Line, point: Mapping[s
     """The time that the line shows, in seconds; None where there is none."""
     measured = measured_at(experiment, source, line, point)
     return measured.get(line.field) if measured is not None else None
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# `first_available`: which of several sets of lines to show, by what the source has.
-
-Lines = TypeVar("Lines", bound=Collection[str])
-
-
-def first_available(experiment: str, *choices: Lines, source: Source | None = None) -> Lines:
-    """Pick the first of several choices of lines that the data have.
-
-    >>> first_available("cos_cos", ["compile", "triton"], ["cpu blocks"])  # doctest: +SKIP
-    ['compile', 'triton']
-
-    A figure then shows the GPU's lines where there are some, else the CPU's own, and never both in one ratio.
-
-    Parameters
-    ----------
-    experiment : str
-        The experiment.
-    *choices : sequence or mapping of str
-        Lists of lines, or mappings from them; the first one of which the data have any line is taken.
-    source : Source, optional
-        Where the measurements come from, as for `explore`.
-
-    Returns
-    -------
-    sequence or mapping of str
-        That choice, or the first one if the data have none of the lines.
-
-    Raises
-    ------
-    ArgumentError
-        If a line does not exist, or if there is no choice.
-    """
-    if not choices:
-        raise ArgumentError("first_available", "choices", (), "at least one list of lines")
-    described, origin = experiment_named(experiment), source or default_source()
-    there = set(origin.variants(described))
-    variants = [{described.line(name).variant for name in names} for names in choices]
-    return next((names for names, own in zip(choices, variants, strict=True) if own & there), choices[0])

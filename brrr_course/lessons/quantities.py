@@ -8,9 +8,10 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr_course.lessons.answers import Answer, Choice, Quantity
-from brrr_course.lessons.comparison import Subject, lines_here, measured_at, reachable, where_text
+from brrr_course.lessons.comparison import Subject, lines_here, measured_at, where_text
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Line
+from brrr_course.view.arguments import reachable
 from brrr_course.view.predictions import Predictions
 
 TIE = 1.1
@@ -24,7 +25,7 @@ def times(subject: Subject) -> Comparison:
     with a truth, with the order of the errors, the least first.
     """
     described, lines, truth = subject.experiment, subject.lines, subject.truth
-    point = reachable(described.name, source=subject.source, **subject.point)
+    point = reachable(described, subject.source, subject.point)
     named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
     drawn = [each.variant for name in (*named.values(), truth) if name for each in described.twins(name)]
     subject.source.measure_together(described, drawn, point)
@@ -86,7 +87,7 @@ def growth(subject: Subject) -> Comparison:
         raise ArgumentError("compare", "at", dict(subject.at), "two values for one axis at most")
     axis, described, source = growing[0], subject.experiment, subject.source
     both: list[Any] = [{**subject.at, axis: value} for value in cast("tuple[Value, Value]", subject.at[axis])]
-    points = [reachable(described.name, source=source, **described.point(**point)) for point in both]
+    points = [reachable(described, source, described.point(**point)) for point in both]
     if points[0] == points[1]:
         return Comparison(f"{subject.badge} has only one of the two points: {where_text(points[0])}.")
     ends = [where_text({axis: point[axis]}) for point in points]

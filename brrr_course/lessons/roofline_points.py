@@ -11,11 +11,12 @@ from brrr.counting.cost import Cost
 from brrr.drawing.roofline import roofline_plot
 from brrr.gpu import is_cpu
 from brrr_course.experiments import experiment as experiment_named
-from brrr_course.lessons.comparison import lines_here, reachable, time_at
+from brrr_course.lessons.comparison import lines_here, time_at
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as default_source
+from brrr_course.view.arguments import reachable
 from brrr_course.view.predictions import figures_of
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def roofline_of(
     experiment: str,
     lines: Sequence[str],
     *,
+    at: Mapping[str, Value] | None = None,
     source: Source | None = None,
-    **at: Value | tuple[Value, ...],
+    **axes: Value | tuple[Value, ...],
 ) -> Picture | Comparison:
     """Draw lines of an experiment as points below a roofline.
 
@@ -41,10 +43,12 @@ def roofline_of(
         The experiment.
     lines : sequence of str
         Its lines.
+    at : mapping of str, optional
+        The point, as for `explore`; it snaps to what the data have.
     source : Source, optional
         Where the measurements come from, as for `explore`. A live source measures them now.
-    **at
-        The point, by axis; it snaps to what the data have. An axis with several values makes a point of each.
+    **axes
+        The point, or what in it differs from `at`, by axis. An axis with several values makes a point of each.
 
     Returns
     -------
@@ -68,7 +72,7 @@ def roofline_of(
         return Comparison(f"{badge}: nobody knows the roofs of this machine; {hint}.")
     places: Places = {}
     for line in here:
-        places |= _of_line(described, origin, line, at)
+        places |= _of_line(described, origin, line, {**(at or {}), **axes})
     if not places:
         return Comparison(f"{badge} has no such points of {', '.join(lines)}.")
     return roofline_plot(places, known, dtypes=(), badge=badge)
@@ -80,7 +84,7 @@ def _of_line(described: Experiment, origin: Source, line: Line, at: Mapping[str,
     axis, values = _along(at)
     for value in values:
         wanted = {name: value if name == axis else given for name, given in at.items()}
-        point = reachable(described.name, source=origin, **described.point(**cast("dict[str, Value]", wanted)))
+        point = reachable(described, origin, described.point(**cast("dict[str, Value]", wanted)))
         cost, time = described.cost_at(line.variant, point), time_at(described, origin, line, point)
         if cost is not None and time is not None:
             found[f"{line.label}, {axis} {point[axis]}"] = cost, time

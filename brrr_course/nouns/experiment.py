@@ -310,6 +310,8 @@ class Experiment:
         Whether `explore` shows predictions without being asked.
     names_kernels : bool or tuple of str
         Whether a measurement also notes which kernels were launched, or of which variants.
+    on_cpu : mapping of str
+        Which line of the CPU's own is shown in place of a GPU's where the data have none of a GPU.
     """
 
     name: str
@@ -331,6 +333,7 @@ class Experiment:
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     predict_by_default: bool = True
     names_kernels: bool | tuple[str, ...] = False
+    on_cpu: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
@@ -374,6 +377,15 @@ class Experiment:
         """The line of that name if its variant is among the given ones, else the line that stands in for it."""
         self.line(name)
         return next((each for each in self.twins(name) if each.variant in variants), None)
+
+    def here(self, lines: Any, variants: Collection[str]) -> Any:
+        """The line, or those of a list or a mapping, as `on_cpu` names them where no variant runs on a GPU."""
+        named = {} if any(self.variant(each).on_gpu for each in variants) else self.on_cpu
+        if isinstance(lines, Mapping):
+            return {named.get(line, line): self.here(other, variants) for line, other in lines.items()}
+        if isinstance(lines, str):
+            return named.get(lines, lines)
+        return list(dict.fromkeys(named.get(line, line) for line in lines))
 
     def point(self, **at: Value) -> dict[str, Value]:
         """A full, valid point: a value for every axis, each checked."""

@@ -122,8 +122,6 @@ class Lesson:
             self._place("exercise", table_of(self._exercise))
         elif isinstance(value, Mark):
             self.parts.append(f'<div class="python">This exercise runs your code: it needs Python. {COMMANDS}</div>')
-        elif type(value).__name__ == "Report":
-            self.parts.append(f'<div class="python">The doctor looks at the computer that it runs on: {COMMANDS}</div>')
         elif hasattr(value, "_repr_html_"):
             self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:

@@ -40,7 +40,7 @@ const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? gene
 // -- views
 const table = (header, rows, caption) => `<table><caption>${escaped(caption)}</caption><thead><tr>${header.map(h =>
   `<th scope="col">${escaped(h)}</th>`).join("")}</tr></thead><tbody>${rows.map(row => `<tr>${row.map(cell =>
-  `<td>${escaped(cell)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
+  `<td>${cell.html ?? escaped(cell)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
 const at = (x, y, inner, scale = 1) => inner && `<g transform="translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${scale.toFixed(4)})">${inner}</g>`;
 const [MEDIAN, VALUE, BESIDE, CELL, HEIGHT, PREDICTED] = [0, 1, 2, 3, 4, 5];  // what Python says of a line at a place
 
@@ -75,7 +75,7 @@ class View {
   }
   lineSwitches() {
     return $("div", {className: "switches"}, ...(this.data.lines ?? []).map((line, n) => {
-      const mark = $("span", {ariaHidden: "true", style: `color: ${line.colour}`}, line.glyph);
+      const mark = $("span", {className: "mark", ariaHidden: "true", style: `color: ${line.colour}`}, line.glyph);
       return this.toggle(line.on, on => {
         this.on[n] = on;
         if (on && !line.on) this.held.add(line.name);
@@ -217,7 +217,8 @@ class View {
     const {data, shown, here} = this;
     this.table.innerHTML = this.tabled ? this.dataTable() + data.published : "";
     const origin = data.origins[[...new Set(shown.map(n => data.lines[n].device))].join("|")] ?? "";
-    const rows = shown.map(n => [`${data.lines[n].glyph} ${data.lines[n].label}`, ...here[n].slice(PREDICTED)]);
+    const name = ({colour, glyph, label}) => ({html: `<span class="mark" style="color: ${colour}">${glyph}</span> ${escaped(label)}`});
+    const rows = shown.map(n => [name(data.lines[n]), ...here[n].slice(PREDICTED)]);
     this.predicted.innerHTML = this.predicts ? table(["line", "PREDICTED", "bound", "measured", "residual"], rows, `${origin} Residual: measured over predicted.`)
       : this.predicting ? `<p class="origin">${escaped(origin)}</p>` : "";
   }

@@ -249,3 +249,27 @@ def snap(axis: Axis, values: Sequence[Value], value: Value) -> Value:
             raise ArgumentError("explore", axis.name, value, f"one of {', '.join(map(str, values))}")
         return value
     return axis.nearest(value, values)
+
+
+def reachable(experiment: Experiment, source: Source, at: Mapping[str, Value]) -> dict[str, Value]:
+    """The point nearest to the wanted one that the source has, in the order of the axes."""
+    return {axis.name: _nearest(experiment, source, axis, at[axis.name]) for axis in experiment.axes if axis.name in at}
+
+
+def _nearest(experiment: Experiment, source: Source, axis: Axis, wanted: Value) -> Value:
+    """The source's value of an axis closest to the wanted one; of a category the first, where it lacks the wanted one.
+
+    A live source has the axis's own values, also those at which nothing runs on its device.
+    """
+    here = tuple(source.values(experiment, axis.name))
+    found = wanted if axis.scale == "category" else axis.nearest(wanted, here)
+    if found in here and (not source.live or _exists(experiment, source, axis, found)):
+        return found
+    there = tuple(value for value in here if _exists(experiment, source, axis, value)) or here
+    return there[0] if axis.scale == "category" else axis.nearest(wanted, there)
+
+
+def _exists(experiment: Experiment, source: Source, axis: Axis, value: Value) -> bool:
+    """Whether any variant of the source exists at any point with this value."""
+    points = (point for point in experiment.points() if point[axis.name] == value)
+    return any(experiment.has(variant, point) for variant in source.variants(experiment) for point in points)

@@ -347,7 +347,7 @@ class Canvas(Blit):
         look = style.look(index)
         (mark,) = self._axes.plot(
             [x], [y], linestyle="", marker=look["marker"], markersize=12, markerfacecolor="none",
-            markeredgecolor=look["color"], markeredgewidth=2.2, animated=True, zorder=5,
+            markeredgecolor=look["color"], markeredgewidth=2.2, animated=True, zorder=5, clip_on=False,
         )  # fmt: skip
         return mark
 

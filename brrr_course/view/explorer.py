@@ -14,7 +14,7 @@ from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
 from brrr_course.view import words
-from brrr_course.view.arguments import Show, slider_names, snap, view_of
+from brrr_course.view.arguments import Show, reachable, slider_names, snap, view_of
 from brrr_course.view.display import Lock, Shown
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.scene import Row, Scene
@@ -193,9 +193,11 @@ def explore(
         found.line(line)
     names = slider_names(found, at, sliders)
     chosen = source if source is not None and not isinstance(source, str) else source_named(source)
+    here, at = chosen.variants(found), reachable(found, chosen, at)
+    lines, show = lines and found.here(lines, here), found.here(show, here)
     view = view_of(found, names, show, values, lines, published)
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
-    view = replace(view, keep={**{axis: _snapped(found, chosen, axis, at[axis]) for axis in standing}, **view.keep})
+    view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
     scene = Scene(found, chosen, at, lines, view, _predicts(found, predict))
     return Explorer(scene, names, unlock, at, lines)
 
@@ -206,12 +208,6 @@ def _predicts(found: Experiment, predict: bool | None) -> bool:
         hint = f"{found.name!r} tells neither what to predict nor what it costs."
         raise ArgumentError("explore", "predict", predict, "False or None", hint)
     return bool(found.predicts) and found.predict_by_default if predict is None else predict
-
-
-def _snapped(found: Experiment, source: Source, axis: str, value: Value) -> tuple[Value, ...]:
-    """The one value that an axis without a slider takes: the source's nearest, so that the limits fit what is shown."""
-    there = source.values(found, axis)
-    return (snap(found.axis(axis), there, value),) if value in there or found.axis(axis).scale != "category" else ()
 
 
 def _kept(before: Scene, chosen: Source) -> dict[str, Value]:

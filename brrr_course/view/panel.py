@@ -138,10 +138,10 @@ class ExplorerPanel(Panel):
     def _checkbox(self, name: str, label: str) -> Any:
         index = self.scene.looks[name]
         colour = style.look(index)["color"]
-        shown = "inherit" if colour == "#000000" else colour
         box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)
         box.observe(self._guarded(lambda change: self._on_line(name, change["new"])), "value")
-        mark = widgets.HTML(f"<span style='color:{shown}' aria-hidden='true'>{style.glyph(index)}</span>")
+        look = f"class='brrr-mark' style='color:{colour}' aria-hidden='true'"
+        mark = widgets.HTML(f"<span {look}>{style.glyph(index)}</span>")
         return widgets.HBox([mark, box], layout={"align_items": "center"})
 
     # -- reacting --------------------------------------------------------------------------------------------------

@@ -242,8 +242,7 @@ def _row(look: int, texts: Sequence[str]) -> str:
     from brrr.drawing import style  # it imports matplotlib
 
     colour = style.look(look)["color"]
-    shown = "inherit" if colour == "#000000" else colour
-    mark = f"<span style='color:{shown}' aria-hidden='true'>{style.glyph(look)}</span> "
+    mark = f"<span class='brrr-mark' style='color:{colour}' aria-hidden='true'>{style.glyph(look)}</span> "
     first = f"<th scope='row' title='{escape(texts[0], quote=True)}'>{mark}{escape(texts[0])}</th>"
     rest = "".join(f"<td{_side(place)}>{escape(text)}</td>" for place, text in enumerate(texts[1:], start=1))
     return f"<tr>{first}{rest}</tr>"

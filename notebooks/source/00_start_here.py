@@ -11,69 +11,40 @@
 # **A GPU is built to do a lot of arithmetic at once. Is it faster than a CPU at everything?**
 #
 # Ten minutes. Click into a cell and press Shift+Enter to run it, one cell after the other. You cannot break anything:
-# this is your own copy.
+# this is your own copy. Every experiment starts covered. Guess before you look: a wrong guess teaches more than a right one.
 
-# %% tags=["setup"]
-from brrr import doctor
-from brrr_course import check, claims, compare, explore, factory, guess
+# %% tags=["setup", "question"]
+from brrr_course import check, claims, compare, data_here, explore, factory, guess
 
-# %% tags=["question"]
-factory()
-
-# %% [markdown] tags=["question"]
-# Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
-# is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
-# [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
-# computes, and writes its results back. (The grey words in the picture are a comparison. The course uses the real names.)
-#
-# So one of four things sets the pace of a program. It is called the program's [[regime]]:
-#
-# - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
-# - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
-# - **compute**: the arithmetic takes longer than the bytes;
-# - **latency**: each step waits for the one before it, and the GPU has nothing else to do meanwhile.
-
-# %% [markdown] tags=["setup"]
-# ## What is here
-#
-# `doctor()` lists what this computer has, and which lessons can measure on it. Nothing below needs a GPU.
-
-# %% tags=["setup"]
-doctor()
-
-# %% [markdown] tags=["setup"]
-# Every figure and every table carries a **badge**:
-#
-# | badge | where the numbers come from |
-# | --- | --- |
-# | RECORDED | measured before, on the machine it names; nothing between two points is invented |
-# | LIVE | measured on this computer, now |
-# | LIVE, CPU QUEUE | measured on this computer, on a CPU queue: a second thread that plays the GPU |
-# | PREDICTED | calculated, not measured; drawn dashed |
-#
-# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in the course's
-# docs/glossary.md.
-
-# %% [markdown] tags=["guess"]
-# ## Guess first
-#
-# Every experiment starts covered. Guess before you look: a wrong guess teaches more than a right one.
+data_here()
 
 # %% tags=["guess"]
 g = guess("Two very small matrices are multiplied. Which takes less time?", options=["the CPU", "the GPU"])
-
-# %% [markdown] tags=["run"]
-# Your guess uncovers the experiment. If the badge says LIVE, press *Measure all points* first.
-#
-# How precise is a time? In the table, each time is followed by its [[interval]], as that one run has it. Some points were measured
-# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
-# lines means something only if it is larger than that.
 
 # %% tags=["run"]
 explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)
 
 # %% tags=["compare"]
 compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
+
+# %% [markdown] tags=["explain"]
+# ## What the picture shows
+#
+# Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
+# is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
+# [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
+# computes, and writes its results back. (The grey words in the picture are a comparison. The course uses the real names.)
+
+# %% tags=["explain"]
+factory()
+
+# %% [markdown] tags=["explain"]
+# So one of four things sets the pace of a program. It is called the program's [[regime]]:
+#
+# - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
+# - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
+# - **compute**: the arithmetic takes longer than the bytes;
+# - **latency**: each step waits for the one before it, and the GPU has nothing else to do meanwhile.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** At size 1 there is a single multiplication to do. What does the GPU's time consist of? Double-click here and
@@ -83,9 +54,27 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # <details><summary>Our explanation</summary>
 #
 # Overhead: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU has nothing to
-# launch; it calls a function. (The CPU queue has the overhead of a GPU, but not its arithmetic.)
+# launch; it calls a function.
 #
 # </details>
+
+# %% [markdown] tags=["explain"]
+# ## How to read a figure
+#
+# Every figure and every table carries a **badge**:
+#
+# | badge | where the numbers come from |
+# | --- | --- |
+# | RECORDED | measured before, on the machine it names; nothing between two points is invented |
+# | LIVE | measured on this computer, now |
+# | PREDICTED | calculated, not measured; drawn dashed |
+#
+# How precise is a time? In the table, each time is followed by its [[interval]], as that one run has it. Some points were measured
+# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
+# lines means something only if it is larger than that.
+#
+# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in the course's
+# docs/glossary.md. In a terminal, `brrr doctor` lists what this computer has.
 
 # %% [markdown] tags=["explore"]
 # Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text above the

@@ -63,16 +63,20 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # written before, not into a new one. *Pinned*: both arrays are pinned, and kept.
 
 # %% tags=["guess"]
-options = ["the CPU", "the GPU, into a new array", "the GPU, into memory that is kept", "the GPU, pinned"]
-w = guess("Which has the result first?", options=options)
+lines = {
+    "the CPU": "cpu",
+    "the GPU, into a new array": "with transfers",
+    "the GPU, into memory that is kept": "kept",
+    "the GPU, pinned": "pinned",
+}
+w = guess("Which has the result first?", options=list(lines))
 
 # %% tags=["run"]
 sines = ["cpu", "with transfers", "kept", "pinned", "without transfers"]
 explore("nested_sine", at={"elements": 2**24}, lines=sines, unlock=w)
 
 # %% tags=["compare"]
-named = dict(zip(options, sines[:4], strict=True))
-compare(w, "nested_sine", named, elements=2**24)
+compare(w, "nested_sine", lines, elements=2**24)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** `y.cpu()` makes a new array each time. Why can that cost more time than its bytes need on the link?

@@ -16,8 +16,6 @@
 # happen at the same time?**
 
 # %% tags=["question"]
-from IPython.display import display
-
 from brrr_course import check, claims, compare, explore, factory, guess, timeline
 
 factory(detail="link")
@@ -34,8 +32,7 @@ factory(detail="link")
 # down.synchronize()
 # ```
 #
-# We compare it with one stream without the waits. Sending, computing and fetching take about equally long. Without a GPU, three
-# workers of the CPU queue play its part.
+# We compare it with one stream without the waits. Sending, computing and fetching take about equally long.
 
 # %% tags=["guess"]
 g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")
@@ -152,8 +149,14 @@ compare(f, "first_call", ["first", "cpu first"], of="part")
 # </details>
 
 # %% tags=["explore"]
-lines = ["pipeline", "streams", "two buffers", "small chunks", "large chunks"]
-gains = {**dict.fromkeys(lines, "serial"), "pipeline pageable": "serial pageable"}
+gains = {
+    "pipeline": "serial",
+    "streams": "serial",
+    "two buffers": "serial",
+    "small chunks": "serial",
+    "large chunks": "serial",
+    "pipeline pageable": "serial pageable",
+}
 explore("overlap", at={"elements": 2**26, "sines": 40}, show={"speedup": gains, "x": "sines"})
 
 # %% [markdown] tags=["your-turn"]
@@ -191,7 +194,6 @@ check("02b-pipeline", pipeline=...)
 # ## What held
 #
 # The article is *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. We judge it by the data shown here.
-# Live, measure the points first.
 
 # %% tags=["claims"]
 claims("02b")

@@ -13,7 +13,6 @@
 
 # %% tags=["setup", "question"]
 import torch
-from IPython.display import display
 
 from brrr_course import check, claims, compare, explore, factory, guess, scaling_test, timeline
 
@@ -65,8 +64,14 @@ rungs = ["module", "relu", "out", "script", "pycuda"]
 r = guess("One ReLU: which way costs the host least?", options=rungs)
 
 # %% tags=["run"]
-parts = {"pycuda": "the launch", "out": "the dispatcher", "relu": "the allocator", "functional": "the function"}
-parts |= {"module": "nn.Module", "module-grad": "autograd"}
+parts = {
+    "pycuda": "the launch",
+    "out": "the dispatcher",
+    "relu": "the allocator",
+    "functional": "the function",
+    "module": "nn.Module",
+    "module-grad": "autograd",
+}
 one = {"elements": 1024, "operators": 1}
 display(
     explore("host_cost", at=one, lines=rungs, show="ladder", unlock=r),

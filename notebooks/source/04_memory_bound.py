@@ -13,10 +13,9 @@
 
 # %% tags=["setup", "question"]
 import torch
-from IPython.display import display
 
 from brrr import array, cost, predict
-from brrr_course import check, claims, compare, explore, factory, guess, reachable, ridge_by_generation, roofline_of
+from brrr_course import check, claims, compare, explore, factory, guess, ridge_by_generation, roofline_of
 
 factory("memory", detail="dram")
 
@@ -41,12 +40,12 @@ factory("memory", detail="dram")
 g = guess("With repeat = 32 instead of 1, the kernel takes ... times as long", unit="x")
 
 # %% tags=["run"]
-at = reachable("repeat", repeat=32, elements=2**26, dtype=["float32"])
+at = {"repeat": 32, "elements": 2**26, "dtype": "float32"}
 ways = ["cuda mul", "triton mul", "compile mul", "eager mul"]
 explore("repeat", at=at, lines=ways, unlock=g)
 
 # %% tags=["compare"]
-compare(g, "repeat", ways, **{**at, "repeat": (1, 32)})
+compare(g, "repeat", ways, at=at, repeat=(1, 32))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The three lines are flat, and then rise. What sets the time in each part? Double-click here and write two
@@ -80,10 +79,10 @@ print(work, predict(work, device="h200"), sep="\n")
 w = guess("On 2^26 float32 numbers, gelu takes ... times as long as relu", unit="x")
 
 # %% tags=["run"]
-there = reachable("unary", elements=2**26, dtype=["float32"])
+there = {"elements": 2**26, "dtype": "float32"}
 display(
     explore("unary", at=there, lines=["copy", "relu", "gelu", "tanh", "cos"], show="rate", unlock=w),
-    compare(w, "unary", {"relu": "gelu"}, of="speed-up", **there),
+    compare(w, "unary", {"relu": "gelu"}, of="speed-up", at=there),
 )
 
 # %% [markdown] tags=["explain"]
@@ -124,8 +123,7 @@ display(
 # </details>
 
 # %% tags=["explore"]
-points = {**at, "repeat": (1, 32, 512)}
-roofline_of("repeat", ["triton mul", "triton fma"], **points)
+roofline_of("repeat", ["triton mul", "triton fma"], at=at, repeat=(1, 32, 512))
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the ridge points of other GPUs

@@ -15,7 +15,7 @@
 # it. **What decides?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, explore, factory, guess, reachable
+from brrr_course import check, claims, compare, explore, factory, guess
 
 factory("memory", detail="sm")
 
@@ -36,9 +36,8 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 # Dashed: what [[Little's law]] predicts (see below).
 
 # %% tags=["run"]
-at = reachable("occupancy", blocks=132)
 lines = ["one load", "two loads", "four loads", "eight loads"]
-explore("occupancy", at=at, lines=lines, show="rate", unlock=g)
+explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g)
 
 # %% tags=["compare"]
 compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
@@ -83,11 +82,11 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 # The figure shows *useful* bytes per second: those that you asked for. *First number* moves the start: 1 is `x[1:]`.
 
 # %% tags=["run"]
-there = reachable("strides", stride=8, offset=[0], numbers=2**28)
+there = {"stride": 8, "offset": 0, "numbers": 2**28}
 explore("strides", at=there, lines=["read", "write"], show="rate", sliders=["stride", "offset"], unlock=s)
 
 # %% tags=["compare"]
-compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
+compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 
 # %% [markdown] tags=["explain"]
 # Memory moves whole [[sector|sectors]] of 32 bytes; four make a cache line. If the threads of a warp read neighbours, eight floats share
@@ -125,7 +124,7 @@ compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 # </details>
 
 # %% tags=["explore"]
-near = reachable("working_set", nbytes=7 * 2**22)
+near = {"nbytes": 7 * 2**22}
 explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate", predict=False)
 
 # %% [markdown] tags=["your-turn"]
@@ -155,7 +154,7 @@ check("04b-mend", place=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The course's own sentences, judged on the data shown here. Live, measure the points first.
+# The course's own sentences, judged on the data shown here.
 
 # %% tags=["claims"]
 claims("04b")

@@ -13,7 +13,7 @@
 
 # %% tags=["setup", "question"]
 from brrr import array, cost, predict
-from brrr_course import check, claims, compare, cos_cos, explore, factory, first_available, guess, reachable
+from brrr_course import check, claims, compare, cos_cos, explore, factory, guess
 
 factory("memory", detail="l2")
 
@@ -33,8 +33,7 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
 # First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. (On a CPU: block by block,
-# in the cache.) Dashed is the prediction.
+# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. Dashed is the prediction.
 
 # %% tags=["run", "nbval-check-output"]
 work = cost(cos_cos, array(2**28, "float32"))
@@ -42,13 +41,12 @@ print(f"one by one {work.eager_bytes:.3g} B, fused {work.bytes:.3g} B")
 print(predict(work, device="h200"), predict(work, device="h200", how="compiled"), sep="\n")
 
 # %% tags=["run"]
-at = reachable("cos_cos", elements=2**28, dtype=["float32"])
-fused = dict.fromkeys(["compile", "triton", "cuda"], "eager")
-fused = first_available("cos_cos", fused, {"cpu blocks": "cpu eager"})
+at = {"elements": 2**28, "dtype": "float32"}
+fused = {"compile": "eager", "triton": "eager", "cuda": "eager"}
 explore("cos_cos", at=at, show={"speedup": fused}, unlock=g)
 
 # %% tags=["compare"]
-compare(g, "cos_cos", fused, of="speed-up", **at)
+compare(g, "cos_cos", fused, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # Two kernels move four arrays: in, out, in, out. One kernel moves two. By the bytes, that is a factor of two.
@@ -79,16 +77,19 @@ compare(g, "cos_cos", fused, of="speed-up", **at)
 s = guess("As one kernel, this softmax is faster by a factor of ...", unit="x")
 
 # %% tags=["run"]
-works = ["softmax", "norm", "bias", "kept", "linear"]
-gains = {f"{name} compile": f"{name} eager" for name in works}
-blocks = {f"cpu {name} blocks": f"cpu {name} eager" for name in works[:3]}
-gains = first_available("fusion", gains, blocks)
-there = reachable("fusion", elements=2**26, dtype=["float32"])
+gains = {
+    "softmax compile": "softmax eager",
+    "norm compile": "norm eager",
+    "bias compile": "bias eager",
+    "kept compile": "kept eager",
+    "linear compile": "linear eager",
+}
+there = {"elements": 2**26, "dtype": "float32"}
 large = {"elements": (2**20, 2**22, 2**24, 2**26)}
 explore("fusion", at=there, values=large, show={"speedup": gains}, unlock=s)
 
 # %% tags=["compare"]
-compare(s, "fusion", gains, of="speed-up", **there)
+compare(s, "fusion", gains, of="speed-up", at=there)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Fusion gains nothing for a linear layer with its ReLU, and a lot for a layer norm. Why? Double-click here
@@ -142,9 +143,8 @@ compare(s, "fusion", gains, of="speed-up", **there)
 # </details>
 
 # %% tags=["explore"]
-ways = dict.fromkeys(["script", "compile", "cuda"], "eager")
-ways = first_available("sines", ways, {"cpu blocks": "cpu eager"})
-explore("sines", at=reachable("sines", sines=4, elements=2**26), show={"speedup": ways})
+ways = {"script": "eager", "compile": "eager", "cuda": "eager"}
+explore("sines", at={"sines": 4, "elements": 2**26}, show={"speedup": ways})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the small part of the FLOP
@@ -163,6 +163,7 @@ check("05-transformer", flop=..., nbytes=..., share=...)
 # `gated` computes `relu(x + b) * g`, one operator after the other. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
 # Rewrite it so that it makes the same "y" with as few of them as possible. Then write `gated=gated`.
 
+
 # %% tags=["your-turn", "exercise:05-passes", "makes"]
 def gated(memory, n):
     for i in range(n):
@@ -179,7 +180,7 @@ check("05-passes", gated=...)
 # ## What held
 #
 # From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course's
-# own expectations. Live, measure the points first.
+# own expectations.
 
 # %% tags=["claims"]
 claims("05")

@@ -16,11 +16,8 @@
 
 # %% tags=["setup", "question"]
 import torch
-from IPython.display import display
-
 from brrr import LineError, elementwise
-from brrr_course import against_copy, check, claims, compare, explore, factory
-from brrr_course import first_available, generated, guess, reachable, tl, triton
+from brrr_course import against_copy, check, claims, compare, explore, factory, generated, guess, tl, triton
 
 factory("memory", detail="sm")
 
@@ -36,22 +33,19 @@ factory("memory", detail="sm")
 # The usual way *saves* those eight inputs in memory. [[Rematerialisation]] saves only the first, and computes the others again
 # in the backward pass. `torch.compile` fuses the operators either way. We let it save all, or choose for itself.
 #
-# `torch.utils.checkpoint` computes them again operator by operator. We compare it with operators that save all. (On a CPU, only
-# this pair is measured.)
+# `torch.utils.checkpoint` computes them again operator by operator. We compare it with operators that save all.
 
 # %% tags=["guess"]
 g = guess("Computed again and fused, forward and backward together are faster by a factor of ...", unit="x")
 
 # %% tags=["run"]
-at = reachable("remat", activation=["hardswish"], depth=8, elements=2**26)
+at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
 again = {"compile": "compile saved", "checkpoint": "eager"}
-again = first_available("remat", again, {"cpu checkpoint": "cpu eager"})
 explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g)
 
 # %% tags=["compare"]
 ways = ["eager", "checkpoint", "compile saved", "compile"]
-ways = first_available("remat", ways, [f"cpu {way}" for way in ways[:2]])
-display(compare(g, "remat", again, of="speed-up", **at), compare(g, "remat", ways, of="memory", **at))
+display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", ways, of="memory", at=at))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** It computes more, and takes less time. How? Double-click here and write two sentences.
@@ -90,13 +84,11 @@ display(compare(g, "remat", again, of="speed-up", **at), compare(g, "remat", way
 w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of torch", unit="x")
 
 # %% tags=["run"]
-there = reachable("cos_cos", elements=2**28, dtype=["float32"])
-lines = first_available("cos_cos", ["one", "cuda", "triton", "compile"], ["cpu one", "cpu blocks"])
-explore("cos_cos", at=there, lines=lines, show="rate", unlock=w, predict=False)
+there = {"elements": 2**28, "dtype": "float32"}
+explore("cos_cos", at=there, lines=["one", "cuda", "triton", "compile"], show="rate", unlock=w, predict=False)
 
 # %% tags=["compare"]
-over = first_available("cos_cos", {"one": "cuda"}, {"cpu one": "cpu blocks"})
-compare(w, "cos_cos", over, of="speed-up", **there)
+compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)
 
 # %% [markdown] tags=["explain"]
 # A good kernel around that line reads each number once, lets neighbouring threads read neighbours ([[coalesced access]]), and has many
@@ -192,8 +184,7 @@ check("05-fuse", fused=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# From *Making Deep Learning Go Brrrr From First Principles* and this course, judged on the data shown here. Live, measure the points
-# first.
+# From *Making Deep Learning Go Brrrr From First Principles* and this course, judged on the data shown here.
 
 # %% tags=["claims"]
 claims("05b")

@@ -15,8 +15,7 @@
 # which of PyTorch's own tools gets rid of it?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, drawing, explore, factory, first_available
-from brrr_course import guess, reachable, timeline
+from brrr_course import check, claims, compare, drawing, explore, factory, guess, timeline
 
 factory("overhead")
 
@@ -35,16 +34,15 @@ factory("overhead")
 
 # %% tags=["guess"]
 ways = ["module", "functional", "script", "compile", "max autotune", "graph"]
-ways = first_available("mlp", ways, ["cpu module", "cpu functional", "cpu script", "cpu numpy"])
 r = guess("Which one takes the least time per call?", options=ways)
 
 # %% tags=["run"]
-at = reachable("mlp", layers=8, batch=16, hidden=256)
+at = {"layers": 8, "batch": 16, "hidden": 256}
 narrow = {"batch": (2, 16, 128), "hidden": (128, 256, 512, 1024)}
 explore("mlp", at=at, sliders=["hidden", "batch"], values=narrow, lines=ways, show="ladder", unlock=r)
 
 # %% tags=["compare"]
-compare(r, "mlp", ways, **at)
+compare(r, "mlp", ways, at=at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** *module*, *functional*, *script* and *graph* run the same kernels. What does the graph save?
@@ -70,7 +68,7 @@ compare(r, "mlp", ways, **at)
 # capture one by hand too, and keep the faster.
 
 # %% tags=["explain"]
-timeline("mlp", variants=["module", "graph"], at=reachable("mlp", layers=8, batch=16, hidden=128))
+timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hidden": 128})
 
 # %% [markdown] tags=["guess"]
 # ## Guess: how far could one go without a graph?
@@ -92,13 +90,12 @@ timeline("mlp", variants=["module", "graph"], at=reachable("mlp", layers=8, batc
 g = guess("8 layers, batch 16, hidden 256: the rewrite is faster than nn.Sequential by a factor of ...", unit="x")
 
 # %% tags=["run"]
-rewrites = dict.fromkeys(["pycuda", "pycuda fused"], "module")
-rewrites = first_available("mlp", rewrites, dict.fromkeys(["cpu numpy", "cpu functional"], "cpu module"))
+rewrites = {"pycuda": "module", "pycuda fused": "module"}
 grid = {"batch": (2, 4, 8, 16, 32, 64, 128)}
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": rewrites}, unlock=g)
 
 # %% tags=["compare"]
-compare(g, "mlp", rewrites, of="speed-up", **at)
+compare(g, "mlp", rewrites, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
@@ -128,10 +125,8 @@ drawing("mlp-divide", batch=16, layers=8)
 # </details>
 
 # %% tags=["explore"]
-gains = ["graph", "pycuda graph", "compile", "max autotune"]
-cpu_gains = dict.fromkeys(["cpu functional", "cpu script", "cpu numpy", "cpu best"], "cpu module")
-gains = first_available("mlp", dict.fromkeys(gains, "module"), cpu_gains)
-wider, few = reachable("mlp", layers=8, batch=16, hidden=512), {"batch": (2, 16, 128)}
+gains = {"graph": "module", "pycuda graph": "module", "compile": "module", "max autotune": "module"}
+wider, few = {"layers": 8, "batch": 16, "hidden": 512}, {"batch": (2, 16, 128)}
 explore("mlp", at=wider, sliders=["hidden", "batch", "layers"], values=few, show={"speedup": gains})
 
 # %% [markdown] tags=["your-turn"]
@@ -148,8 +143,7 @@ check("06-divide", gtx1070=..., h200=...)
 # ## Your turn: what breaks a capture?
 #
 # This network scales a layer back when its outputs grow too large. It is correct, but it cannot be captured in a graph. Fix it
-# so that the results stay the same, then write `network=network`. It is captured with one input and replayed with others;
-# without a GPU, in a toy graph with the same rules.
+# so that the results stay the same, then write `network=network`. It is captured with one input and replayed with others.
 
 
 # %% tags=["your-turn", "exercise:06-capture", "makes"]
@@ -168,7 +162,7 @@ check("06-capture", network=...)
 # ## What held
 #
 # Claims of *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and of this course, checked
-# against your data. Live, move the sliders first: a claim needs its points.
+# against your data.
 
 # %% tags=["claims"]
 claims("06")

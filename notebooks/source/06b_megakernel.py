@@ -15,8 +15,7 @@
 # layers were a single kernel?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, explore, factory, first_available, guess
-from brrr_course import megakernel_plan, reachable, timeline
+from brrr_course import check, claims, compare, explore, factory, guess, megakernel_plan, timeline
 
 factory("overhead", detail="sm")
 
@@ -35,13 +34,12 @@ g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a facto
 # matmul's kernel, as its [[epilogue]] (recorded at batch 2, 16 and 128 only). The megakernel has one for all layers.
 
 # %% tags=["run"]
-fewer = dict.fromkeys(["megakernel", "megakernel graph", "triton graph"], "graph")
-fewer = first_available("mlp", fewer, {"queue graph": "queue module"})
-at, grid = reachable("mlp", layers=8, batch=16, hidden=256), {"batch": (2, 4, 8, 16, 32, 64, 128)}
+fewer = {"megakernel": "graph", "megakernel graph": "graph", "triton graph": "graph"}
+at, grid = {"layers": 8, "batch": 16, "hidden": 256}, {"batch": (2, 4, 8, 16, 32, 64, 128)}
 explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": fewer}, unlock=g)
 
 # %% tags=["compare"]
-compare(g, "mlp", fewer, of="speed-up", **at)
+compare(g, "mlp", fewer, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The graph does not wait for the host either. What does one kernel still save? Double-click here and write
@@ -86,11 +84,10 @@ for hidden in (128, 1024, 4096):
 
 # %% tags=["explain"]
 rungs = ["module", "graph", "epilogue graph", "triton graph", "megakernel", "megakernel graph"]
-rungs = first_available("mlp", rungs, ["queue module", "queue pycuda", "queue pycuda fused", "queue graph"])
 explore("mlp", at=at, sliders=[], lines=rungs, show="ladder")
 
 # %% tags=["explain"]
-timeline("mlp", variants=["graph", "megakernel"], at=reachable("mlp", layers=8, batch=16, hidden=128))
+timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, "hidden": 128})
 
 # %% [markdown] tags=["explain"]
 # ## How far from the floor?
@@ -102,9 +99,7 @@ timeline("mlp", variants=["graph", "megakernel"], at=reachable("mlp", layers=8, 
 # width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
 
 # %% tags=["explain"]
-lines = first_available(
-    "mlp", ["module", "graph", "megakernel", "max autotune"], ["cpu module", "cpu numpy", "cpu best"]
-)
+lines = ["module", "graph", "megakernel", "max autotune"]
 explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines)
 
 # %% [markdown] tags=["explore"]
@@ -129,8 +124,7 @@ explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines)
 
 # %% tags=["explore"]
 rivals = ["module", "graph", "compile", "max autotune", "best"]
-rivals = first_available("mlp", rivals, ["cpu module", "cpu functional", "cpu script", "cpu best"])
-explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, lines=rivals, show={"ratio": rivals[-1]})
+explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, lines=rivals, show={"ratio": "best"})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the floor, and the barriers on top
@@ -160,7 +154,7 @@ check("06b-waits", waits_for=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# This course's own targets, checked against your data. Live, move the sliders first: a claim needs its points.
+# This course's own targets, checked against your data.
 
 # %% tags=["claims"]
 claims("06b")

@@ -13,12 +13,11 @@
 # cost a little more?**
 
 # %% tags=["setup", "question"]
-from IPython.display import display
 
 from brrr import suggest_shape
-from brrr_course import check, claims, compare, drawing, explore, guess, model_lines, reachable
+from brrr_course import check, claims, compare, drawing, explore, guess, model_lines
 
-at = reachable("gemm", columns=1, size=2048, dtype="float32")
+at = {"columns": 1, "size": 2048, "dtype": "float32"}
 
 # %% [markdown] tags=["guess"]
 # ## Guess: from one sample to 32
@@ -38,7 +37,7 @@ values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
 explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unlock=g)
 
 # %% tags=["compare"]
-compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
+compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Thirty-two samples take far less than thirty-two times as long as one. What do they share? Double-click here and write two sentences.
@@ -81,12 +80,12 @@ w = guess("In bfloat16, 1025 columns take ... times as long as 1024", unit="x")
 
 # %% tags=["run"]
 near = {"columns": (896, 897, 928, 929, 960, 961, 992, 993, 1024, 1025)}
-where = reachable("gemm", columns=1025, size=2048, dtype="bfloat16")
+where = {"columns": 1025, "size": 2048, "dtype": "bfloat16"}
 lines = ["nn", "linear", "padded"]
 explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w)
 
 # %% tags=["compare"]
-compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
+compare(w, "gemm", ["nn"], at=where, columns=(1024, 1025))
 
 # %% [markdown] tags=["explain"]
 # That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
@@ -123,7 +122,7 @@ print("best:    ", next(each for each in found.better if each.what == "larger"))
 # </details>
 
 # %% tags=["explore"]
-four = reachable("gemm_many", count=4, size=512, dtype="float32")
+four = {"count": 4, "size": 512, "dtype": "float32"}
 ways = ["loop", "graph", "streams", "batched", "combined"]
 display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare(None, "gemm", of="data"))
 
@@ -152,7 +151,7 @@ check("07-slow-line", line=..., words=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago. Live, measure the points first.
+# From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago.
 
 # %% tags=["claims"]
 claims("07")

@@ -19,11 +19,9 @@
 # four [[gate|gates]].)
 
 # %% tags=["setup", "question"]
-from IPython.display import display
+from brrr_course import check, claims, compare, drawing, explore, guess, timeline
 
-from brrr_course import check, claims, compare, drawing, explore, guess, reachable, timeline
-
-at = reachable("rnn_ladder", batch=64, hidden=512, steps=64, layers=4, cell="lstm", dtype="float32")
+at = {"batch": 64, "hidden": 512, "steps": 64, "layers": 4, "cell": "lstm", "dtype": "float32"}
 drawing("rnn-order", order="loop", layers=4)
 
 # %% [markdown] tags=["guess"]
@@ -51,8 +49,8 @@ ways = [*rungs, "graph", "compiled", "cudnn", "persistent"]
 explore("rnn_ladder", at=at, lines=ways, sliders=["hidden", "layers"], show="ladder", unlock=g)
 
 # %% tags=["compare"]
-gains = dict.fromkeys(["graph", "inputs", "wavefront", "cudnn", "persistent"], "naive")
-compare(g, "rnn_ladder", gains, of="speed-up", **at)
+gains = {"graph": "naive", "inputs": "naive", "wavefront": "naive", "cudnn": "naive", "persistent": "naive"}
+compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** The FLOP are the same on every rung. What is gained from one to the next? Double-click here and write two sentences.
@@ -78,7 +76,7 @@ compare(g, "rnn_ladder", gains, of="speed-up", **at)
 # In the first two timelines, look for gaps. In the last, kernels above one another run at the same time.
 
 # %% tags=["explain"]
-timeline("rnn_ladder", variants=["naive", "fused", "graph"], at={**at, "steps": 16})
+timeline("rnn_ladder", variants=["naive", "fused", "graph"], at=at)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: why is a larger mini-batch efficient?
@@ -92,8 +90,7 @@ w = guess("With 64 samples instead of one, a step's recurrent product takes ... 
 drawing("rnn-batch", source="recorded:h200", batch=64, cell="lstm", unlock=w)
 
 # %% tags=["compare"]
-single = {**at, "layers": 1, "batch": (1, 64)}
-compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
+compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, batch=(1, 64))
 
 # %% [markdown] tags=["explain"]
 # Dashed: loading the recurrent weights once per step, or once *per sample*, and the FLOP at the peak.
@@ -123,11 +120,13 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], **single)
 # </details>
 
 # %% tags=["explore"]
-half = reachable("rnn_ladder", batch=5, hidden=1024, steps=64, layers=1, cell="lstm", dtype="float16")
+half = {"batch": 5, "hidden": 1024, "steps": 64, "layers": 1, "cell": "lstm", "dtype": "float16"}
 some = ["cudnn span", "cudnn padded span", "persistent span"]
-graphs = [*(f"{way} graph span" for way in rungs[:-1]), *(f"{way} span" for way in ways[8:])]
+graphs = ["naive graph span", "combined graph span", "streamed graph span", "fused graph span"]
+graphs += ["transposed graph span", "inputs2 graph span", "inputs graph span"]
+graphs += ["graph span", "compiled span", "cudnn span", "persistent span"]
 display(explore("rnn_ladder", at=at, lines=graphs, sliders=["hidden"], show="ladder"))
-explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"batch": tuple(range(1, 18))})
+explore("rnn_ladder", at=half, lines=some, sliders=["batch", "cell"], values={"batch": range(1, 18)})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how short can a step be?
@@ -162,7 +161,7 @@ check("08-combine", stack=..., gates=...)
 # ## What held
 #
 # Claims of *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016), two studies before it, and this course, checked
-# against your data. Live, move the sliders first: a claim needs its points.
+# against your data.
 
 # %% tags=["claims"]
 claims("08")

@@ -15,9 +15,9 @@
 # those weights and starting the next kernel. **What if the weights stayed where they are used?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, drawing, explore, guess, reachable, step_times
+from brrr_course import check, claims, compare, drawing, explore, guess, step_times
 
-at = reachable("rnn", batch=1, hidden=1024, steps=256, cell="rnn_tanh", dtype="float32")
+at = {"batch": 1, "hidden": 1024, "steps": 256, "cell": "rnn_tanh", "dtype": "float32"}
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one sample, one thousand hidden units
@@ -78,7 +78,7 @@ w = guess("With 64 samples instead of one, all steps take ... times as long", un
 drawing("rnn-floor", batch=64, cell="rnn_tanh", dtype="float32", source="recorded:h200", unlock=w)
 
 # %% tags=["compare"]
-compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
+compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 
 # %% [markdown] tags=["explain"]
 # Three things overlap in a step, and the longest sets the pace:
@@ -108,7 +108,7 @@ compare(w, "rnn", ["persistent"], **{**at, "batch": (1, 64)})
 # </details>
 
 # %% tags=["explore"]
-half = reachable("rnn", batch=4, hidden=1024, steps=256, cell="lstm", dtype="float16")
+half = {"batch": 4, "hidden": 1024, "steps": 256, "cell": "lstm", "dtype": "float16"}
 padded = ["persistent", "cudnn", "cudnn pad8", "cudnn pad16"]
 explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"])
 
@@ -140,8 +140,7 @@ check("08b-until", until=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data. Live, move the
-# sliders first: a claim needs its points.
+# Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data.
 
 # %% tags=["claims"]
 claims("08b")

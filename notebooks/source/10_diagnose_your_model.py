@@ -14,12 +14,11 @@
 
 # %% tags=["setup", "question"]
 import torch
-from IPython.display import display
 
 from brrr import diagnose
-from brrr_course import check, claims, compare, explore, guess, reachable
+from brrr_course import check, claims, compare, explore, guess
 
-at = reachable("block", step="forward", width=256, batch=1)
+at = {"step": "forward", "width": 256, "batch": 1}
 
 # %% [markdown] tags=["guess"]
 # ## Guess: a rounding error
@@ -120,7 +119,7 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # </details>
 
 # %% tags=["explore"]
-tiny = reachable("utilisation", how=["as a CUDA Graph"], size=256)
+tiny = {"how": "as a CUDA Graph", "size": 256}
 explore("utilisation", at=tiny, show={"y": "share", "x": "size"}, lines=["driver", "busy", "peak"])
 
 # %% [markdown] tags=["your-turn"]
@@ -152,7 +151,7 @@ check("10-regime", regime=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU. Live, measure the points first.
+# The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU.
 
 # %% tags=["claims"]
 claims("10")

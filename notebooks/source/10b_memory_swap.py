@@ -17,8 +17,6 @@
 # calls would gain?**
 
 # %% tags=["setup", "question"]
-from IPython.display import display
-
 from brrr_course import check, claims, compare, drawing, guess
 
 # %% [markdown] tags=["guess"]
@@ -44,8 +42,8 @@ options = ["hardly at all", "by a part of 1.43x", "by 1.43x, or nearly"]
 guesses = {call: guess(f"{what} gets faster ...", options=options) for call, what in asked.items()}
 
 # %% tags=["run"]
-first, last = next(iter(asked)), list(guesses.values())[-1]
-drawing("memory-swap", call=first, unlock=last)
+last = guesses["softmax_columns 509x307 float32"]
+drawing("memory-swap", call="copy 8500x9461 bfloat16", unlock=last)
 
 # %% tags=["compare"]
 for call, guessed in guesses.items():

@@ -80,6 +80,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
+    on_cpu={"eager": "cpu eager", **dict.fromkeys(("compile", "triton", "cuda"), "cpu blocks"), "one": "cpu one"},
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(

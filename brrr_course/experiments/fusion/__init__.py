@@ -49,6 +49,8 @@ def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
     return Variant(name, label, "cuda", way=way, kind=kind, shown=shown)
 
 
+ON_CPU = {"eager": "eager", "compile": "blocks"}
+
 EXPERIMENT = Experiment(
     name="fusion",
     title="Operators one by one, and fused",
@@ -71,6 +73,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
+    on_cpu={f"{kind} {way}": f"cpu {kind} {ON_CPU[way]}" for kind in CPU_KINDS for way in ON_CPU},
     predicts=predicted,
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

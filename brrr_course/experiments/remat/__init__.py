@@ -129,6 +129,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
+    on_cpu={way: f"cpu {way}" for way in ("eager", "checkpoint")},
     predicts=predicted,
     anchors=(
         {"activation": "hardswish", "depth": 8, "elements": 2**26},

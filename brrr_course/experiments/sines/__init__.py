@@ -58,6 +58,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     supports=supports,
     cost=cost,
+    on_cpu={"eager": "cpu eager", **dict.fromkeys(("script", "compile", "cuda"), "cpu blocks")},
     predicts=predicted,
     anchors=({"sines": 4, "elements": LARGE},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

@@ -95,6 +95,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     settle=settle_s,
     cost=ways.cost,
+    on_cpu={(gpu := ways.line_name(way.name)): f"cpu {gpu}" for way in ways.ON_CPU if way.form != "winograd"},
     predicts=ways.predicted,
     predict_by_default=False,
     anchors=({"size": 4096},),

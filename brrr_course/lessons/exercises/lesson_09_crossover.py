@@ -13,13 +13,13 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr_course.experiments import experiment
-from brrr_course.lessons.comparison import first_available, time_at
+from brrr_course.lessons.comparison import time_at
 from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source
 
-PAIRS = (("sgemm", "sgemm strassen 1"), ("cpu sgemm", "cpu sgemm strassen 1"))
-"""The classical line and the one with a level, both sides' additions in its time: on a GPU, and on a CPU."""
+PAIR = ("sgemm", "sgemm strassen 1")
+"""The classical line and the one with a level, both sides' additions in its time."""
 
 CLOSE = 0.01
 """The function must find a made-up crossing this near."""
@@ -121,7 +121,8 @@ def _shown(times: Times) -> str:
 
 
 def _pair(origin: Source) -> Sequence[str]:
-    return first_available("strassen", *[list(pair) for pair in PAIRS], source=origin)
+    described = experiment("strassen")
+    return list(described.here(PAIR, origin.variants(described)))
 
 
 def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:

@@ -8,7 +8,7 @@
 # # 09 · Faster than the peak? The answers
 
 # %% tags=["setup"]
-from brrr_course import check, first_available
+from brrr_course import check
 
 # %% [markdown]
 # ## From which size on
@@ -29,8 +29,7 @@ def crossing(classical, strassen):
     return (b_level - b) / (a - a_level) if a > a_level else float("inf")
 
 
-on_gpu = first_available("strassen", ["sgemm"], ["cpu sgemm"]) == ["sgemm"]
-check("09-crossover", sizes=(1024, 4096) if on_gpu else (512, 1024), crossing=crossing)
+check("09-crossover", sizes=(1024, 4096), crossing=crossing)
 
 # %% [markdown]
 # ## One wrong sign

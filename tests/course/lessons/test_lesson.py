@@ -17,9 +17,10 @@ from brrr_course.experiments import experiment
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
 from brrr_course.lessons.comparing import SPECIAL, compare
-from brrr_course.lessons.comparison import reachable
 from brrr_course.lessons.guessing import Guess, forget, guess
 from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources import source as source_named
+from brrr_course.view.arguments import reachable
 
 
 @pytest.fixture(autouse=True)
@@ -246,11 +247,19 @@ def test_a_line_that_does_not_exist_is_an_error() -> None:
         compare(guess("q", unit="s", answer="1 s"), "matmul", ["warp drive"], size=2048)
 
 
-def test_the_first_value_that_the_source_has_is_reachable() -> None:
+def test_a_value_that_the_source_lacks_becomes_the_nearest_or_the_first() -> None:
     source = Made({"function": "product-128", "cache": "hot"}, queue_measure=1e-6)
-    at = reachable("timers", source=source, function=["relu-64x1024", "product-128"], cache="hot")
+    at = reachable(experiment("timers"), source, {"function": "relu-64x1024", "cache": "hot"})
     assert at == {"function": "product-128", "cache": "hot"}
-    assert reachable("matmul", size=2000) == {"size": 2048}
+    assert reachable(experiment("matmul"), source_named(), {"size": 2000}) == {"size": 2048}
+
+
+def test_a_point_may_be_given_as_explore_takes_it() -> None:
+    g = guess("q", unit="x", answer="2")
+    whole = compare(g, "matmul", ["synchronized"], size=(512, 2048))
+    assert repr(compare(g, "matmul", ["synchronized"], at={"size": 1}, size=(512, 2048))) == repr(whole)
+    s = guess("q", unit="s", answer="1 s")
+    assert repr(compare(s, "matmul", ["cpu"], at={"size": 512})) == repr(compare(s, "matmul", ["cpu"], size=512))
 
 
 LARGE = {"dtype": "float32", "elements": 2**26}

@@ -12,13 +12,12 @@ import torch
 
 from brrr import elementwise
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
-from brrr_course.experiments import experiment
+from brrr_course.experiments import NAMES, experiment
 from brrr_course.experiments.fusion import theory
 from brrr_course.lessons import codegen, triton_here
 from brrr_course.lessons import codegen as generated_module
 from brrr_course.lessons.codegen import WORKS, generated, recorded, write
 from brrr_course.lessons.comparing import compare
-from brrr_course.lessons.comparison import first_available
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
@@ -68,15 +67,22 @@ def test_errors_of_generated_code(tmp_path: Path) -> None:
 # ---- which lines ----
 
 
-def test_lines_that_the_source_has_come_first() -> None:
-    gpu, cpu = {"compile": "eager"}, {"cpu blocks": "cpu eager"}
-    assert first_available("cos_cos", gpu, cpu, source=Recorded("h200")) is gpu
-    assert first_available("cos_cos", gpu, cpu, source=source("cpu")) is cpu
-    assert first_available("cos_cos", ["compile"], source=source("cpu")) == ["compile"]
-    with pytest.raises(ArgumentError, match="nonsense"):
-        first_available("cos_cos", ["nonsense"], source=source("cpu"))
-    with pytest.raises(ArgumentError, match="choices"):
-        first_available("cos_cos")
+def test_where_the_data_have_no_gpu_the_cpus_own_lines_are_shown() -> None:
+    found, gpu = experiment("cos_cos"), {"compile": "eager", "cuda": "eager"}
+    assert found.here(gpu, Recorded("h200").variants(found)) == gpu
+    on_cpu = source("cpu").variants(found)
+    assert found.here(gpu, on_cpu) == {"cpu blocks": "cpu eager"}
+    assert found.here(["one", "cuda", "triton"], on_cpu) == ["cpu one", "cpu blocks"]
+    shown = found.here({"speedup": gpu, "x": "elements"}, on_cpu)
+    assert shown == {"speedup": {"cpu blocks": "cpu eager"}, "x": "elements"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_for_a_gpus_line_is_a_line_of_the_cpu(name: str) -> None:
+    found = experiment(name)
+    for gpu, cpu in found.on_cpu.items():
+        assert found.variant(found.line(gpu).variant).on_gpu
+        assert found.variant(found.line(cpu).variant).device == "cpu"
 
 
 # ---- memory ----

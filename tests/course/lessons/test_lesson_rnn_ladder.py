@@ -13,12 +13,12 @@ from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
 from brrr_course.lessons.checking import check
-from brrr_course.lessons.comparison import reachable
 from brrr_course.lessons.drawings import drawing
 from brrr_course.lessons.drawings.rnn_batch import Limits
 from brrr_course.lessons.drawings.rnn_order import LAYERS, WAYS, length, turns
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.live import Live
+from brrr_course.view.arguments import reachable
 
 LADDER = experiment("rnn_ladder")
 NOBODY: Any = None
@@ -153,7 +153,8 @@ def test_one_product_and_a_batch_of_them_are_right() -> None:
 
 
 def test_a_cpu_is_asked_only_for_sizes_that_it_has() -> None:
-    found = reachable("rnn_ladder", batch=64, hidden=1024, steps=64, layers=4, dtype="float16", source=Live("cpu"))
+    wanted = {"batch": 64, "hidden": 1024, "steps": 64, "layers": 4, "dtype": "float16"}
+    found = reachable(LADDER, Live("cpu"), wanted)
     assert found == {"batch": 16, "hidden": 256, "steps": 64, "layers": 4, "dtype": "float32"}
     assert LADDER.has("cpu-naive", {**found, "cell": "lstm"})
     assert [point["steps"] for _, point in LADDER.traces] == [16] * 4

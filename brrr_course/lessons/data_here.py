@@ -1,0 +1,26 @@
+"""`data_here`: where the figures of this computer get their numbers from."""
+
+from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu.device import default_device_kind
+from brrr_course.experiments import experiment
+from brrr_course.sources import source
+
+LIVE = "To fill a figure, press “Measure all points” below it."
+QUEUE = "a CPU queue, which is a second thread, plays the GPU: it has a GPU's overhead, but not its arithmetic"
+
+
+def data_here() -> None:
+    """Print where the figures of this computer get their numbers from.
+
+    >>> data_here()  # doctest: +SKIP
+    No GPU here: the figures replay an NVIDIA H200, and every slider works.
+    """
+    chosen = source()
+    device = chosen.badge(experiment("matmul")).device
+    if not chosen.live:
+        why = "As BRRR_SOURCE asks" if is_gpu(default_device_kind()) else "No GPU here"
+        print(f"{why}: the figures replay an {device}, and every slider works.")
+    elif is_cpu(chosen.name):
+        print(f"The figures measure this CPU, and {QUEUE}. {LIVE}")
+    else:
+        print(f"The figures measure this GPU, an {device}. {LIVE}")
