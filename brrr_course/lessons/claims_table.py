@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Badge
 from brrr.core.recordings import recorded_devices
-from brrr.gpu import is_gpu
 from brrr_course.experiments import NAMES, chosen, experiment
 from brrr_course.nouns.claim import Claim, Verdict
 from brrr_course.nouns.experiment import Experiment
@@ -71,8 +70,6 @@ class ClaimsTable:
         """What is doubtful, why it does not hold, where it turns, and what follows for the reader."""
         why, turns = claim.because(self.source, verdict), claim.elsewhere(self.source, verdict)
         notes = {"Doubtful:": verdict.note, "Why?": why, "Elsewhere:": turns, "So what?": claim.entry.so_what}
-        if verdict.status == "not measured" and not claim.entry.not_here and is_gpu(self.source):
-            notes["To judge it:"] = "measure the points of the figures above, then run this cell again."
         return [f"{asked} {told}" for asked, told in notes.items() if told]
 
     def _brief(self, claim: Claim, verdict: Verdict) -> str:

@@ -115,9 +115,8 @@ def compare(
 
     def compared() -> Comparison:
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
-        chosen = source or default_source()
-        here, point = described.here(lines, chosen.variants(described)), {**(at or {}), **axes}
-        return quantity(Subject(asked, guessed, described, chosen, here, point, of, truth))
+        point = {**(at or {}), **axes}
+        return quantity(Subject(asked, guessed, described, source or default_source(), lines, point, of, truth))
 
     if guess is None or guess.answered:
         return compared()

@@ -59,8 +59,8 @@ class Subject:
 
     def timed(self, name: str, point: Mapping[str, Value]) -> Timed | None:
         """A line with its time at the point, or its twin on the CPU queue; None where the source has neither."""
-        self.experiment.line(name)
-        return next(((line, time) for line in self.experiment.twins(name) if (time := self.time(line, point))), None)
+        line = self.experiment.available(name, self.source.variants(self.experiment))
+        return (line, time) if line and (time := self.time(line, point)) else None
 
     def time(self, line: Line, point: Mapping[str, Value]) -> Estimate | None:
         """A line's time at the point; None where the source has none."""

@@ -27,7 +27,7 @@ def times(subject: Subject) -> Comparison:
     described, lines, truth = subject.experiment, subject.lines, subject.truth
     point = reachable(described, subject.source, subject.point)
     named = lines if isinstance(lines, Mapping) else {name: name for name in lines}
-    drawn = [each.variant for name in (*named.values(), truth) if name for each in described.twins(name)]
+    drawn = [line.variant for line in lines_here(described, subject.source, [*named.values(), *filter(None, [truth])])]
     subject.source.measure_together(described, drawn, point)
     found = {name: timed for name, line in named.items() if (timed := subject.timed(line, point))}
     true = subject.timed(truth, point) if truth else None
@@ -144,7 +144,7 @@ def _nearest(subject: Subject, variants: set[str]) -> Point:
 def memory(subject: Subject) -> Comparison:
     """How long a call takes and how much memory it takes at most, for each line, and over the first line's."""
     point = subject.point
-    wanted = [subject.experiment.line(name) for name in subject.lines]
+    wanted = lines_here(subject.experiment, subject.source, list(subject.lines))
     found = {line: each for line in wanted if (each := measured_at(subject.experiment, subject.source, line, point))}
     if not found:
         return subject.missing(point)

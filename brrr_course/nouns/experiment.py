@@ -374,18 +374,14 @@ class Experiment:
         return tuple(dict.fromkeys(self.line(name).variant for name in replaced))
 
     def available(self, name: str, variants: Collection[str]) -> Line | None:
-        """The line of that name if its variant is among the given ones, else the line that stands in for it."""
+        """The line of that name if its variant is among the given ones, else the line that stands in for it.
+
+        Where none of them runs on a GPU, it is the CPU's own line that `on_cpu` names.
+        """
+        if self.on_cpu and not any(self.variant(each).on_gpu for each in variants):
+            name = self.on_cpu.get(name, name)
         self.line(name)
         return next((each for each in self.twins(name) if each.variant in variants), None)
-
-    def here(self, lines: Any, variants: Collection[str]) -> Any:
-        """The line, or those of a list or a mapping, as `on_cpu` names them where no variant runs on a GPU."""
-        named = {} if any(self.variant(each).on_gpu for each in variants) else self.on_cpu
-        if isinstance(lines, Mapping):
-            return {named.get(line, line): self.here(other, variants) for line, other in lines.items()}
-        if isinstance(lines, str):
-            return named.get(lines, lines)
-        return list(dict.fromkeys(named.get(line, line) for line in lines))
 
     def point(self, **at: Value) -> dict[str, Value]:
         """A full, valid point: a value for every axis, each checked."""

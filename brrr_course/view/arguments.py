@@ -202,7 +202,8 @@ def available(
     can = [line for line in experiment.lines if line.variant in here]
     wanted = [experiment.available(name, here) for name in lines or only]
     if only:
-        return [line for name in only if (line := experiment.available(name, here)) and line in wanted]
+        found = dict.fromkeys(experiment.available(name, here) for name in only)
+        return [line for line in found if line and line in wanted]
     return [line for line in can if line in wanted] or can
 
 

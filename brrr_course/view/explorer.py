@@ -193,8 +193,7 @@ def explore(
         found.line(line)
     names = slider_names(found, at, sliders)
     chosen = source if source is not None and not isinstance(source, str) else source_named(source)
-    here, at = chosen.variants(found), reachable(found, chosen, at)
-    lines, show = lines and found.here(lines, here), found.here(show, here)
+    at = reachable(found, chosen, at)
     view = view_of(found, names, show, values, lines, published)
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})

@@ -130,9 +130,7 @@ class Speedups(Ratios):
 
     def base(self, line: Line) -> Line | None:
         """The line that this one is compared with."""
-        bases = self.view.bases
-        name = bases.get(line.name) or bases.get(line.stands_in_for)
-        return self._here(name) if name else None
+        return next((self._here(base) for name, base in self.view.bases.items() if self._here(name) == line), None)
 
     def beside(self, line: Line, estimate: Estimate) -> str:
         """Faster or slower, and than what."""

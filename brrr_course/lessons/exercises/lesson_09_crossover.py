@@ -13,7 +13,7 @@ from typing import Any
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr_course.experiments import experiment
-from brrr_course.lessons.comparison import time_at
+from brrr_course.lessons.comparison import lines_here, time_at
 from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source
@@ -120,15 +120,10 @@ def _shown(times: Times) -> str:
     return ", ".join(f"{units.seconds(time)} at {size}" for size, time in times.items())
 
 
-def _pair(origin: Source) -> Sequence[str]:
-    described = experiment("strassen")
-    return list(described.here(PAIR, origin.variants(described)))
-
-
 def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
     """Both lines at the sizes, measured now by a live source; BrrrError where one is missing."""
     described = experiment("strassen")
-    lines = [described.line(name) for name in _pair(origin)]
+    lines = lines_here(described, origin, PAIR)
     for size in sizes:
         origin.measure_together(described, [line.variant for line in lines], {"size": size})
     found: list[dict[int, float]] = []
@@ -144,7 +139,8 @@ def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dic
 def measured(origin: Source) -> Measured:
     """Where the level begins to win for good, by the medians that a source has."""
     evidence = Evidence(experiment("strassen"), origin)
-    classical, level = (evidence.curve(name, "size") for name in _pair(origin))
+    lines = lines_here(evidence.experiment, origin, PAIR)
+    classical, level = (evidence.curve(line.name, "size") for line in lines)
     sizes = sorted(int(size) for size in set(classical) & set(level))
     losing = [size for size in sizes if level[size].median >= classical[size].median]
     after = [size for size in sizes if not losing or size > losing[-1]]

@@ -18,10 +18,12 @@ from brrr_course.lessons import codegen, triton_here
 from brrr_course.lessons import codegen as generated_module
 from brrr_course.lessons.codegen import WORKS, generated, recorded, write
 from brrr_course.lessons.comparing import compare
+from brrr_course.lessons.comparison import lines_here
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
 from brrr_course.sources.recorded import Recorded
+from brrr_course.view.explorer import explore
 
 # ---- the kernel that torch.compile wrote ----
 
@@ -68,13 +70,13 @@ def test_errors_of_generated_code(tmp_path: Path) -> None:
 
 
 def test_where_the_data_have_no_gpu_the_cpus_own_lines_are_shown() -> None:
-    found, gpu = experiment("cos_cos"), {"compile": "eager", "cuda": "eager"}
-    assert found.here(gpu, Recorded("h200").variants(found)) == gpu
-    on_cpu = source("cpu").variants(found)
-    assert found.here(gpu, on_cpu) == {"cpu blocks": "cpu eager"}
-    assert found.here(["one", "cuda", "triton"], on_cpu) == ["cpu one", "cpu blocks"]
-    shown = found.here({"speedup": gpu, "x": "elements"}, on_cpu)
-    assert shown == {"speedup": {"cpu blocks": "cpu eager"}, "x": "elements"}
+    found, names = experiment("cos_cos"), ["one", "cuda", "triton"]
+    assert [line.name for line in lines_here(found, Recorded("h200"), names)] == names
+    assert [line.name for line in lines_here(found, source("cpu"), names)] == ["cpu one", "cpu blocks"]
+    shown = explore("cos_cos", at={"elements": 2**28}, show={"speedup": {"compile": "eager", "cuda": "eager"}},
+                    source="recorded:cpu").scene  # fmt: skip
+    assert [line.name for line in shown.lines] == ["cpu blocks"]
+    assert shown.quantity.base(shown.lines[0]).name == "cpu eager"
 
 
 @pytest.mark.parametrize("name", NAMES)
