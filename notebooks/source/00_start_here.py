@@ -28,7 +28,7 @@ explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)
 compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 
 # %% [markdown] tags=["explain"]
-# ## What the picture shows
+# ## Host and GPU
 #
 # Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
 # is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a

@@ -88,7 +88,7 @@ r = guess("Put the timers in order, the one closest to the truth first.", rankin
 
 # %% tags=["run"]
 operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "softmax-4096x4096"]
-products = ["gemm-128", "gemm-512", "gemm-1024", "gemm-4096"]
+products = ["gemm-128", "gemm-512", "gemm-1024", "gemm-4096", "product-128", "product-512", "product-1000"]
 chosen = {"function": operators + products}
 small = {"function": "relu-64x1024", "cache": "hot"}
 explore("timers", at=small, lines=["measure", *timers], sliders=["function"], values=chosen, unlock=r)
