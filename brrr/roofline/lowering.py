@@ -14,6 +14,7 @@ from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
 from brrr.roofline.peaks import short
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
+FUSED_RMS = "aten._fused_rms_norm"
 CAST = "_to_copy"
 """On a CPU an RMS norm of a short type begins with a cast to float32 and ends with one back."""
 RMS_BACKWARD = ("mul", "mul", "sum", "pow", "mul", "mul", "expand", "div", "pow", "mul", "mul", "add")
@@ -83,7 +84,7 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     place = 0
     while place < len(operators):
         rest = operators[place:]
-        merges = _rms(rest) or _rms_backward(rest) or _dropout(rest) or _cell(rest, found)
+        merges = _rms(rest) or _rms_backward(rest, found) or _dropout(rest) or _cell(rest, found)
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
@@ -127,14 +128,14 @@ def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
     return count + 2, merged
 
 
-def _rms_backward(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """What autograd makes of it; of a short type with casts, and of a weight with its gradient."""
+def _rms_backward(operators: Sequence[OperatorCost], before: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """What autograd makes of it where it ran before; of a short type with casts, and of a weight with its gradient."""
     longest = operators[: len(RMS_BACKWARD) + len(RMS_WEIGHTS) + 3]
     places = [place for place, each in enumerate(longest) if _names([each], 1) != (CAST,)]
     names = _names([operators[place] for place in places], len(places))
     weighted = names[: len(RMS_WEIGHTS)] == RMS_WEIGHTS
     wanted = RMS_WEIGHTS * weighted + RMS_BACKWARD
-    if names[: len(wanted)] != wanted or not operators[0].backward:
+    if names[: len(wanted)] != wanted or not any(each.name == FUSED_RMS for each in before):
         return None
     rows, cast = operators[places[len(wanted) - len(RMS_BACKWARD) + 2]].form, places[0] == 1
     count, dtype = places[len(wanted) - 1] + 1 + cast, operators[0].dtype
@@ -149,15 +150,15 @@ def _rms_backward(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost]
 
 
 def _plain_rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """The same in one data type."""
-    if _names(operators, len(RMS)) != RMS or operators[1].form.name != "rows":
+    """The same in one data type; a norm written out in Python adds its eps out of place, and is no single kernel."""
+    if _names(operators, len(RMS)) != RMS or operators[1].form.name != "rows" or operators[2].name != "aten.add_":
         return None
     square, mean, scaled = operators[0], operators[1], operators[4]
     weighted = len(operators) > len(RMS) and _weights(operators[5], mean.form.length)
     weight = operators[5].read_bytes - scaled.written_bytes if weighted else 0.0
     count = len(RMS) + weighted
     return count, OperatorCost(
-        "aten._fused_rms_norm", _flop(operators[:count]), square.read_bytes + weight, scaled.written_bytes,
+        FUSED_RMS, _flop(operators[:count]), square.read_bytes + weight, scaled.written_bytes,
         square.dtype, square.shapes, "norm", (), mean.form,
     )  # fmt: skip
 
