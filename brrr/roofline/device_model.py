@@ -69,7 +69,7 @@ class DeviceModel:
             peaks.curves,
             known.sm_count if known else _sm_count(peaks),
             peaks,
-            reference() if carried else peaks if peaks.sweeps and is_gpu(peaks.kind) else None,
+            reference() if carried else peaks if peaks.sweeps else None,
             known,
         )
 

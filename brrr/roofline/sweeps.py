@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
+from brrr.gpu import is_cpu
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
@@ -236,7 +237,8 @@ class Corrections:
         if name not in self._groups:
             (every, _, seconds), places = self._products, self.products.get(name, [])
             products, added, sweep = every.part(places), name.endswith(ADDED), self.peaks.sweeps.get("products")
-            calls, fit = list(products), sweep.fits.get(name) if added and sweep else PRODUCTS
+            fitted = added or is_cpu(self.peaks.kind)
+            calls, fit = list(products), sweep.fits.get(name) if fitted and sweep else PRODUCTS
             points, names = self._points(products, name), list(map(kernels_of, calls))
             self._groups[name] = Group(calls, calls, names, points, seconds[places].tolist(), self.product_s, fit)
         return self._groups[name]

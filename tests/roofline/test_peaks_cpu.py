@@ -9,7 +9,7 @@ import torch
 from brrr.cli.calibrate import main
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
-from brrr.roofline.calibrate import calibrate, cpu, part
+from brrr.roofline.calibrate import again, calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import LinearRecurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, measure_host, measure_python, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
@@ -39,7 +39,20 @@ def test_a_cpu_has_bandwidths_products_arithmetic_and_host_costs(peaks: Peaks) -
     for operator in ("pointwise", "in-place", "reduction", "matmul", "view", "copy"):
         assert peaks.host_s(operator).unit == "s"
     assert any("host.compiled: left out" in note for note in peaks.notes)
+    assert not peaks.sweeps and any("sweep of operators: left out" in note for note in peaks.notes)
     assert not any(name.startswith(("kernel.", "gap.")) for name in peaks.measured), "a CPU has no launches"
+
+
+def test_a_cpu_makes_calls_of_the_references_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of each kind here; nothing is carried over to a CPU, and no gradient's time holds autograd's."""
+    monkeypatch.setitem(again.MOST, "cpu", (2e5, 3e-6))
+    monkeypatch.setattr(again, "QUICK_S", 1.0)
+    found = Findings(time.perf_counter() + 1e3, quick=True)
+    again.sweep_products(found, "cpu")
+    again.sweep_operators(found, "cpu")
+    products, swept = found.sweeps["products"].columns, found.sweeps["operators"].columns
+    assert set(products["dtype"]) <= set(again.CPU_DTYPES) and not any(swept["carried"])
+    assert len(set(swept["kind"])) > 3 and not any("backward" in str(name) for name in swept["operator"])
 
 
 def test_the_command_prints_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

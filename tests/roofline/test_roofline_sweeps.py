@@ -18,7 +18,7 @@ from torch.nn import functional
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate.gpu_again import COLUMNS
+from brrr.roofline.calibrate.again import COLUMNS
 from brrr.roofline.carrying import corrections_of
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
