@@ -11,10 +11,11 @@ from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import again, calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import LinearRecurrence
-from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, measure_host, measure_python, operators
+from brrr.roofline.calibrate.host_cost import LIMIT, measure_host, measure_python, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, read_peaks
+from tools.reference.autograd import measure_backward
 
 TARGET_S = 5.0
 
@@ -187,7 +188,7 @@ def of_classes() -> dict[str, Peak]:
 
 def test_autograd_on_a_cpu(of_classes: dict[str, Peak]) -> None:
     found = Findings(until_s=time.perf_counter() + 30, measured=dict(of_classes))
-    measure_backward("cpu", found)
+    measure_backward("cpu", found, {})
     new = {name: found.measured[name] for name in found.measured if name not in of_classes}
     names = {"host.backward", "host.backward-operator", "host.backward-gradient"}
     assert "host.backward-operator" in new and set(new) <= names
@@ -203,4 +204,4 @@ def test_a_line_of_python_costs_less_than_an_operator(of_classes: dict[str, Peak
 def test_a_wrong_gradient_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.autograd, "grad", lambda y, wanted, above, **_: [2 * above for _ in wanted])
     with pytest.raises(WrongResultError, match="the gradient of relus or sums"):
-        measure_backward("cpu", Findings(until_s=time.perf_counter() + 30))
+        measure_backward("cpu", Findings(until_s=time.perf_counter() + 30), {})

@@ -318,11 +318,9 @@ def _measure(
     by: str, device: Processor,
 ) -> None:  # fmt: skip
     """On a CPU nothing is carried over, and a call's time is that of a loop of it."""
-    if is_gpu(device):
-        measure_sweep(name, columns, calls, share_s, found, by, model_so_far(found))
-        torch.cuda.empty_cache()
-    else:
-        measure_sweep(name, columns, calls, share_s, found, by, timed=loop_times, together=FEW_TOGETHER)
+    on_gpu = is_gpu(device)
+    how: dict[str, Any] = {"model": model_so_far(found)} if on_gpu else {"timed": loop_times, "together": FEW_TOGETHER}
+    measure_sweep(name, columns, calls, share_s, found, by, **how)
 
 
 def loop_times(calls: Sequence[Call], *_: float) -> list[Estimate]:
