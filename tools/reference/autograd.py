@@ -9,11 +9,10 @@ from torch import nn
 
 from brrr.core.measurement import Estimate
 from brrr.counting.mode import CostMode
-from brrr.gpu import is_gpu
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.host_cost import LIMIT, SIDE, at_usual_speed, operators_s
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.device_model import REFERENCE_CALL, like_the_reference
+from brrr.roofline.device_model import REFERENCE_CALL
 from brrr.roofline.figures import own_name
 from brrr.roofline.peak import Peak
 
@@ -45,8 +44,7 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
 
     `host.backward` at once, by a relu; `host.backward-gradient` for each tensor that a gradient is asked for, by a sum
     of many whose first or all are asked for. `host.backward-operator`, in relus, for each operator that costs as much:
-    by a network, less what is known of its operators: `known`, which is kept as `host.<operator>`, or on a GPU what the
-    reference tells.
+    by a network, less what is known of its operators: `known`, which is kept as `host.<operator>`.
     """
     xs = [torch.rand(SIDE, SIDE, device=device, requires_grad=True) for _ in range(MANY)]
     model, image = network(device)
@@ -62,13 +60,11 @@ def measure_backward(device: str, found: Findings, known: Mapping[str, CallCost]
         one, first, every, network_s, relu, ahead = at_usual_speed([*calls, forward[0], forward[2]], device, found)
     gradient, relu_s = (every - first) * (1 / (MANY - 1)), found.measured[REFERENCE_CALL].value
     measured = {name: cost - gradient * count for name, (cost, count) in known.items()}
-    carried = like_the_reference(found.measured) if is_gpu(device) else {}
-    own = {**{name.removeprefix("host."): Estimate.of([each.value]) for name, each in carried.items()}, **measured}
     backward = [each for each in counting.operators if each.backward]
-    those = [own[name].median for name in map(own_name, backward) if name in own]
-    issued_s = operators_s([each for each in backward if own_name(each) not in own], found)
+    those = [measured[name].median for name in map(own_name, backward) if name in measured]
+    issued_s = operators_s([each for each in backward if own_name(each) not in measured], found)
     beyond = network_s - ahead - (one - relu) - gradient * (len(weights) - 1)
-    alone = own.get("aten.threshold_backward")  # without it the relu of `one` is an operator like the others
+    alone = measured.get("aten.threshold_backward")  # without it the relu of `one` is an operator like the others
     known_s, others_s = (alone.median, issued_s) if alone else (0.0, issued_s - relu_s)
     operator = beyond.shifted(known_s - sum(those)) * (relu_s / others_s)
     costs = {"": one - relu - (alone or operator) - gradient, "-gradient": gradient, "-operator": operator}

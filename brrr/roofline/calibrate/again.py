@@ -40,9 +40,9 @@ CPU_DTYPES = "float32", "bfloat16", "float64"
 EACH, QUICK, TURNS, SOME = 24, 2, 3, 8
 """So many calls of a kind are looked at, of a quick calibration so many, and of products at once; one of so many
 products."""
-CALL_S, FEW_TOGETHER = 0.01, 8
-"""Of a loop on a CPU, and so many loops before the time is looked at."""
-PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, 0.9
+CALL_S, MOMENTS, FEW_TOGETHER = 0.004, 3, 8
+"""Of a loop on a CPU, as often for each call, and so many calls by turns."""
+PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, {GPU: 0.9, "cpu": 0.6}
 """Seconds for products, of a quick calibration for each sweep, and what operators have of the time that is left."""
 
 
@@ -292,7 +292,7 @@ def sweep_operators(found: Findings, device: Processor = GPU) -> None:
     rows = [row for row in swept_operators(reference().sweeps["operators"]) if row[0].dtype in pools]
     kinds = _few(rows, device, lambda each: f"{each.kind} {each.form.name} {each.name} {each.dtype}", found.quick)
     calls = {kind: [partial(made_again, each, pools[each.dtype]) for each in those] for kind, those in kinds.items()}
-    share_s = QUICK_S if found.quick else SHARE * found.left_s
+    share_s = QUICK_S if found.quick else SHARE[device] * found.left_s
     with torch.no_grad(), float32_recurrence():  # which convolutions share
         _measure("operators", COLUMNS, calls, share_s, found, "torch's operators", device)
 
@@ -324,9 +324,9 @@ def _measure(
 
 
 def loop_times(calls: Sequence[Call], *_: float) -> list[Estimate]:
-    """Of each call, the host's part included: the lower end of what was seen, since other programs only add to it."""
-    found = [loop_estimate(call, CALL_S) for call in calls]
-    return [replace(each, median=each.low) for each in found]
+    """Of each call, the host's part included: the least of what was seen at several moments; others only add to it."""
+    turns = zip(*([loop_estimate(call, CALL_S) for call in calls] for _ in range(MOMENTS)), strict=True)
+    return [replace(each[0], median=min(one.low for one in each)) for each in turns]
 
 
 def _most_bytes(device: Processor) -> float:

@@ -134,10 +134,10 @@ PARTS: tuple[Part, ...] = (
     Part("host.line", partial(host_cost.measure_python, "cpu"), needs_s=10.0),
     Part("arithmetic", arithmetic),
     Part("host.compiled", host_cost.measure_compiled, needs_s=20.0),
-    Part("matmul", products),
-    Part("bandwidth", bandwidth),
     Part("sweep of products", partial(sweep_products, device="cpu"), needs_s=5.0),
     Part("sweep of operators", partial(sweep_operators, device="cpu"), needs_s=5.0),
+    Part("matmul", products),
+    Part("bandwidth", bandwidth),
 )
 
 
