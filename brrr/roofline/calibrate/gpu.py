@@ -16,12 +16,10 @@ from brrr.roofline.calibrate import host_cost, part
 from brrr.roofline.calibrate.again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.cpu import LinearRecurrence
 from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
-from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
+from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, profiled
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products
-from brrr.roofline.device_model import assumed_launches
 from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
-from brrr.timing.calibration import ASSUMED_OWN_S
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Plain arithmetic on a GPU: the kernels of `peaks.cu`, each chain's end compared with the recurrence's solution.
@@ -92,13 +90,9 @@ def measure_floor(found: Findings) -> None:
     x = torch.rand(1, device=GPU)
     part.close(torch.relu(x), x, 1e-6, "relu")
     calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))
-    times = own_times(calls)
-    if times is None:
-        what = "the own time that a small elementwise kernel had on an H200"
-        found.assumed["kernel.floor"] = Peak.stated(ASSUMED_OWN_S["hot"], "s", "assumed", what=what)
-        found.note("kernel.floor: assumed, since there is no profiler to measure it")
-        return
-    for name, by, own in zip(("floor", "pointwise"), ("brrr_nothing", "torch.relu(x), 1 element"), times, strict=True):
+    for name, by, own in zip(
+        ("floor", "pointwise"), ("brrr_nothing", "torch.relu(x), 1 element"), profiled(calls), strict=True
+    ):
         found.measured[f"kernel.{name}"] = Peak.time(own, by=by, times_from="cupti")
 
 
@@ -109,13 +103,7 @@ def measure_gaps(found: Findings) -> None:
     """
     x = torch.rand(64, 256, device=GPU)
     calls = [partial(each, x) for each in CHAIN]
-    own = own_times(calls)
-    if own is None:
-        for name in ("gap.stream", "gap.graph"):
-            found.assumed[name] = assumed_launches(GPU)[name]
-        found.note("gap.stream, gap.graph: assumed, since there is no profiler that tells the kernels' own times")
-        return
-    own_s = sum(each.median for each in own)
+    own_s = sum(each.median for each in profiled(calls))
 
     def chain(rounds: int) -> None:
         for _ in range(rounds):
