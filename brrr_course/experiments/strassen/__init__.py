@@ -96,7 +96,6 @@ EXPERIMENT = Experiment(
     settle=settle_s,
     cost=ways.cost,
     predicts=ways.predicted,
-    predict_by_default=False,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
