@@ -281,9 +281,9 @@ def tick_label(value: float, unit: str) -> str:
     """A tick with its unit: no sign of floating-point noise.
 
     >>> tick_label(1e-5, "s"), tick_label(0.5, "x"), tick_label(2e12, "FLOP/s")
-    ('10 µs', '0.5x', '2 TFLOP/s')
+    ('10 µs', '0.5×', '2 TFLOP/s')
     """
-    return units.ratio(value) if unit == "x" else units.quantity(value, unit)
+    return units.ratio(value).replace("x", "×") if unit == "x" else units.quantity(value, unit)
 
 
 def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear", "category"], label: str) -> None:
@@ -300,7 +300,7 @@ def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear
     ticks = ticked(values, scale)
     on.xaxis.set_major_locator(FixedLocator(positions(values, scale, ticks)))
     on.xaxis.set_minor_locator(NullLocator())
-    names = [readable(value) for value in ticks]
+    names = alike(ticks)
     crowded, lines = _crowded(names), folded(values) if scale == "category" else []
     on.set_xticklabels(lines or names, rotation=90 if crowded and not lines else 0)
     if crowded:
@@ -384,13 +384,24 @@ def readable(value: Value) -> str:
     return str(value)
 
 
+def alike(values: Sequence[Value]) -> list[str]:
+    """The values as one axis reads them: where one of them is written as a power of two, all are.
+
+    >>> alike((4096, 2**20)), alike((48, 2**20)), alike((1, 4096))
+    (['2^12', '2^20'], ['48', '2^20'], ['1', '4096'])
+    """
+    names = [readable(value) for value in values]
+    powers = [f"2^{value.bit_length() - 1}" for value in values if isinstance(value, int) and value & (value - 1) == 0]
+    return powers if len(powers) == len(names) and any(name in powers for name in names) else names
+
+
 def bottom_margin(values: Sequence[Value], scale: str) -> float:
     """The room that the x axis's labels need, in CSS pixels: upright ones need more.
 
     >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(19)), "category")
     (72, 195)
     """
-    ticks = [readable(value) for value in ticked(values, scale)]
+    ticks = alike(ticked(values, scale))
     if not _crowded(ticks):
         return 72
     if scale == "category" and (lines := folded(values)):

@@ -306,8 +306,6 @@ class Experiment:
         The seconds that a variant runs unmeasured before its samples, until the clock has settled.
     predicts : callable, optional
         A variant's `PredictedRun` at a point; None where no time is predicted.
-    predict_by_default : bool
-        Whether `explore` shows predictions without being asked.
     names_kernels : bool or tuple of str
         Whether a measurement also notes which kernels were launched, or of which variants.
     on_cpu : mapping of str
@@ -331,7 +329,6 @@ class Experiment:
     traces: tuple[tuple[str, Mapping[str, Value]], ...] = ()
     settle: Callable[[Point], float] | None = None
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
-    predict_by_default: bool = True
     names_kernels: bool | tuple[str, ...] = False
     on_cpu: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -37,11 +37,14 @@ function repr(value) {
 }
 const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? general(value) : kind === ".4g" ? general(value, 4) : quantity(value, kind);
 
+const times = factor => quantity(factor, "x").replace("x", "×");
+
 // -- views
 const table = (header, rows, caption) => `<table><caption>${escaped(caption)}</caption><thead><tr>${header.map(h =>
   `<th scope="col">${escaped(h)}</th>`).join("")}</tr></thead><tbody>${rows.map(row => `<tr>${row.map(cell =>
   `<td>${cell.html ?? escaped(cell)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
 const at = (x, y, inner, scale = 1) => inner && `<g transform="translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${scale.toFixed(4)})">${inner}</g>`;
+const MIDDLE = 3.3;  // from a text's middle to its baseline, in points
 const [MEDIAN, VALUE, BESIDE, CELL, HEIGHT, PREDICTED] = [0, 1, 2, 3, 4, 5];  // what Python says of a line at a place
 
 class View {
@@ -52,10 +55,12 @@ class View {
     if (data.variants?.length > 1) place.append(this.chooser());
     this.sliders = data.sliders.map((slider, n) => this.slider(slider, n));
     this.text = $("p", {className: "said", role: "status", ariaLive: "polite"});
+    this.rest = $("div");
+    this.details = $("details", {hidden: true}, $("summary", {}, "Details"), this.rest);
     this.figure = $("div", {className: "figure", role: "img", ariaLabel: data.alt ?? ""});
     this.predicted = $("div", {className: "table"});
     this.table = $("div", {className: "table"});
-    place.append(this.text, this.figure, this.predicted, this.lineSwitches(), this.otherSwitches(), this.table);
+    place.append(this.text, this.figure, this.predicted, this.lineSwitches(), this.otherSwitches(), this.details, this.table);
     this.show();
   }
   chooser() {
@@ -68,10 +73,23 @@ class View {
     return $("label", {className: "slider"}, $("span", {}, "variant"), select);
   }
   slider(slider, n) {
+    if (slider.values?.length === 2) return this.pair(slider, n);
     const input = $("input", {type: "range", min: 0, step: 1, oninput: () => { this.index[n] = +input.value; this.show(); }});
     const shown = $("output", {ariaHidden: "true"}), label = $("label", {className: "slider"}, $("span", {}, slider.title.split(" (")[0]), input, shown);
     if (slider.title) this.place.append(label);
-    return {input, shown, label};
+    const set = values => {
+      Object.assign(input, {max: values.length - 1, value: this.index[n], ariaValueText: values[this.index[n]]});
+      shown.textContent = values[this.index[n]];
+      label.hidden = values.length < 2 && !this.data.lines;
+    };
+    return {input, set};
+  }
+  pair(slider, n) {  // between two values there is nothing to slide along
+    const name = `pair ${document.querySelectorAll(".pair").length}`;
+    const inputs = slider.values.map((value, at) => $("input", {type: "radio", name, onchange: () => { this.index[n] = at; this.show(); }}));
+    this.place.append($("div", {className: "slider pair", role: "radiogroup", ariaLabel: slider.title}, $("span", {}, slider.title.split(" (")[0]),
+      ...inputs.map((input, at) => $("label", {}, input, slider.values[at]))));
+    return {input: inputs, set: () => { inputs[this.index[n]].checked = true; }};
   }
   lineSwitches() {
     return $("div", {className: "switches"}, ...(this.data.lines ?? []).map((line, n) => {
@@ -113,19 +131,16 @@ class View {
   }
   show() {
     const {data} = this;
-    this.sliders.forEach(({input, shown, label}, n) => {
-      const values = this.values(n);
-      Object.assign(input, {max: values.length - 1, value: this.index[n], ariaValueText: values[this.index[n]]});
-      shown.textContent = values[this.index[n]];
-      label.hidden = values.length < 2 && !data.lines;
-    });
-    const [frame, moving, said] = data.form === "states" ? this.asState() : data.form === "bars" ? this.asBars() : this.asLines();
+    this.sliders.forEach(({set}, n) => set(this.values(n)));
+    const [frame, moving, said, rest] = data.form === "states" ? this.asState() : data.form === "bars" ? this.asBars() : this.asLines();
     if (frame !== this.frame) {
       this.figure.innerHTML = frame.height ? `<svg aria-hidden="true" viewBox="0 0 547.2 ${frame.height}">${pieces(frame.still)}<g></g></svg>` : "";
       this.frame = frame;
     }
     if (frame.height) this.figure.firstChild.lastChild.innerHTML = moving;
     this.text.innerHTML = said;
+    this.rest.innerHTML = rest;
+    this.details.hidden = !rest;
     if (data.lines) this.tables();
   }
   asState() {
@@ -133,7 +148,7 @@ class View {
     this.figure.ariaLabel = this.data.alt ?? state.text;
     if (state.badge) this.badge.textContent = state.badge;
     this.table.innerHTML = this.tabled ? state.table : "";
-    return [state, "", escaped(state.text)];
+    return [state, "", state.more ? `<b>${escaped(state.text)}</b>` : escaped(state.text), escaped(state.more ?? "")];
   }
   where() {
     return this.data.place.map(([name, still]) => {
@@ -141,21 +156,60 @@ class View {
       return `${name} ${n < 0 ? still : this.values(n)[this.index[n]]}`;
     }).join(", ");
   }
-  said(drawn) {  // the text line; `drawn` are the lines that are seen in the figure
+  said(drawn) {  // the verdict and the details; `drawn` are the lines that are seen in the figure
     const {data, here} = this, p = this.place_of(this.index), there = this.shown.filter(n => here[n][MEDIAN] !== null);
     const readings = [...there.map(n => [data.lines[n].label, here[n][VALUE], here[n][BESIDE]]), ...data.guides.map((guide, n) => [guide, data.guided[p][n], ""])]
       .filter(([, value]) => value).map(([label, value, beside]) => `${escaped(label)}: <b>${escaped(value)}</b>${escaped(beside)}`);
     const names = this.shown.filter(n => !there.includes(n)).map(n => data.lines[n].label).join("; ");
     const absent = this.shown.length ? names && `Not recorded here: ${names}.` : "No line is switched on.";
+    const verdict = there.length ? [this.yours(), this.comparison(there)].filter(Boolean).join(" ") : absent;
     const drifted = drawn.map(n => data.lines[n]).reduce((a, b) => b.drift > a.drift ? b : a, {drift: 0, drifted: ""}).drifted;
-    const remark = [this.comparison(there), absent, drifted, data.remark].filter(Boolean).join(" ");
-    return `At ${escaped(this.where())}${readings.length ? ": " : ""}${readings.join("; ")}. ${escaped(remark)}`.trimEnd();
+    const remark = [there.length && absent, drifted, data.remark].filter(Boolean).join(" ");
+    return [`<b>${escaped(verdict)}</b>`, `At ${escaped(this.where())}${readings.length ? ": " : ""}${readings.join("; ")}. ${escaped(remark)}`.trimEnd()];
   }
   comparison(there) {
-    const {lines, extremes: [most, least]} = this.data, value = n => this.here[n][MEDIAN];
-    if (there.length < 2 || !most) return "";
-    const large = there.reduce((a, b) => value(b) > value(a) ? b : a), small = there.reduce((a, b) => value(b) < value(a) ? b : a);
-    return `${most} over ${least}: ${quantity(value(large) / value(small), "x")} (${lines[large].label} over ${lines[small].label}).`;
+    const {lines, relation, alike} = this.data, value = n => this.here[n][MEDIAN], largest = all => all.reduce((a, b) => value(b) > value(a) ? b : a);
+    if (relation && there.length > 1) {
+      const large = largest(there), small = there.reduce((a, b) => value(b) < value(a) ? b : a), factor = value(large) / value(small);
+      if (factor < alike) return `Hardly any difference: less than ${quantity(100 * alike - 100, "%")}.`;
+      return `${lines[large].label}: ${times(factor)} ${relation} ${this.besides(lines[small].label, lines[large].label)}.`;
+    }
+    const based = relation ? [] : there.filter(n => this.here[n][BESIDE]), named = based.length ? [largest(based)] : there;
+    return `${named.map(n => `${lines[n].label}: ${this.here[n][VALUE]}${this.here[n][BESIDE]}`).join("; ")}.`;
+  }
+  besides(label, other) {  // without the words that it begins with as the other one does
+    const words = label.split(" "), others = other.split(" "), differs = words.findIndex((word, n) => n < others.length && word !== others[n]);
+    return words.slice(Math.max(differs, 0)).join(" ");
+  }
+  guessed() { return this.data.guessed && answered.get(this.data.guess); }
+  yours() {  // how far the guess was off, where the sliders stand as they do for it
+    const {guessed: found} = this.data, value = this.guessed();
+    if (!value || found.measured === null || found.at.some((at, n) => at !== this.index[n])) return "";
+    return `You said ${this.spoken(value)}, measured ${found.read}: ${distance(value, found.measured, D.guess[this.data.guess].unit)}.`;
+  }
+  spoken(value) { return quantity(value, D.guess[this.data.guess].unit).replace("x", "×"); }
+  star(frame) {  // the guess as a star with what it says, where the other sliders stand as they do for it
+    const {guessed: found, texts} = this.data, value = this.guessed();
+    if (!value || found.at.some((at, n) => n !== this.along && at !== this.index[n])) return "";
+    const [low, high] = frame.limits.map(Number), height = found.base === null ? value : found.inverse ? found.base / value : found.base * value;
+    const share = Math.log(Math.min(Math.max(height, low), high) / low) / Math.log(high / low);
+    const x = frame.xs[found.at[this.along]], y = frame.top + frame.inner * (1 - share), said = `you: ${this.spoken(value)}`;
+    const points = Array.from({length: 10}, (_, n) => [n % 2 ? 2.5 : 6.5, Math.PI * n / 5]).map(([far, turn]) => `${(x + far * Math.sin(turn)).toFixed(1)} ${(y - far * Math.cos(turn)).toFixed(1)}`);
+    const atLeft = x - frame.left - frame.margin < texts.left * frame.wide;
+    const label = atLeft ? this.label(said, x, y - texts.aside, "start", texts.ink, "bold") : this.label(said, x - texts.aside, y + MIDDLE, "end", texts.ink, "bold");
+    return `<path d="M${points.join("L")}z" fill="${texts.ink}" stroke="${texts.paper}"/>${label}`;
+  }
+  label(text, x, y, anchor, colour, weight = "normal") {
+    return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" font-size="9" font-weight="${weight}" fill="${colour}" stroke="${this.data.texts.paper}" stroke-width="3" paint-order="stroke">${escaped(text)}</text>`;
+  }
+  values_said(frame, x) {  // beside the marked points, one above the other
+    const {texts, lines} = this.data, p = this.place_of(this.index), there = this.shown.filter(n => this.here[n][MEDIAN] !== null);
+    if (frame.asides.length || there.length > texts.most) return "";
+    const places = there.map(n => frame.ys[p][n] - frame.top), order = [...there.keys()].sort((a, b) => places[a] - places[b]);
+    const row = texts.row * .72;
+    order.slice(1).forEach((n, k) => { places[n] = Math.max(places[n], places[order[k]] + row); });
+    order.toReversed().forEach((n, below) => { places[n] = Math.min(places[n], frame.inner - below * row); });
+    return there.map((n, k) => this.label(this.here[n][VALUE], frame.xs[x] + texts.aside, places[k] + frame.top + MIDDLE, "start", lines[n].colour)).join("");
   }
   asBars() {
     const {data, shown, here} = this, frame = data.frames[shown.length], bars = data.bars[this.place_of(this.index)];
@@ -165,7 +219,7 @@ class View {
     const grown = 1 + (frame.height - data.height) / (data.height - data.top);
     const moving = rows(bars.low, data.scaled ? pitch / usual : 1)
       + at(0, frame.top - data.top * grown, pieces(bars.rules), grown) + rows(bars.top, 1) + rows(data.names, 1);
-    return [frame, moving, this.said(shown.filter(n => here[n][MEDIAN] !== null))];
+    return [frame, moving, ...this.said(shown.filter(n => here[n][MEDIAN] !== null))];
   }
   columns(labels) {
     return Math.min(...labels.map(n => this.data.legend.entries[n].columns[labels.length > 8 ? 1 : 0]), 3);
@@ -182,8 +236,8 @@ class View {
       + shown.map(n => at(aside(n), 0, piece(cut.lines[n]))).join("") + pieces(cut.guides) + (this.predicts ? this.foretold(cut) : "")
       + at(across, 0, piece(frame.cursor))
       + shown.filter(n => here[n][MEDIAN] !== null).map(n => at(across + aside(n), frame.ys[p][n] - frame.low, piece(frame.rings[n]))).join("")
-      + (shown.length && !drawn.length ? piece(cut.message) : "");
-    return [frame, moving, this.said(drawn)];
+      + this.star(frame) + this.values_said(frame, x) + (shown.length && !drawn.length ? piece(cut.message) : "");
+    return [frame, moving, ...this.said(drawn)];
   }
   foretold(cut) {  // what should take as long is drawn once, in grey
     const groups = new Map();
@@ -198,7 +252,7 @@ class View {
     const lies = (s, m) => said[s][m][MEDIAN] > 0 && said[s][n][MEDIAN] > 0 && Math.abs(frame.ys[s][m] - frame.ys[s][n]) < strokes.same * frame.inner;
     const points = this.row.map((s, x) => ({x: frame.xs[x], y: frame.ys[s][n], above: later.filter(m => lies(s, m)).length})).filter(({y}) => y !== null);
     const seen = points.map(({above}) => above <= strokes.most ? above : 0), found = seen.filter(Boolean);
-    if (!found.length || frame.asides.length) return "";
+    if (!found.length || frame.asides.length || frame.scattered) return "";
     const times = count => found.filter(each => each === count).length, usual = found.reduce((a, b) => times(b) > times(a) ? b : a);
     const path = points.map(({x, y}, k) => seen[k] ? `${seen[k - 1] ? "L" : "M"}${x} ${y}` : "").join("");
     return `<path d="${path}" fill="none" stroke="${lines[n].colour}" stroke-width="${strokes.width + strokes.wider * usual}" stroke-linecap="square"/>`;
@@ -215,11 +269,11 @@ class View {
   }
   tables() {
     const {data, shown, here} = this;
-    this.table.innerHTML = this.tabled ? this.dataTable() + data.published : "";
+    this.table.innerHTML = this.tabled ? this.dataTable() : "";
     const origin = data.origins[[...new Set(shown.map(n => data.lines[n].device))].join("|")] ?? "";
     const name = ({colour, glyph, label}) => ({html: `<span class="mark" style="color: ${colour}">${glyph}</span> ${escaped(label)}`});
     const rows = shown.map(n => [name(data.lines[n]), ...here[n].slice(PREDICTED)]);
-    this.predicted.innerHTML = this.predicts ? table(["line", "PREDICTED", "bound", "measured", "residual"], rows, `${origin} Residual: measured over predicted.`)
+    this.predicted.innerHTML = this.predicts ? table(["line", "PREDICTED", "bound", "measured", "over predicted"], rows, origin)
       : this.predicting ? `<p class="origin">${escaped(origin)}</p>` : "";
   }
   dataTable() {
@@ -228,7 +282,7 @@ class View {
     if (data.form === "bars") {
       const there = shown.filter(n => here[n][MEDIAN] !== null), smallest = Math.min(...there.map(n => here[n][MEDIAN]));
       header = ["line", data.y, "over the smallest"];
-      rows = [...there.map(n => [label(n), here[n][CELL], quantity(here[n][MEDIAN] / smallest, "x")]),
+      rows = [...there.map(n => [label(n), here[n][CELL], times(here[n][MEDIAN] / smallest)]),
         ...data.guides.map((guide, n) => [guide, data.guided[p][n], ""]).filter(each => each[1])];
       start = `${this.where()}. `;
     } else {
@@ -246,7 +300,7 @@ class View {
 const key = what => `brrr ${D.lesson} ${what}`;
 const kept = what => { try { return JSON.parse(localStorage.getItem(key(what))); } catch { return null; } };
 const keep = (what, value) => { try { localStorage.setItem(key(what), JSON.stringify(value)); } catch { /* private window */ } };
-const waiting = new Map();  // by guess: what is to be done once it is given
+const waiting = new Map(), answered = new Map();  // by guess: what is to be done once it is given, and the answer
 const message = (kind, title, ...lines) => $("div", {className: `message ${kind}`, role: "status", ariaLive: "polite"}, $("b", {}, title), ...lines.map(line => $("div", {}, line)));
 const NUMBER = "(\\d+\\.?\\d*|\\.\\d+)([eE][+\\-]?\\d+)?";
 
@@ -256,7 +310,7 @@ function parsed(asked, given) {  // a number above 0 with its unit, which only a
   const value = Number(`${digits}e${Number(exponent.slice(1)) + power}`);
   return value > 0 && value < Infinity ? value : null;
 }
-const spoken = (asked, answer) => typeof answer === "number" ? quantity(answer, asked.unit) : [answer].flat().join(", ");
+const spoken = (asked, answer) => typeof answer === "number" ? quantity(answer, asked.unit).replace(/x$/, "×") : [answer].flat().join(", ");
 
 // -- forms: the browser refuses what is empty, `answers` reads the rest
 const ASKED = {name: "answer", required: true};
@@ -272,6 +326,7 @@ function guess(place, asked, n) {
   const done = answer => {
     fieldset.disabled = true;
     status.replaceChildren(message("open", `Your guess: ${spoken(asked, answer)}`));
+    answered.set(n, answer);
     (waiting.get(n) ?? []).forEach(call => call(answer));
   };
   place.append($("form", {onsubmit: event => {
@@ -291,13 +346,13 @@ function comparison(place, data) {
   place.append(message("open", "Not answered yet: give your guess above."));
   after(data.guess, answer => {
     place.innerHTML = filled(piece(data.open ?? data.by[[answer].flat().join(", ")]), (what, unit, measured) =>
-      what === "said" ? quantity(answer, unit) : distance(answer, +measured, unit));
+      what === "said" ? quantity(answer, unit).replace(/x$/, "×") : distance(answer, +measured, unit));
   });
 }
 function distance(answer, measured, unit) {
   if (measured <= 0) return "nothing to compare with";
   const factor = Math.max(answer / measured, measured / answer), [small, large] = unit === "s" ? ["short", "long"] : ["small", "large"];
-  return factor <= D.close ? "a good guess" : `${quantity(factor, "x")} too ${answer < measured ? small : large}`;
+  return factor <= D.close ? "a good guess" : `${times(factor)} too ${answer < measured ? small : large}`;
 }
 
 // -- exercises, by the table of their marks

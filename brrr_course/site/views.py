@@ -18,7 +18,18 @@ from brrr_course.nouns.experiment import Line
 from brrr_course.site.vector import POINTS, Pieces, kept, measured
 from brrr_course.view import words
 from brrr_course.view.bars import BarCanvas, BarFrame, bar_frame, bars_figure, bars_of
-from brrr_course.view.canvas import MOST_ABOVE, SAME, WIDER, Blit, Canvas, asides
+from brrr_course.view.canvas import (
+    AT_LEFT,
+    MOST_ABOVE,
+    MOST_SAID,
+    SAID_ASIDE,
+    SAID_ROW,
+    SAME,
+    WIDER,
+    Blit,
+    Canvas,
+    asides,
+)
 from brrr_course.view.display import Shown
 from brrr_course.view.explorer import Explorer
 from brrr_course.view.quantities import label
@@ -64,13 +75,14 @@ def _explorer(found: Explorer, pieces: Pieces) -> dict[str, Any]:
         "alt": words.alt(scene),
     }  # fmt: skip
     if scene.view.form == "stack":
-        states = [pieces.draw(bars_figure(scene), {"text": words.text(scene), "table": words.table_of(scene)})
+        states = [pieces.draw(bars_figure(scene), {"text": words.verdict(scene), "more": words.details(scene),
+                                                   "table": words.table_of(scene)})
                   for _ in _places(scene, sliders)]  # fmt: skip
         return told | {"form": "states", "states": states}
     told |= {
         "place": [[name, style.readable(value)] for name, value in scene.point.items()], "y": scene.y_label,
-        "extremes": scene.quantity.extremes, "published": words.published_tables(scene),
-        "remark": f"{words.no_datasheet(scene)} {words.below(scene)}".strip(),
+        "relation": scene.quantity.relation, "alike": words.ALIKE, "remark": words.no_datasheet(scene),
+        "guessed": _guessed(scene, sliders),
         "caption": f"{scene.y_label}: median (95 % interval). {scene.source_said}",
         "predicts": scene.predictions.possible, "predicting": scene.predictions.on,
         "lines": [_line(scene, line) for line in scene.lines],
@@ -85,6 +97,16 @@ def _explorer(found: Explorer, pieces: Pieces) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is said of the lines.
+
+
+def _guessed(scene: Scene, sliders: Sequence[str]) -> dict[str, Any] | None:
+    """Where a guess stands in the figure: the sliders' places, and what its height is made of."""
+    found = scene.guessed
+    if found is None or any(found.point[name] != value for name, value in scene.point.items() if name not in sliders):
+        return None
+    at = [list(scene.values[name]).index(found.point[name]) for name in sliders]
+    measured = None if found.measured is None else scene.said(found.measured)
+    return {"at": at, "measured": found.measured, "read": measured, "base": found.base, "inverse": found.inverse}
 
 
 def _line(scene: Scene, line: Line) -> dict[str, Any]:
@@ -151,6 +173,8 @@ def _lines(found: Explorer, scene: Scene, sliders: Sequence[str], pieces: Pieces
         "frames": frames, "legend": _legend(scene, pieces),
         "strokes": {"same": SAME, "most": MOST_ABOVE, "width": style.STYLE["lines.linewidth"], "wider": WIDER,
                     "several": style.FAINT},
+        "texts": {"most": MOST_SAID, "row": SAID_ROW, "aside": SAID_ASIDE, "left": AT_LEFT, "ink": style.INK,
+                  "paper": style.PAPER},
     }  # fmt: skip
 
 
@@ -199,7 +223,7 @@ def _frame(scene: Scene, sliders: Sequence[str], pieces: Pieces, **held: Any) ->
     return pieces.draw(canvas.figure, {
         "cursor": kept([canvas.cursor]), "rings": [kept([ring]) for ring in rings], "cuts": cuts, "ys": heights,
         "xs": [at(each, low)[0] for each in across], "low": at(across[0], low)[1],
-        **_corner(canvas),
+        **_corner(canvas), "limits": [f"{limit:.9g}" for limit in frame.limits], "scattered": canvas.scattered,
         "asides": [[each * (at(1, low)[0] - at(0, low)[0]) for each in asides(curves[:count]).values()]
                    for count in range(len(curves) + 1) if x.scale == "category"],
     })  # fmt: skip
@@ -209,7 +233,8 @@ def _corner(canvas: Blit) -> dict[str, float]:
     """Where the axes begin, how high they are, and where the legend begins, in points."""
     (wide, high), place = canvas.figure.get_size_inches() * POINTS, canvas.axes.get_position()
     return {"top": high * (1 - place.y1), "inner": high * place.height,
-            "left": wide * (place.x0 - style.LEFT * place.width)}  # fmt: skip
+            "left": wide * (place.x0 - style.LEFT * place.width), "margin": wide * style.LEFT * place.width,
+            "wide": wide * place.width}  # fmt: skip
 
 
 def _cut(scene: Scene, canvas: Canvas) -> dict[str, Any]:

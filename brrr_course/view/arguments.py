@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Value
@@ -52,7 +52,6 @@ def view_of(
     show: Show,
     values: Mapping[str, Sequence[Value]] | None = None,
     lines: Sequence[str] | None = None,
-    published: str | None = None,
 ) -> View:
     """What is shown, in which form, along which axis, and which values of the axes are kept."""
     wanted = _wanted(show)
@@ -67,11 +66,10 @@ def view_of(
             raise ArgumentError("explore", "lines", list(lines or ()), expected)
     form = next((name for name in ("ladder", "stack") if name in wanted), "lines")
     to = str(wanted.get("ratio", ""))
-    view = View(
+    return View(
         along, found.line(to).name if to else "", _kept(found, values), cast(Shows, _shows(wanted)), cast(Form, form),
-        bases, parts, published or "", str(wanted.get("rate", "")),
+        bases, parts, str(wanted.get("rate", "")),
     )  # fmt: skip
-    return _with_panels(view)
 
 
 def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
@@ -132,24 +130,21 @@ def _kept(found: Experiment, values: Mapping[str, Sequence[Value]] | None) -> di
     return keep
 
 
-def _with_panels(view: View) -> View:
-    """The view, if its published panels exist and are of what it shows."""
-    if not view.published:
-        return view
-    from brrr_course.view.published import published_panels
-
-    published_panels(view.published)
-    if view.shows not in ("ratio", "speedup"):
-        hint = 'The published tables are speed-ups: show={"speedup": {LINE: BASE}} stands above them.'
-        raise ArgumentError("explore", "published", view.published, "nothing, where times or rates are shown", hint)
-    return view
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What an explorer shows: which quantity, in which form, what lies along x, and which values are kept.
 
 Shows = Literal["time", "share", "rate", "ratio", "speedup"]
 Form = Literal["lines", "ladder", "stack"]
+
+
+class Asked(NamedTuple):
+    """A guess, where the sliders stand for it, of which line it is, and what it is a multiple of: a line, a place."""
+
+    guess: Any
+    at: Mapping[str, Value]
+    line: str
+    base: str
+    over: Mapping[str, Value]
 
 
 @dataclass(frozen=True)
@@ -161,8 +156,8 @@ class View:
 
     `x` is the axis along x (of bars: the one that "Measure all points" goes along); `to` is a ratio's line; `bases`
     name for each line of a speed-up the line that it is compared with; `parts` name, for each line of a stack from
-    the cheapest to the dearest, what it adds; `keep` holds the values to keep of an axis; `published` names the
-    published tables to draw below; `rate` says of what a rate is, where it is not the experiment's first.
+    the cheapest to the dearest, what it adds; `keep` holds the values to keep of an axis; `rate` says of what
+    a rate is, where it is not the experiment's first; `asked` is the guess that the figure waits for.
     """
 
     x: str
@@ -172,8 +167,8 @@ class View:
     form: Form = "lines"
     bases: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
-    published: str = ""
     rate: str = ""
+    asked: Asked | None = None
 
     @property
     def is_bars(self) -> bool:

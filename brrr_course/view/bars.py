@@ -161,14 +161,11 @@ class BarCanvas(Blit):
         return drawn
 
     def _dot(self, row: int, x: float, look: int | None) -> list[Any]:
-        """In place of a bar on a log axis, where no length means anything: the line's marker, on a thin line to it."""
-        assert self._frame is not None
+        """In place of a bar on a log axis, where no length means anything: the line's marker."""
         sign = plots.look(look or 0)
-        thread = self._axes.hlines(row, self._frame.limits[0], x, color=sign["color"], linewidth=1, animated=True)
         (dot,) = self._axes.plot([x], [row], sign["marker"], color=sign["color"], markersize=_DOT, animated=True,
                                  markeredgecolor=plots.PAPER, zorder=3, clip_on=False)  # fmt: skip
-        thread.set_zorder(2.8)
-        return [thread, dot]
+        return [dot]
 
     def _said(self, bar: Bar, x: float) -> Any:
         assert self._frame is not None

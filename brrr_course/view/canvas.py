@@ -11,18 +11,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import pairwise
+from statistics import median_low as median
 from statistics import mode
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from matplotlib import rc_context
 from PIL import Image
 
 from brrr.core.measurement import Badge, Value
 from brrr.drawing import style
-
-if TYPE_CHECKING:
-    from brrr_course.view.published import PublishedPanel
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What every kept figure does: draw on a canvas that stays, and encode it as a small PNG.
@@ -78,7 +78,7 @@ class Blit:
 
     @property
     def axes(self) -> Any:
-        """Its axes, of several the live ones."""
+        """Its axes."""
         return self._axes
 
     def draw_message(self, message: str) -> None:
@@ -97,9 +97,12 @@ class Blit:
             )  # fmt: skip
 
 
-BELOW = 236
-"""The height of the row of published panels, in CSS pixels."""
 _STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
+MOST_SAID, SAID_ROW, SAID_ASIDE = 5, 13, 9  # values beside marked points: of how many lines, how far apart, how far off
+MIDDLE, AT_LEFT = "center_baseline", 0.13  # where they stand; of the axes, where nothing fits to the left
+_SAID_LETTER, _SAID = 7.5, 68  # CSS pixels of a letter of these, and kept free for them at the right
+_PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8}  # a text hides the line behind it
+_FAR = 20  # gaps that are so many times as wide as the usual one are none between neighbours
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
 SEVERAL = -1  # in place of a line's look: a prediction that several lines share
@@ -137,31 +140,19 @@ class Frame:
     limits: tuple[float, float]
     badge: Badge
     legend_rows: int = 4
-    published: tuple[PublishedPanel, ...] = ()
     predicted: bool = False
     alone: tuple[Value, ...] = ()
 
     @property
-    def live_height(self) -> float:
-        """The height of the live panel, which lies on top, in CSS pixels: a long legend does not press the axes."""
+    def height(self) -> float:
+        """The figure's height in CSS pixels: a long legend does not press the axes."""
         return style.HEIGHT + style.LEGEND_ROW * max(0, self.legend_rows - _ROWS_WITHIN)
 
     @property
-    def height(self) -> float:
-        """The figure's height in CSS pixels: of the live panel, and of the published ones below it."""
-        return self.live_height + (BELOW if self.published else 0)
-
-    @property
-    def share(self) -> float:
-        """The live panel's share of that height."""
-        return self.live_height / self.height
-
-    @property
     def inner(self) -> tuple[float, float]:
-        """Bottom and top of the live axes, as shares of the figure's height."""
-        below = self.height - self.live_height + style.bottom_margin(self.values, self.scale)
+        """Bottom and top of the axes, as shares of the figure's height."""
         above = 14 + style.LEGEND_ROW * self.legend_rows
-        return below / self.height, 1 - above / self.height
+        return style.bottom_margin(self.values, self.scale) / self.height, 1 - above / self.height
 
 
 class Canvas(Blit):
@@ -199,25 +190,36 @@ class Canvas(Blit):
         return self._scale == "category"
 
     @property
+    def scattered(self) -> bool:
+        """Whether some places along x are too far apart to be joined."""
+        return any(map(math.isnan, self._places))
+
+    @property
     def cursor(self) -> Any:
         """The upright line at the marked place, to begin with at the first one."""
         return self._guide
 
-    def mark(self, x: float, heights: Mapping[str, float], message: str = "") -> bytes:
+    def mark(
+        self, x: float, heights: Mapping[str, float], message: str = "", said: Mapping[str, str] = MappingProxyType({})
+    ) -> bytes:
         """The picture as a PNG with a guide line at `x` and a marked point on each line that has a height there.
 
-        A `message` stands in the middle of the axes, for what could not be shown.
+        Beside a point stands what is `said` of it, where there is room. A `message` stands in the middle of the axes,
+        for what could not be shown.
         """
         self._canvas.restore_region(self._with_curves)
         self._guide.set_xdata([x, x])
         self._axes.draw_artist(self._guide)
         for curve in self._curves:
             if curve.name in heights:
-                self._draw_mark(x + self._aside.get(curve.name, 0.0), heights[curve.name], curve.index)
+                self._draw(self.mark_artist(x + self._aside.get(curve.name, 0.0), heights[curve.name], curve.index))
+        texts = self.said_artists(x, {curve: heights[curve.name] for curve in self._curves if curve.name in said}, said)
+        for text in texts:
+            self._draw(text)
         if message:
             self.draw_message(message)
             return self.encoded()
-        return self.encoded(self._touched_up(x))
+        return self.encoded(self._touched_up(x, max(map(len, said.values()), default=0) if texts else 0))
 
     def draw_frame(self, frame: Frame, curves: Sequence[Curve] | None = None) -> None:
         """The axes, the legend (of the kept curves, or of those given) and the badge: all that no slider moves."""
@@ -225,9 +227,11 @@ class Canvas(Blit):
         self._scale = frame.scale
         places = style.positions(frame.values, frame.scale)
         self._alone = [x for x, value in zip(places, frame.values, strict=True) if value in frame.alone]
-        self._places = [x for x in places if x not in self._alone]
+        self._places = broken([x for x in places if x not in self._alone])
         bottom, top = frame.inner
-        self._axes = style.axes(self._figure, style.left_margin(frame.limits, frame.unit), bottom, top=top)
+        self._axes = style.axes(
+            self._figure, style.left_margin(frame.limits, frame.unit), bottom, 1 - _SAID / style.WIDTH, top
+        )
         self._axes.set_ylim(*frame.limits)
         style.value_axis(self._axes, frame.unit, frame.y_label)
         style.slider_axis(self._axes, frame.values, frame.scale, frame.x_label)
@@ -237,13 +241,7 @@ class Canvas(Blit):
         if frame.predicted:
             style.draw_predicted(self._axes, [], [], SEVERAL, PREDICTED)
         style.legend(self._axes)
-        style.stamp(self._figure, frame.badge, 1 - frame.share + 9 / frame.height)
-        if frame.published:
-            from brrr_course.view.published import draw_published
-
-            draw_published(
-                self._figure, frame.published, frame.share, 1 / frame.height, self._axes.get_xlim(), frame.limits
-            )
+        style.stamp(self._figure, frame.badge, 9 / frame.height)
         self._guide = self._axes.axvline(frame_start(frame), color=style.FAINT, linewidth=1, animated=True)
 
     def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
@@ -277,7 +275,7 @@ class Canvas(Blit):
 
     def wide_artists(self, curve: Curve, above: Mapping[float, int]) -> list[Any]:
         """The wide stroke below a line, at those of its points above which so many others lie."""
-        if self._scale == "category" or not above:
+        if self._scale == "category" or not above or self.scattered:
             return []
         ys = [y if x in above else math.nan for x, y in zip(curve.xs, curve.ys, strict=True)]
         width = style.STYLE["lines.linewidth"] + WIDER * mode(above.values())
@@ -288,6 +286,8 @@ class Canvas(Blit):
         """What a line is drawn with, in this order."""
         if not curve.xs:
             return []
+        if curve.predicted and curve.label:
+            return self._yours(curve)
         if curve.guide or curve.predicted:
             return self._guide_artists(curve)
         if self._scale == "category":  # there is nothing between two categories
@@ -296,7 +296,7 @@ class Canvas(Blit):
         else:
             line = self._plotted(curve, *_with_gaps(curve, self._places))
         drawn = [self._interval(curve), line, *self._lone(curve)]
-        if curve.joined and self._scale != "category":
+        if curve.joined and self._scale != "category" and not self.scattered:
             drawn.insert(0, self._bridge(curve))
         for artist in drawn:
             artist.set_animated(True)
@@ -337,10 +337,37 @@ class Canvas(Blit):
                 curve.xs, lows, highs, color=style.look(curve.index)["color"], linewidth=1.2, zorder=2
             )  # fmt: skip
 
-    def _draw_mark(self, x: float, y: float, index: int) -> None:
-        mark = self.mark_artist(x, y, index)
-        self._axes.draw_artist(mark)
-        mark.remove()
+    def _draw(self, artist: Any) -> None:
+        self._axes.draw_artist(artist)
+        artist.remove()
+
+    def said_artists(self, x: float, heights: Mapping[Curve, float], said: Mapping[str, str]) -> list[Any]:
+        """What stands beside the marked points, one above the other; nothing where there are many, or categories."""
+        if self._scale == "category" or len(heights) > MOST_SAID:
+            return []
+        transform = self._axes.transData
+        low, high = (self._axes.transAxes.transform((0, end))[1] for end in (0, 1))
+        down = [high - transform.transform((x, height))[1] for height in heights.values()]
+        down = apart(down, SAID_ROW * style.SHARP, high - low)
+        places = [(x, transform.inverted().transform((0, high - each))[1]) for each in down]
+        return [self._text(said[curve.name], place, (SAID_ASIDE, 0), style.look(curve.index)["color"], va=MIDDLE)
+                for curve, place in zip(heights, places, strict=True)]  # fmt: skip
+
+    def _yours(self, curve: Curve) -> list[Any]:
+        """The student's guess: a star, and to its left what it says; at the left end above it."""
+        place = (curve.xs[0], curve.ys[0])
+        (star,) = self._axes.plot(*place, linestyle="", marker="*", markersize=13, color=style.INK, zorder=6,
+                                  markeredgecolor=style.PAPER, clip_on=False, animated=True)  # fmt: skip
+        at_left = (self._axes.transData + self._axes.transAxes.inverted()).transform(place)[0] < AT_LEFT
+        looks = {"ha": "left", "va": "bottom"} if at_left else {"ha": "right", "va": MIDDLE}
+        beside = (0, SAID_ASIDE) if at_left else (-SAID_ASIDE, 0)
+        return [star, self._text(curve.label, place, beside, style.INK, weight="bold", **looks)]
+
+    def _text(self, said: str, at: tuple[float, float], beside: tuple[float, float], colour: str, **looks: Any) -> Any:
+        with rc_context(style.STYLE):
+            return self._axes.annotate(said, at, xytext=beside, textcoords="offset points", fontsize=9, color=colour,
+                                       bbox=_PAPER, animated=True, annotation_clip=False, zorder=6,
+                                       **looks)  # fmt: skip
 
     def mark_artist(self, x: float, y: float, index: int) -> Any:
         """The ring around a point of the line with that look."""
@@ -351,16 +378,44 @@ class Canvas(Blit):
         )  # fmt: skip
         return mark
 
-    def _touched_up(self, x: float) -> Image.Image:
-        """The kept picture with the strip around `x` taken from what was just drawn."""
+    def _touched_up(self, x: float, letters: int) -> Image.Image:
+        """The kept picture with the strip around `x`, and so many letters beside it, taken from what was drawn."""
         width, height = self._canvas.get_width_height()
         most = max(map(abs, self._aside.values()), default=0.0)
         middle, edge = (self._axes.transData.transform((place, self._axes.get_ylim()[0]))[0] for place in (x, x + most))
-        strip = round(_STRIP + edge - middle)
+        strip = round(_STRIP + edge - middle + letters * _SAID_LETTER * style.SHARP)
         box = (max(0, round(middle) - strip), 0, min(width, round(middle) + strip), height)
         touched = self._base.copy()
         touched.paste(self.reduced(self.whole().crop(box).convert("RGB")), box)
         return touched
+
+
+def apart(places: Sequence[float], least: float, most: float) -> list[float]:
+    """Places of texts, moved so that none is nearer to the next than `least`, and none beyond `most`.
+
+    >>> apart([10, 12, 50], 13, 60), apart([50, 55], 13, 60)
+    ([10, 23, 50], [47, 60])
+    """
+    order = sorted(range(len(places)), key=lambda n: places[n])
+    found = list(places)
+    for before, n in pairwise(order):
+        found[n] = max(found[n], found[before] + least)
+    for below, n in enumerate(reversed(order)):
+        found[n] = min(found[n], most - below * least)
+    return found
+
+
+def broken(places: Sequence[float]) -> list[float]:
+    """Rising places with NaN where the next is not a neighbour, by difference and by ratio: there a line breaks.
+
+    >>> broken([896, 897, 928, 929]), broken([1, 2, 4, 1024])
+    ([896, 897, nan, 928, 929], [1, 2, 4, 1024])
+    """
+    steps = [(b - a, math.log(b / a) if a > 0 else math.inf) for a, b in pairwise(places)]
+    usual = [_FAR * median(each) for each in zip(*steps, strict=True)]
+    far = [step > usual[0] and factor > usual[1] for step, factor in steps]
+    gaps = [[math.nan] if wide else [] for wide in far]
+    return [*places[:1], *(x for gap, place in zip(gaps, places[1:], strict=True) for x in (*gap, place))]
 
 
 def frame_start(frame: Frame) -> float:

@@ -68,7 +68,16 @@ def message_html(kind: str, title: str, lines: Sequence[str] = ()) -> str:
 
 def _with_code(text: str) -> str:
     """The text as HTML, with what stands between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", signed(text))
+
+
+def signed(text: str) -> str:
+    """Text as HTML, in which a factor has its sign.
+
+    >>> signed("2.5x < 3x")
+    '2.5× &lt; 3×'
+    """
+    return re.sub(r"(?<=\d)x(?!\w)", "×", escape(text))
 
 
 def table_html(
@@ -96,7 +105,7 @@ def table_html(
     body = "".join(
         f"<tr>{''.join(cells)}</tr>"
         for y, row in enumerate(rows)
-        for cells in [[f"<td style='{looks.get((y, x), cell)}'>{escape(text)}</td>" for x, text in enumerate(row)]]
+        for cells in [[f"<td style='{looks.get((y, x), cell)}'>{signed(text)}</td>" for x, text in enumerate(row)]]
     )
     close = "border-collapse:collapse;font-size:85%;font-variant-numeric:tabular-nums;" if groups else ""
     top = f"<tr>{above}</tr>" if groups else ""
@@ -233,6 +242,10 @@ class Shown:
         if self._root is not None:
             self._root.children = (self.panel.root,)
 
+    def _markdown(self) -> str:
+        """The text line for the edition that is read."""
+        return self.text
+
     def __repr__(self) -> str:
         return self.text
 
@@ -241,7 +254,7 @@ class Shown:
             publish({**dict(self._root_widget()._repr_mimebundle_()), "text/plain": self.text})
             return
         outputs = [] if self.covered else list(self._outputs())  # for the edition that is read; a cover stays a cover
-        publish({"text/plain": self.text, "text/markdown": self.text})
+        publish({"text/plain": self.text, "text/markdown": self._markdown()})
         for data, metadata in outputs:
             publish(data, metadata)
 

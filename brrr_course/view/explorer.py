@@ -14,7 +14,7 @@ from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
 from brrr_course.view import words
-from brrr_course.view.arguments import Show, reachable, slider_names, snap, view_of
+from brrr_course.view.arguments import Asked, Show, reachable, slider_names, snap, view_of
 from brrr_course.view.display import Lock, Shown
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.scene import Row, Scene
@@ -82,12 +82,17 @@ class Explorer(Shown):
     def _text(self) -> str:
         return words.text(self.scene)
 
+    def _markdown(self) -> str:
+        if self.covered:
+            return self.text
+        folded = f"<details><summary>Details</summary>\n\n{words.details(self.scene)}\n\n</details>"
+        return f"**{words.verdict(self.scene)}**\n\n{folded}"
+
     def _picture(self) -> Picture:
         from brrr.drawing.style import WIDTH, Picture
         from brrr_course.view.panel import png_of
 
-        predicted = f" {words.as_sentence(self.scene)}" if self.predictions else ""
-        return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {self.text}{predicted}", WIDTH)
+        return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {self.text}", WIDTH)
 
     def _make_panel(self) -> Any:
         from brrr_course.view.panel import ExplorerPanel
@@ -127,10 +132,10 @@ def explore(
     sliders: Sequence[str] | None = None,
     values: Mapping[str, Sequence[Value]] | None = None,
     show: Show = "time",
-    published: str | None = None,
     unlock: Lock | None = None,
     source: str | Source | None = None,
-    predict: bool | None = None,
+    predict: bool = False,
+    guessed: Mapping[str, Value] | None = None,
 ) -> Explorer:
     """Show an experiment as a figure with sliders, over recorded measurements or over new ones from this machine.
 
@@ -164,16 +169,17 @@ def explore(
         - of the first three, with ``{"x": AXIS}`` for another axis along x, as in ``{"y": "rate", "x": "batch"}``.
 
         The experiment's theoretical lines of that view are drawn dashed.
-    published : str, optional
-        "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
     unlock : Guess, optional
         The figure stays covered until this guess is given.
     source : str or Source, optional
         Where the measurements come from: "recorded:h200", "cuda", "cpu" or a source. By default what `BRRR_SOURCE`
         says, else the GPU if there is one, else the recording.
-    predict : bool, optional
-        Whether to show the predicted time of each line, thin and dashed, with what limits it. By default as the
-        experiment says. A button switches it.
+    predict : bool
+        Whether to show the predicted time of each line, thin and dashed, with what limits it. A button switches it.
+    guessed : mapping of str, optional
+        What a guess of a factor is a multiple of, where the figure shows times or rates: ``{LINE: BASE}`` is of a
+        line's time over that of its base, ``{AXIS: VALUE}`` of the first line's time over its own there. A guess in
+        the figure's own unit needs none. The figure marks it.
 
     Returns
     -------
@@ -194,19 +200,20 @@ def explore(
     names = slider_names(found, at, sliders)
     chosen = source if source is not None and not isinstance(source, str) else source_named(source)
     at = reachable(found, chosen, at)
-    view = view_of(found, names, show, values, lines, published)
+    view = view_of(found, names, show, values, lines)
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
-    scene = Scene(found, chosen, at, lines, view, _predicts(found, predict))
-    return Explorer(scene, names, unlock, at, lines)
-
-
-def _predicts(found: Experiment, predict: bool | None) -> bool:
-    """Whether predictions are shown; ArgumentError where they are asked for and there is nothing to predict from."""
+    if unlock and (lines or view.only):
+        axes = {axis.name for axis in found.axes}
+        over = {name: value for name, value in (guessed or {}).items() if name in axes}
+        bases = {name: str(base) for name, base in (guessed or {}).items() if name not in axes}
+        line, base = next(iter(bases.items()), (next(iter(lines or view.only)), ""))
+        view = replace(view, asked=Asked(unlock, at, line, base, over))
     if predict and not (found.predicts or found.cost):
         hint = f"{found.name!r} tells neither what to predict nor what it costs."
-        raise ArgumentError("explore", "predict", predict, "False or None", hint)
-    return bool(found.predicts) and found.predict_by_default if predict is None else predict
+        raise ArgumentError("explore", "predict", predict, "False", hint)
+    scene = Scene(found, chosen, at, lines, view, predict)
+    return Explorer(scene, names, unlock, at, lines)
 
 
 def _kept(before: Scene, chosen: Source) -> dict[str, Value]:

@@ -43,7 +43,9 @@ class SceneLines:
 
     def png(self, scene: Scene) -> bytes:
         """The picture where the sliders stand."""
-        return self._canvas.mark(*scene.marks(), words.in_figure(scene))
+        place, heights = scene.marks()
+        said = {name: scene.quantity.short(height) for name, height in heights.items()}
+        return self._canvas.mark(place, heights, words.in_figure(scene), said)
 
 
 def kept_picture(scene: Scene) -> SceneLines | SceneBars:
@@ -79,8 +81,8 @@ class ExplorerPanel(Panel):
         self.lines.add_class("brrr-lines")
         self._make_buttons()
         head = widgets.HBox([self.source, self.badge], layout={"flex_flow": "row wrap", "align_items": "center"})
-        asked = widgets.HBox([self.show_table, self.show_predictions])
-        below = (self.predicted, self.lines, self.measuring, asked, self.table)
+        asked = widgets.HBox([self.show_details, self.show_table, self.show_predictions])
+        below = (self.predicted, self.lines, self.measuring, asked, self.details, self.table)
         self._build(head, *self.sliders.values(), self.text, self.image, *below)
         self._fill()
 
@@ -100,16 +102,18 @@ class ExplorerPanel(Panel):
         parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
         self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
         self.measuring.add_class("brrr-measuring")
-        self.show_table = widgets.ToggleButton(value=False, description="Data table", layout={"width": "max-content"},
-                                               tooltip="the numbers of the figure as a table")  # fmt: skip
-        self.show_table.observe(self._guarded(lambda _: self._fill_table()), "value")
-        self.table = html("brrr-table")
-        self.show_predictions = widgets.ToggleButton(
-            value=self.scene.predictions.on, description="Predictions", layout={"width": "max-content"},
-            tooltip="what each line should take, what limits it, and how far off the measurement is",
+        self.show_details = self._toggle("Details", "each line's value, and what drifted", lambda _: self.refresh())
+        self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self._fill_table())
+        self.show_predictions = self._toggle(
+            "Predictions", "what each line should take, what limits it, and how far off the measurement is",
+            self._on_predictions, on=self.scene.predictions.on,
         )  # fmt: skip
-        self.show_predictions.observe(self._guarded(lambda change: self._on_predictions(change["new"])), "value")
-        self.predicted = html("brrr-predicted")
+        self.details, self.table, self.predicted = map(html, ("brrr-details", "brrr-table", "brrr-predicted"))
+
+    def _toggle(self, name: str, tooltip: str, react: Callable[[bool], object], *, on: bool = False) -> Any:
+        made = widgets.ToggleButton(value=on, description=name, tooltip=tooltip, layout={"width": "max-content"})
+        made.observe(self._guarded(lambda change: react(change["new"])), "value")
+        return made
 
     def _axis_slider(self, name: str) -> Any:
         title = self.scene.experiment.axis(name).title
@@ -176,7 +180,8 @@ class ExplorerPanel(Panel):
     def refresh(self) -> None:
         """The picture first, for it is what the eye waits for, then the text line and the table."""
         self.image.value = self._canvas.png(self.scene)
-        self.text.value = said_html(self.scene)
+        self.text.value = live_region(f"<b>{escape(words.verdict(self.scene))}</b>")
+        self.details.value = said_html(self.scene) if self.show_details.value else ""
         self.predicted.value = words.as_panel(self.scene)
         if self.show_table.value:
             self._fill_table()
@@ -281,8 +286,8 @@ def about(seconds: float) -> str:
 
 
 def said_html(scene: Scene) -> str:
-    """The text line, with its values in bold."""
+    """The details, with their values in bold."""
     readings = words.readings(scene)
     said = "; ".join(f"{escape(label)}: <b>{escape(value)}</b>{escape(beside)}" for label, value, beside in readings)
     where, remark = escape(words.place(scene)), escape(words.remark(scene))
-    return live_region(f"At {where}{': ' if said else ''}{said}. {remark}")
+    return f"At {where}{': ' if said else ''}{said}. {remark}"

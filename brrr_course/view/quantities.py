@@ -25,11 +25,11 @@ class Times:
     """Times as they were measured; the other quantities turn these into something else.
 
     `unit` is that of the y axis, `label` its name, `guide_view` the view of the theoretical lines that belong to it,
-    `extremes` the words for the largest and the smallest value of a point.
+    `relation` how the largest value of a point is compared with the smallest; "" where each has its own base.
     """
 
     unit, label, guide_view = "s", "time", "time"
-    extremes = ("Longest", "shortest")
+    relation = "as long as"
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         self.experiment, self.source, self.view = experiment, source, view
@@ -63,7 +63,7 @@ class Times:
 class Shares(Times):
     """Seconds of each second, in percent: on an axis from nothing to all of it."""
 
-    unit, label, extremes = "%", "share of the time", ("", "")
+    unit, label, relation = "%", "share of the time", ""
 
     def points(self, line: Line) -> Points:
         """A hundred times the seconds."""
@@ -81,8 +81,8 @@ class Shares(Times):
 class Ratios(Times):
     """Each time over that of one line."""
 
-    unit, guide_view = "x", "ratio"
-    extremes = ("", "")
+    as_much = Times.relation
+    unit, guide_view, relation = "x", "ratio", ""
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -106,15 +106,24 @@ class Ratios(Times):
 
     def short(self, value: float) -> str:
         """A value with its unit."""
-        return units.ratio(value)
+        return ratio(value)
 
     def between(self, low: float, high: float) -> str:
         """An interval with its unit."""
-        return f"{units.ratio(low)} to {units.ratio(high)}"
+        return f"{ratio(low)} to {ratio(high)}"
+
+    def beside(self, line: Line, estimate: Estimate) -> str:
+        """As long as what, or as fast as what; where the interval holds 1, that it is not told apart."""
+        base = self.base(line)
+        if base is None or base == line:
+            return ""
+        return f"{', not told apart from' if estimate.low <= 1 <= estimate.high else f' {self.as_much}'} {base.label}"
 
 
 class Speedups(Ratios):
     """For each line, the time of its base over its own: above 1x it is faster."""
+
+    as_much = "as fast as"
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -132,16 +141,11 @@ class Speedups(Ratios):
         """The line that this one is compared with."""
         return next((self._here(base) for name, base in self.view.bases.items() if self._here(name) == line), None)
 
-    def beside(self, line: Line, estimate: Estimate) -> str:
-        """Faster or slower, and than what."""
-        base = self.base(line)
-        return f"{_faster(estimate)} {base.label}" if base else ""
-
 
 class Rates(Times):
     """The variant's bytes or FLOP over its time; a variant without a cost has none."""
 
-    extremes = ("Highest", "lowest")
+    relation = "as fast as"
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         super().__init__(experiment, source, view)
@@ -203,10 +207,13 @@ def quantity(experiment: Experiment, source: Source, view: View) -> Times:
     return KINDS[view.shows](experiment, source, view)
 
 
-def _faster(ratio: Estimate) -> str:
-    if ratio.low <= 1 <= ratio.high:
-        return ", not told apart from"
-    return f"{' faster' if ratio.median > 1 else ', slower'} than"
+def ratio(factor: float) -> str:
+    """A ratio in a figure or on a page.
+
+    >>> ratio(45.06)
+    '45.1×'
+    """
+    return units.ratio(factor).replace("x", "×")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from brrr.core.measurement import Badge, Estimate, Value
 from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Key, Source
 from brrr_course.view.arguments import View, available, looks, slider_values, snap
 from brrr_course.view.predictions import LinePrediction, Predictions, together
-from brrr_course.view.quantities import Points, ReferenceLines, label, quantity
+from brrr_course.view.quantities import Points, ReferenceLines, label, quantity, ratio
 
 if TYPE_CHECKING:
     from brrr_course.view.canvas import Curve, Frame
-    from brrr_course.view.published import PublishedPanel
 
 Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
+
+
+class Guessed(NamedTuple):
+    """Where a guess stands: the point, what was measured of what it asks, and what it is a multiple of, if of anything.
+
+    `inverse` says that a rate is drawn, which is the lower the longer a call takes.
+    """
+
+    point: dict[str, Value]
+    measured: float | None
+    base: float | None
+    inverse: bool
+
+    def height(self, value: float) -> float:
+        """Where a guess of this value stands in the figure."""
+        return value if self.base is None else self.base / value if self.inverse else self.base * value
+
 
 LINEAR_UP_TO = 20.0
 """Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
@@ -48,7 +64,6 @@ class Scene:
         self.values = slider_values(experiment, source, self.lines, view.keep)
         names = [line.name for line in self.lines]
         self.guides = ReferenceLines(experiment, source, self.quantity.guide_view, self.values, names)
-        self.published = _published(view.published)
         self.predictions = Predictions(experiment, source, predict)
         self.looks = looks(experiment, self.lines)
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
@@ -92,7 +107,35 @@ class Scene:
         self.everywhere = {line: self._in_reach(found) for line, found in points.items()}
         self._along = {line: self._by_the_others(found) for line, found in points.items()}
         self._limits = self._make_limits()
+        self.guessed = self._guessed()
         self._cut()
+
+    def _guessed(self) -> Guessed | None:
+        """Where a guess of a quantity stands, None where this figure has no place for it."""
+        asked = self.view.asked
+        unit = getattr(getattr(asked and asked.guess, "form", None), "unit", "")
+        if asked is None or self.view.is_bars or not (asked.base or asked.over or unit == self.quantity.unit):
+            return None
+        point = {axis.name: self._start(axis, asked.at) for axis in self.experiment.axes}
+        here, base = (self._median(name, at) for name, at in
+                      ((asked.line, point), (asked.base or asked.line, {**point, **asked.over})))  # fmt: skip
+        inverse = self.view.shows == "rate"
+        if not (asked.base or asked.over):
+            return Guessed(point, here, None, inverse)
+        grown = None if here is None or base is None else base / here if inverse else here / base
+        return None if base is None else Guessed(point, grown, base, inverse)
+
+    def _median(self, line: str, point: Mapping[str, Value]) -> float | None:
+        """What is shown of a line, or of the one that stands in for it, at a point."""
+        there = self.experiment.available(line, self.source.variants(self.experiment))
+        found = self.everywhere.get(there.name if there else "", {}).get(tuple(point.values()))
+        return found.median if found else None
+
+    @property
+    def guess(self) -> float | None:
+        """The student's guess, once it is given, where the figure has a place for it."""
+        value = getattr(self.view.asked.guess, "value", None) if self.view.asked and self.guessed else None
+        return value if isinstance(value, float) else None
 
     def _cut(self) -> None:
         """Each line along x at the values of the other axes."""
@@ -207,7 +250,23 @@ class Scene:
             xs, ys = tuple(positions(values, axis.scale, [x for x, _ in heights])), tuple(y for _, y in heights)
             index = self.looks[names[0]] if len(names) == 1 else SEVERAL
             drawn.append(Curve(f"predicted {names[0]}", "", index, xs, ys, (), (), predicted=True))
-        return drawn
+        return drawn + self._yours()
+
+    def _yours(self) -> list[Curve]:
+        """The student's guess, where the other axes stand as they do for it: on the axis, or at its end."""
+        from brrr.drawing.style import positions
+        from brrr_course.view.canvas import SEVERAL, Curve
+
+        found, axis = self.guessed, self.x_axis
+        if self.guess is None or not found or {**self.point, axis.name: found.point[axis.name]} != found.point:
+            return []
+        xs = tuple(positions(self.values[axis.name], axis.scale, [found.point[axis.name]]))
+        height = min(max(found.height(self.guess), self._limits[0]), self._limits[1])
+        return [Curve("you", f"you: {self.said(self.guess)}", SEVERAL, xs, (height,), (), (), predicted=True)]
+
+    def said(self, guess: float) -> str:
+        """A guess as it reads: a factor, or a value of the figure."""
+        return ratio(guess) if self.guessed and self.guessed.base is not None else self.quantity.short(guess)
 
     def marks(self) -> tuple[float, dict[str, float]]:
         """What the canvas marks: the place on the x axis, and each line's height there."""
@@ -229,7 +288,7 @@ class Scene:
         rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
         return Frame(
             tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
-            self.badge, rows, self.published, self.predicts, axis.alone,
+            self.badge, rows, self.predicts, axis.alone,
         )  # fmt: skip
 
     @property
@@ -263,17 +322,8 @@ class Scene:
             bounds = list(_EMPTY_LIMITS.get(self.quantity.unit, _EMPTY_RATES))
         for guide in self.guides.drawn:
             bounds += self.guides.all_heights(guide)
-        bounds += [y for panel in self.published for curve in panel.curves for y in curve.ys]
         positive = [bound for bound in bounds if 0 < bound < math.inf]
         return _round_limits(min(positive) / self._room, max(positive) * self._room)
-
-
-def _published(name: str) -> tuple[PublishedPanel, ...]:
-    if not name:
-        return ()
-    from brrr_course.view.published import published_panels
-
-    return published_panels(name)
 
 
 def _round_limits(low: float, high: float) -> tuple[float, float]:

@@ -15,8 +15,9 @@ CSS = f"""<style>
 .brrr-explorer {{ max-width: {plots.WIDTH + 24}px; }}
 .brrr-explorer .widget-inline-hbox .widget-label, .brrr-explorer .widget-label {{ color: inherit; }}
 .brrr-badge .brrr-chip {{ border: 1px solid currentColor; border-radius: 999px; padding: 1px 10px; font-size: 85%; }}
-.brrr-said {{ line-height: 1.5; min-height: 4.5em; max-width: {plots.WIDTH}px; white-space: normal; }}
-.brrr-said b {{ white-space: nowrap; }}
+.brrr-said {{ line-height: 1.5; min-height: 3em; max-width: {plots.WIDTH}px; white-space: normal; font-size: 110%; }}
+.brrr-details {{ line-height: 1.5; max-width: {plots.WIDTH}px; }}
+.brrr-details b {{ white-space: nowrap; }}
 .brrr-explorer .brrr-long .widget-readout {{ max-width: none; min-width: 27em; }}
 .brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
   overflow: clip !important;
@@ -84,7 +85,12 @@ class Panel:
     def _slider(
         self, title: str, options: Sequence[tuple[str, Value]], value: Value, react: Callable[[Any], object]
     ) -> Any:
-        """A slider over named values; `react` takes the new one."""
+        """A slider over named values, a switch between two; `react` takes the new one."""
+        if len(options) == 2:
+            looks = {"description_width": "initial", "button_width": "max-content"}
+            made = widgets.ToggleButtons(options=options, value=value, description=title.split(" (")[0], style=looks)
+            made.observe(self._guarded(lambda change: react(change["new"])), "value")
+            return made
         made = widgets.SelectionSlider(options=options, value=value, description=title.split(" (")[0], tooltip=title,
                                        style={"description_width": "initial"}, layout=dict(FULL))  # fmt: skip
         if max(len(reading) for reading, _ in options) > READING:

@@ -13,11 +13,10 @@ from brrr_course.nouns.experiment import Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.view.display import table_html, table_text
 from brrr_course.view.predictions import LinePrediction
-from brrr_course.view.quantities import ABOVE, label
+from brrr_course.view.quantities import ABOVE, label, ratio
 from brrr_course.view.scene import Row, Scene
 
 if TYPE_CHECKING:
-    from brrr_course.view.published import PublishedPanel
     from brrr_course.view.stack import Part
 
 _CHARTS = {
@@ -61,9 +60,35 @@ def readings(scene: Scene) -> list[Reading]:
 
 
 def text(scene: Scene) -> str:
-    """One line that says what the figure shows at the slider's value."""
+    """All that is said of the figure where the sliders stand: the verdict, then the rest."""
+    return f"{verdict(scene)} {details(scene)}"
+
+
+def verdict(scene: Scene) -> str:
+    """What the figure says where the sliders stand, in one line: how far the guess was off, and how the lines compare.
+
+    What stands in the way of both comes first.
+    """
+    if scene.message or not (here := scene.here()):
+        return scene.message or _absent(scene, scene.on)
+    said = _stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here)
+    return " ".join(filter(None, (_guessed(scene), said)))
+
+
+def details(scene: Scene) -> str:
+    """Each line's value where the sliders stand, what has none there, and what drifted."""
     said = "; ".join(f"{label}: {value}{beside}" for label, value, beside in readings(scene))
     return f"At {place(scene)}{': ' if said else ''}{said}. {remark(scene)}".rstrip()
+
+
+def _guessed(scene: Scene) -> str:
+    """How far the guess was from what was measured, where the sliders stand as they do for it."""
+    found, value = scene.guessed, scene.guess
+    if value is None or found is None or found.measured is None or scene.point != found.point or not scene.view.asked:
+        return ""
+    far = re.sub(r"(?<=\d)x\b", "×", scene.view.asked.guess.form.distance(value, found.measured))
+    measured = scene.said(found.measured)
+    return f"You said {scene.said(value)}, measured {measured}: {far}."
 
 
 def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
@@ -89,39 +114,53 @@ def share(part: float) -> str:
 
 
 def remark(scene: Scene) -> str:
-    """What stands behind the readings: a comparison, what has no value here or drifted, and a message."""
+    """What stands behind the readings: notes on a stack's parts, what has no value here or drifted."""
     here = scene.here()
     drawn = [scene.experiment.line(name) for name, rows in scene.data.items() if rows]
     parts = (
-        _stack_remark(scene) if scene.view.form == "stack" else _comparison(scene, here),
-        _absent(scene, [name for name in scene.on if name not in here]),
+        *(part.note for part in (stack_of(scene) if scene.view.form == "stack" else ())),
+        _absent(scene, [name for name in scene.on if name not in here]) if here else "",
         drifted(scene.experiment, scene.source, drawn),
         no_datasheet(scene),
-        below(scene),
-        scene.message,
     )
     return " ".join(part for part in parts if part)
 
 
-def _comparison(scene: Scene, here: Mapping[str, Estimate]) -> str:
-    """Largest over smallest, where there are two to compare."""
-    most, least = scene.quantity.extremes
-    if len(here) < 2 or not most:
-        return ""
+ALIKE = 1.05
+"""Values within this factor of each other are hardly different."""
+
+
+def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
+    """Largest over smallest; of ratios the largest, over its base; of shares and of a single line the values."""
+    relation = scene.quantity.relation
+    found = {name: reading(scene, scene.experiment.line(name), here[name]) for name in here}
     large = max(here, key=lambda name: here[name].median)
     small = min(here, key=lambda name: here[name].median)
-    factor = units.ratio(here[large].median / here[small].median)
-    labels = [scene.experiment.line(name).label for name in (large, small)]
-    return f"{most} over {least}: {factor} ({labels[0]} over {labels[1]})."
+    if relation and len(here) > 1:
+        factor = here[large].median / here[small].median
+        if factor < ALIKE:
+            return f"Hardly any difference: less than {units.percent(ALIKE - 1)}."
+        return f"{found[large].label}: {ratio(factor)} {relation} {rest(found[small].label, found[large].label)}."
+    based = [name for name in here if found[name].beside] if not relation else []
+    named = [max(based, key=lambda name: here[name].median)] if based else here
+    return f"{'; '.join(f'{each.label}: {each.value}{each.beside}' for each in (found[name] for name in named))}."
 
 
-def _stack_remark(scene: Scene) -> str:
+def rest(label: str, other: str) -> str:
+    """A label without the words that it begins with as the other one does.
+
+    >>> rest("GPU, clock stopped without waiting", "GPU, clock stopped after synchronize()"), rest("relu", "relu out")
+    ('without waiting', 'relu')
+    """
+    words = label.split(" ")
+    pairs = enumerate(zip(words, other.split(" "), strict=False))
+    return " ".join(words[next((n for n, (one, two) in pairs if one != two), 0) :])
+
+
+def _stack_verdict(scene: Scene) -> str:
     parts = stack_of(scene)
-    if not parts:
-        return ""
-    dearest = max(scene.here().items(), key=lambda item: item[1].median)[0]
-    total = f"All parts together: {scene.quantity.short(parts[-1].end)} ({scene.experiment.line(dearest).label})."
-    return " ".join([total, *(part.note for part in parts if part.note)])
+    most = max(parts, key=lambda part: part.value)
+    return f"{most.label}: {share(most.share)} of {scene.quantity.short(parts[-1].end)}."
 
 
 def _absent(scene: Scene, names: Sequence[str]) -> str:
@@ -166,11 +205,6 @@ def no_datasheet(scene: Scene) -> str:
     return f"No datasheet of this device is known, so there is no line for: {'; '.join(names)}." if names else ""
 
 
-def below(scene: Scene) -> str:
-    """Whose published panels stand below."""
-    return f"Below, of other machines: {', '.join(p.badge for p in scene.published)}." if scene.published else ""
-
-
 def alt(scene: Scene) -> str:
     """The alternative text of the picture: the same wherever the sliders stand."""
     lines = "; ".join(line.label for line in scene.lines)
@@ -178,17 +212,15 @@ def alt(scene: Scene) -> str:
     said = _CHARTS[form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
     dashed = [label(guide) for guide in scene.guides.drawn] if scene.view.form != "stack" else []
     parts = [said, *([f"Dashed: {'; '.join(dashed)}."] if dashed else []), scene.source_said]
-    below = [panel.said for panel in scene.published]
-    return " ".join(parts) + (f". Below: {'. '.join(below)}" if below else "")
+    return " ".join(parts)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The predictions below a figure: for each line its time, what limits it, and measured over predicted.
 
-HEADER = ("line", "PREDICTED", "bound", "measured", "residual")
+HEADER = ("line", "PREDICTED", "bound", "measured", "over predicted")
 _WIDTHS = (48, 14, 12, 14, 12)  # per cent: the same wherever the sliders stand
 _NOTHING = "–"
-_RESIDUAL = "Residual: measured over predicted."
 
 
 def cells(row: LinePrediction) -> tuple[str, str, str, str, str]:
@@ -199,26 +231,13 @@ def cells(row: LinePrediction) -> tuple[str, str, str, str, str]:
     """
     predicted = _NOTHING if row.predicted_s is None else units.seconds(row.predicted_s)
     measured = _NOTHING if row.measured is None else units.seconds(row.measured.median)
-    return row.label, predicted, row.bound or _NOTHING, measured, residual(row.residual)
-
-
-def residual(share: float | None) -> str:
-    """Measured over predicted in whole per cent, tiny ones with a digit; as a factor from ten on.
-
-    >>> residual(1.047), residual(0.0123), residual(12.3), residual(None)
-    ('105 %', '1 %', '12.3x', '–')
-    """
-    if share is None:
-        return _NOTHING
-    if share < 0.1:
-        return units.percent(share, 1)
-    return units.ratio(share) if share >= 10 else f"{100 * share:.0f} %"
+    over = _NOTHING if row.residual is None else ratio(row.residual)
+    return row.label, predicted, row.bound or _NOTHING, measured, over
 
 
 def origin(scene: Scene) -> str:
     """What stands below the table: the badge of the predictions, and what is missing."""
-    said = scene.predictions.origin(scene.experiment.line(name) for name in scene.on)
-    return f"{said} {_RESIDUAL}" if scene.predicts else said
+    return scene.predictions.origin(scene.experiment.line(name) for name in scene.on)
 
 
 def as_panel(scene: Scene) -> str:
@@ -263,25 +282,14 @@ def as_bundle(scene: Scene) -> dict[str, str]:
     }
 
 
-def as_sentence(scene: Scene) -> str:
-    """The same in words, for the picture's alternative text."""
-    said = [
-        f"{row.label}: {units.seconds(row.predicted_s)}, {row.bound}"
-        + (f", measured over predicted {residual(row.residual)}" if row.residual is not None else "")
-        for row in scene.predicted_here
-        if row.predicted_s is not None
-    ]
-    return f"Predicted: {'; '.join(said)}." if said else "Predicted: nothing."
-
-
 # ---------------------------------------------------------------------------------------------------------------------
-# The data table below a figure: its numbers with their intervals, and the theoretical and published ones.
+# The data table below a figure: its numbers with their intervals, and the theoretical ones.
 
 _MARK = "above the limit"  # in a cell; the caption says what it means
 
 
 def table_of(scene: Scene) -> str:
-    """What the figure shows as HTML tables: its own numbers, then the published ones of other machines."""
+    """What the figure shows as an HTML table."""
     made = {"lines": _line_table, "ladder": _ladder_table, "stack": _stack_table}[scene.view.form]
     header, rows = made(scene)
     caption = f"{scene.y_label}: median (95 % interval). {scene.source_said}"
@@ -289,7 +297,7 @@ def table_of(scene: Scene) -> str:
         caption = f"{place(scene)}. {caption}"
     if any(_MARK in cell for row in rows for cell in row):
         caption = f"{ABOVE.capitalize()}. {caption}"
-    return table_html(header, rows, caption) + published_tables(scene)
+    return table_html(header, rows, caption)
 
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
@@ -334,7 +342,7 @@ def _ladder_table(scene: Scene) -> Table:
     rows: list[Sequence[str]] = []
     for name, e in here.items():
         shown = cell(scene, name, (x, e.median, e.low, e.high))
-        rows.append([scene.experiment.line(name).label, shown, units.ratio(e.median / smallest)])
+        rows.append([scene.experiment.line(name).label, shown, ratio(e.median / smallest)])
     rows += [[name, value, ""] for name, value, _ in readings(scene)[len(here) :]]
     return ["line", scene.y_label, "over the smallest"], rows
 
@@ -347,17 +355,3 @@ def _stack_table(scene: Scene) -> Table:
         said = f"{short(part.value)} ({between(part.low, part.high)})"
         rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
     return ["part", scene.y_label, "share", "up to the line"], rows
-
-
-def published_tables(scene: Scene) -> str:
-    """The published numbers of other machines that are drawn below, as HTML tables."""
-    return "".join(_published_table(panel) for panel in scene.published)
-
-
-def _published_table(panel: PublishedPanel) -> str:
-    from brrr.drawing.style import readable
-
-    xs = sorted({x for curve in panel.curves for x in curve.xs})
-    found = [dict(zip(curve.xs, curve.ys, strict=True)) for curve in panel.curves]
-    rows = [[readable(x), *(units.ratio(c[x]) if x in c else "" for c in found)] for x in xs]
-    return table_html([panel.x_label, *(c.label for c in panel.curves)], rows, f"{panel.y_label}. {panel.badge}")

@@ -83,7 +83,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
 )

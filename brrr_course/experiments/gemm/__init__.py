@@ -125,7 +125,6 @@ EXPERIMENT = Experiment(
              {"columns": 1024, "size": SWEPT, "dtype": "bfloat16"}),
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )  # fmt: skip

@@ -65,7 +65,6 @@ EXPERIMENT = Experiment(
     anchors=({"count": 4, "size": 512, "dtype": "float32"},),
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )

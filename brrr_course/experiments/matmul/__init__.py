@@ -71,5 +71,4 @@ EXPERIMENT = Experiment(
     anchors=({"size": 1024}, {"size": 8192}),
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
 )

@@ -151,7 +151,6 @@ EXPERIMENT = Experiment(
     settle=settle_s,
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
         Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,

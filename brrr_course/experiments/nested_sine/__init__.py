@@ -110,7 +110,6 @@ EXPERIMENT = Experiment(
     anchors=({"elements": 2**16}, {"elements": 2**24}),
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     traces=(
         *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
         ("gpu-transfers-kept", {"elements": 2**24}),

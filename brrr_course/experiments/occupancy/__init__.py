@@ -89,7 +89,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     anchors=({"blocks": 132}, {"blocks": 8448}),
     rate=Rate("bytes", "B/s", "bytes read a second"),
     guides=(

@@ -88,7 +88,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     anchors=(
         {"width": 1024, "batch": 2048, "direction": FORWARD},
         {"width": 256, "batch": 128, "direction": FORWARD},

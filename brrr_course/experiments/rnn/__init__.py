@@ -143,6 +143,5 @@ EXPERIMENT = Experiment(
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
     cost=cost,
     predicts=unpredicted,
-    predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
 )  # fmt: skip

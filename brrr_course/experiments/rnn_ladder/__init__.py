@@ -88,7 +88,6 @@ EXPERIMENT = Experiment(
     traces=tuple((name, grid.place(steps=grid.LENGTHS[0])) for name in TRACED),
     cost=cost,
     predicts=unpredicted,
-    predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=grid.PRODUCTS,
 )  # fmt: skip

@@ -64,7 +64,6 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     anchors=({"elements": 65536},),
     traces=(
         *(("eager", {"elements": size}) for size in TRACED),

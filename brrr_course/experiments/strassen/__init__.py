@@ -97,7 +97,6 @@ EXPERIMENT = Experiment(
     cost=ways.cost,
     on_cpu={(gpu := ways.line_name(way.name)): f"cpu {gpu}" for way in ways.ON_CPU if way.form != "winograd"},
     predicts=ways.predicted,
-    predict_by_default=False,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(

@@ -70,7 +70,7 @@ EXPERIMENT = Experiment(
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
     ),
     variants=(
-        Variant("measure", "measure(): kernel_s", "cuda", work="function", field="kernel_s"),
+        Variant("measure", "measure(): kernels alone", "cuda", work="function", field="kernel_s"),
         _timer("truth", "known by construction", "kernel_s", shown=False),
         _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
         _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
@@ -80,7 +80,7 @@ EXPERIMENT = Experiment(
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
         _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
-        Variant("queue-measure", "measure(): kernel_s", "cpu-queue", field="kernel_s", stands_in_for="measure"),
+        Variant("queue-measure", "measure(): kernels alone", "cpu-queue", field="kernel_s", stands_in_for="measure"),
         _queued("no-sync", "no synchronize()", "host_s", "no sync"),
         _queued("no-warm-up", "first call, no warm-up", "latency_s", "no warm-up"),
         _queued("sync-each-call", "synchronize() each call", "latency_s", "sync each call"),

@@ -54,7 +54,6 @@ EXPERIMENT = Experiment(
     package=__name__,
     cost=cost,
     predicts=predicted,
-    predict_by_default=False,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )
