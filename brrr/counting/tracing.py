@@ -35,7 +35,7 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
     67.1 MFLOP, 537 MB, 0.125 FLOP/B
     >>> print(cost(lambda x: x.cos().cos(), array(1000)).details())
     calls  operator  kind       dtype    shapes   FLOP     read  written
-        2  aten.cos  pointwise  float32  (1000,)  2 kFLOP  8 kB  8 kB
+    2      aten.cos  pointwise  float32  (1000,)  2 kFLOP  8 kB  8 kB
     compulsory 8 kB, eager 16 kB (2 times as much), working set 12 kB
 
     fn: a function or module; `args` and `kwargs` are descriptions (`brrr.array`), tensors, or lists and dicts of them,
