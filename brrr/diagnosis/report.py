@@ -147,7 +147,8 @@ class Diagnosis(Carded):
         shares = {name: seconds / self.step_s for name, seconds in self.parts.items()}
         most = max(shares, key=shares.__getitem__, default="")
         doubted = self.regime not in (most, "unknown") and "overhead" in (most, self.regime)
-        limit = f"The largest part is {most}; overhead counts as the limit from a gain of {units.ratio(GRAPH_GAIN)} on."
+        part = f"Overhead is{' not' * (most != 'overhead')} the largest part"
+        limit = f"{part}, but counts as the limit from a gain of {units.ratio(GRAPH_GAIN)} on."
         broken = f"This trace is broken: {'; '.join(self.problems)}." * bool(self.problems)
         helps = [f"- {each}" for each in (*self.remedies, *(f"tried: {each}" for each in self.tried))]
         tables = [("time", "share", "of a step"), *_parts(self)], _table(self, "operator", self.operators, "overhead")
