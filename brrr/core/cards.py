@@ -21,7 +21,7 @@ GREY = "#999999"
 COLOURS = {"overhead": "#D55E00", "memory": "#0072B2", "compute": "#009E73", "latency": "#E69F00",
            "GPU working": "#009E73"}  # fmt: skip
 """Of Okabe and Ito, for what limits and for the parts of a bar; all else is grey."""
-_CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
+_CELL = "text-align:left;white-space:nowrap;padding:2px 14px 2px 0"
 _BAR = "display:flex;height:16px;margin:6px 0 2px;print-color-adjust:exact;-webkit-print-color-adjust:exact"
 
 
@@ -60,7 +60,7 @@ class Card:
         for name, share in self.shares.items():
             colour = COLOURS.get(name, GREY)
             bar += f"<div style='width:{100 * share:.2f}%;background-color:{colour}'></div>"
-            named += f"<span style='margin-right:1em'><span style='color:{colour}'>\u25a0</span> "
+            named += f"<span style='display:inline-block;margin-right:1em'><span style='color:{colour}'>\u25a0</span> "
             named += f"{name} {units.percent(share)}</span>"
         return f"<div style='{_BAR}' aria-hidden='true'>{bar}</div><div>{named}</div>" if bar else ""
 

@@ -151,8 +151,8 @@ class Diagnosis(Carded):
         limit = f"{part}, but counts as the limit from a gain of {units.ratio(GRAPH_GAIN)} on."
         broken = f"This trace is broken: {'; '.join(self.problems)}." * bool(self.problems)
         helps = [f"- {each}" for each in (*self.remedies, *(f"tried: {each}" for each in self.tried))]
-        tables = [("time", "share", "of a step"), *_parts(self)], _table(self, "operator", self.operators, "overhead")
-        more = [*tables, _table(self, "module", self.modules, "backward pass and the overhead"),
+        more = [_parts(self), _table(self, "operator", self.operators, "(other operators, overhead)"),
+                _table(self, "module", self.modules, "(outside of the modules' forward passes)"),
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
@@ -226,21 +226,19 @@ def _time(seconds: float, found: Diagnosis) -> tuple[str, str]:
 
 
 def _parts(found: Diagnosis) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[str, ...]] = [("time", "share", "of a step")]
     for name, seconds in found.parts.items():
         causes = found.shares.overhead_s.items() if name == "overhead" else ()
-        rows += [
-            (*_time(seconds, found), name),
-            *((*_time(s / found.steps, found), f"  {cause}") for cause, s in causes),
-        ]
+        rows.append((*_time(seconds, found), name))
+        rows += [(*_time(part / found.steps, found), f"  {cause}") for cause, part in causes]
     return rows
 
 
 def _table(found: Diagnosis, kind: str, lines: Sequence[Line], rest: str) -> list[tuple[str, ...]]:
-    """The longest lines, and what they leave of a step, with `rest` in it: together a whole step. Empty without any."""
+    """The longest lines, and what they leave of a step, as `rest`: together a whole step. Empty without any."""
     made = [(*_HEAD[:3], kind, *_HEAD[4:]), *(_row(each, found) for each in lines[:SHOWN])]
     left_s = found.step_s - sum(each.time_s for each in lines[:SHOWN]) / found.steps
-    left = *_time(left_s, found), "", f"(all else, with the {rest})", *[""] * 4
+    left = *_time(left_s, found), "", rest, *[""] * 4
     return [*made, *([left] if left_s > LEFT * found.step_s else [])] if lines else []
 
 

@@ -49,7 +49,10 @@ class Suggestion:
 
 @dataclass(frozen=True, repr=False)
 class Suggestions(Carded):
-    """The product asked for and what is better, the largest gain first; all times are predicted."""
+    """The product asked for and what is better, the largest gain first; all times are predicted.
+
+    The headline names what gives the same result, unless only a smaller size or another type gains.
+    """
 
     device: str
     asked: Suggestion
@@ -59,7 +62,8 @@ class Suggestions(Carded):
         head = ("", "M x N x K", "layout", "type", "time", "rate", "gain")
         rows = [head, *(each.cells for each in (self.asked, *self.better))]
         gains = {each.what: units.ratio(each.gain) for each in reversed(self.better)}
-        best = (f"{x.what.capitalize()}, it is predicted {units.ratio(x.gain)} as fast: {x}." for x in self.better)
+        same = sorted(self.better, key=lambda x: x.what in ("smaller", "in another type"))
+        best = (f"Predicted {units.ratio(x.gain)} as fast: {x.what}, {', '.join(x.cells[1:4])}." for x in same)
         title = next(best, "Nothing nearby is predicted to be faster.")
         others = ", ".join(f"{what} {gain}" for what, gain in reversed(gains.items()))
         lines = [f"As asked: {self.asked}.", f"Gains: {others}." * (len(gains) > 1)]

@@ -69,7 +69,7 @@ def test_a_product_that_nothing_near_beats_has_no_suggestion(made_up: dict[str, 
     made = suggest_shape(100, 129, 64, device="h200", change=("m", "n", "k"), within=0.5)
     assert made.better == () and made.asked.gain == 1
     assert made.asked.product == Matmul(100, 129, 64, dtype="bfloat16")
-    assert str(made).count("\n") == 2 and "PREDICTED" in str(made) and "as asked" in str(made)
+    assert str(made).count("\n") == 2 and "PREDICTED" in str(made) and "As asked" in str(made)
 
 
 def test_odd_columns_are_padded_or_others_taken(made_up: dict[str, Any]) -> None:
