@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Value
 from brrr_course.experiments import experiment as experiment_named
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
 from brrr_course.view import words

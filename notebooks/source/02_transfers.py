@@ -131,7 +131,7 @@ explore("transfers", at={"nbytes": 2**10}, lines=once)
 # A function computes not four sines of each number, but *k*, one after the other. *Calculate* from which *k* on the GPU is
 # faster than the CPU, although the data are copied there and back (into a new array).
 #
-# The line of text above the figure with the sines has the three times that you need, at 2^24 elements: *CPU*, *GPU with transfers*,
+# *Details* below the figure with the sines has the three times that you need, at 2^24 elements: *CPU*, *GPU with transfers*,
 # *GPU without transfers*. They are for four sines. The transfers cost the same for every *k*.
 
 # %% tags=["your-turn", "exercise:02-sines", "calculates"]

@@ -37,7 +37,7 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 
 # %% tags=["run"]
 lines = ["one load", "two loads", "four loads", "eight loads"]
-explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g)
+explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g, guessed={"blocks": 1})
 
 # %% tags=["compare"]
 compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
@@ -83,7 +83,15 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 
 # %% tags=["run"]
 there = {"stride": 8, "offset": 0, "numbers": 2**28}
-explore("strides", at=there, lines=["read", "write"], show="rate", sliders=["stride", "offset"], unlock=s)
+explore(
+    "strides",
+    at=there,
+    lines=["read", "write"],
+    show="rate",
+    sliders=["stride", "offset"],
+    unlock=s,
+    guessed={"stride": 1},
+)
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
@@ -125,7 +133,7 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 
 # %% tags=["explore"]
 near = {"nbytes": 7 * 2**22}
-explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate", predict=False)
+explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many loads in flight?

@@ -80,7 +80,7 @@ speedups = {
     "pseudo graph": "linear eager",
     "pseudo triton": "linear eager",
 }
-explore("pseudo_linear", at=wide, show={"speedup": speedups}, published="pseudo_linear", unlock=w)
+explore("pseudo_linear", at=wide, show={"speedup": speedups}, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)

@@ -35,7 +35,8 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
 # First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. Dashed is the prediction.
+# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. *Predictions*, below the
+# figure, draws what the bytes predict, dashed.
 
 # %% tags=["run"]
 work = cost(cos_cos, array(2**28, "float32"))

@@ -63,7 +63,8 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 # (The speed-up's interval is wide: the host needs about as long to call the compiled function as the GPU to run it. The
 # prediction uses the bandwidth of a calibration, and `checkpoint` beats it a little.)
 #
-# Make the chain longer: when does the gain fall behind the dashes? Then set *activation* to the cosine, which needs more arithmetic.
+# Switch *Predictions* on and make the chain longer: when does the gain fall behind the dashes? Then set *activation* to the cosine,
+# which needs more arithmetic.
 #
 # <details><summary>Answer</summary>
 #
@@ -85,7 +86,7 @@ w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of t
 
 # %% tags=["run"]
 there = {"elements": 2**28, "dtype": "float32"}
-explore("cos_cos", at=there, lines=["one", "cuda", "triton", "compile"], show="rate", unlock=w, predict=False)
+explore("cos_cos", at=there, lines=["one", "cuda", "triton", "compile"], show="rate", unlock=w, guessed={"cuda": "one"})
 
 # %% tags=["compare"]
 compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)
