@@ -83,15 +83,8 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 
 # %% tags=["run"]
 there = {"stride": 8, "offset": 0, "numbers": 2**28}
-explore(
-    "strides",
-    at=there,
-    lines=["read", "write"],
-    show="rate",
-    sliders=["stride", "offset"],
-    unlock=s,
-    guessed={"stride": 1},
-)
+both = ["stride", "offset"]
+explore("strides", at=there, lines=["read", "write"], show="rate", sliders=both, unlock=s, guessed={"stride": 1})
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
@@ -101,7 +94,7 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # a sector: [[coalesced access]]. With stride 8 each thread needs a sector of its own, and seven eighths of it are thrown away. Which
 # share of the array moves?
 #
-# | stride | a float every | by sectors, 32 B (dots) | by pairs, 64 B (dashes) | by lines, 128 B | measured time |
+# | stride | a float every | by sectors, 32 B (dots) | by pairs, 64 B (*Predictions*) | by lines, 128 B | measured time |
 # | --- | --- | --- | --- | --- | --- |
 # | 2 | 8 B | all | all | all | as long as stride 1 |
 # | 8 | 32 B | all | all | all | as long |
