@@ -44,7 +44,11 @@ class SceneLines:
     def png(self, scene: Scene) -> bytes:
         """The picture where the sliders stand."""
         place, heights = scene.marks()
-        said = {name: scene.quantity.short(height) for name, height in heights.items()}
+        said = {
+            name: scene.quantity.short(height)
+            for name, height in heights.items()
+            if not words.is_above(scene, name, height)
+        }  # what is beyond a limit is not said bare
         return self._canvas.mark(place, heights, words.in_figure(scene), said)
 
 

@@ -219,7 +219,7 @@ def alt(scene: Scene) -> str:
 # The predictions below a figure: for each line its time, what limits it, and measured over predicted.
 
 HEADER = ("line", "PREDICTED", "bound", "measured", "over predicted")
-_WIDTHS = (48, 14, 12, 14, 12)  # per cent: the same wherever the sliders stand
+_WIDTHS = (42, 14, 12, 14, 18)  # per cent: the same wherever the sliders stand
 _NOTHING = "–"
 
 

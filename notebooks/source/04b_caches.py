@@ -38,7 +38,7 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 # %% tags=["run"]
 at = reachable("occupancy", blocks=132)
 lines = ["one load", "two loads", "four loads", "eight loads"]
-explore("occupancy", at=at, lines=lines, show="rate", unlock=g)
+explore("occupancy", at=at, lines=lines, show="rate", unlock=g, guessed={"blocks": 1})
 
 # %% tags=["compare"]
 compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
@@ -84,7 +84,7 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 
 # %% tags=["run"]
 there = reachable("strides", stride=8, offset=[0], numbers=2**28)
-explore("strides", at=there, lines=["read", "write"], show="rate", sliders=["stride", "offset"], unlock=s)
+explore("strides", at=there, lines=["read", "write"], show="rate", sliders=["stride", "offset"], unlock=s, guessed={"stride": 1})
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
@@ -126,7 +126,7 @@ compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 
 # %% tags=["explore"]
 near = reachable("working_set", nbytes=7 * 2**22)
-explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate", predict=False)
+explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many loads in flight?

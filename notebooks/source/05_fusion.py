@@ -45,7 +45,7 @@ print(predict(work, device="h200"), predict(work, device="h200", how="compiled")
 at = reachable("cos_cos", elements=2**28, dtype=["float32"])
 fused = dict.fromkeys(["compile", "triton", "cuda"], "eager")
 fused = first_available("cos_cos", fused, {"cpu blocks": "cpu eager"})
-explore("cos_cos", at=at, show={"speedup": fused}, unlock=g)
+explore("cos_cos", at=at, show={"speedup": fused}, unlock=g, predict=True)
 
 # %% tags=["compare"]
 compare(g, "cos_cos", fused, of="speed-up", **at)

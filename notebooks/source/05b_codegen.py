@@ -46,7 +46,7 @@ g = guess("Computed again and fused, forward and backward together are faster by
 at = reachable("remat", activation=["hardswish"], depth=8, elements=2**26)
 again = {"compile": "compile saved", "checkpoint": "eager"}
 again = first_available("remat", again, {"cpu checkpoint": "cpu eager"})
-explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g)
+explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g, predict=True)
 
 # %% tags=["compare"]
 ways = ["eager", "checkpoint", "compile saved", "compile"]
@@ -92,7 +92,7 @@ w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of t
 # %% tags=["run"]
 there = reachable("cos_cos", elements=2**28, dtype=["float32"])
 lines = first_available("cos_cos", ["one", "cuda", "triton", "compile"], ["cpu one", "cpu blocks"])
-explore("cos_cos", at=there, lines=lines, show="rate", unlock=w, predict=False)
+explore("cos_cos", at=there, lines=lines, show="rate", unlock=w, guessed={"one": "cuda"})
 
 # %% tags=["compare"]
 over = first_available("cos_cos", {"one": "cuda"}, {"cpu one": "cpu blocks"})

@@ -26,7 +26,7 @@ at = reachable("gemm", columns=1, size=2048, dtype="float32")
 # M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, all of `W`
 # must be fetched for it: the matmul is [[memory-bound]]. With 32 columns each weight is also fetched once, but used more often.
 #
-# Then run: along x the columns, upwards FLOP/s. The second letter of NN, NT and TN says whether `x` is stored
+# Then run: along x the columns, upwards the time. The second letter of NN, NT and TN says whether `x` is stored
 # [[transposed operand|transposed]], the first whether `W` is.
 
 # %% tags=["guess"]
@@ -35,7 +35,8 @@ g = guess("With 32 columns instead of one, the matmul takes ... times as long", 
 # %% tags=["run"]
 batches = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
-explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unlock=g)
+wide = {**at, "columns": 32}
+explore("gemm", at=wide, lines=["nn", "nt", "tn"], values=values, unlock=g, guessed={"columns": 1})
 
 # %% tags=["compare"]
 compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
@@ -83,7 +84,7 @@ w = guess("In bfloat16, 1025 columns take ... times as long as 1024", unit="x")
 near = {"columns": (896, 897, 928, 929, 960, 961, 992, 993, 1024, 1025)}
 where = reachable("gemm", columns=1025, size=2048, dtype="bfloat16")
 lines = ["nn", "linear", "padded"]
-explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w)
+explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w, guessed={"columns": 1024})
 
 # %% tags=["compare"]
 compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
