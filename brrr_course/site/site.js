@@ -203,7 +203,7 @@ class View {
     return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" font-size="9" font-weight="${weight}" fill="${colour}" stroke="${this.data.texts.paper}" stroke-width="3" paint-order="stroke">${escaped(text)}</text>`;
   }
   values_said(frame, x) {  // beside the marked points, one above the other
-    const {texts, lines} = this.data, p = this.place_of(this.index), there = this.shown.filter(n => this.here[n][MEDIAN] !== null);
+    const {texts, lines} = this.data, p = this.place_of(this.index), there = this.shown.filter(n => this.here[n][MEDIAN] !== null && !this.here[n][BESIDE].includes("above the limit"));
     if (frame.asides.length || there.length > texts.most) return "";
     const places = there.map(n => frame.ys[p][n] - frame.top), order = [...there.keys()].sort((a, b) => places[a] - places[b]);
     const row = texts.row * .72;

@@ -215,7 +215,7 @@ class Canvas(Blit):
                 self._draw(self.mark_artist(x + self._aside.get(curve.name, 0.0), heights[curve.name], curve.index))
         texts = self.said_artists(x, {curve: heights[curve.name] for curve in self._curves if curve.name in said}, said)
         for text in texts:
-            self._draw(text)
+            self._axes.draw_artist(text)
         if message:
             self.draw_message(message)
             return self.encoded()
@@ -230,7 +230,11 @@ class Canvas(Blit):
         self._places = broken([x for x in places if x not in self._alone])
         bottom, top = frame.inner
         self._axes = style.axes(
-            self._figure, style.left_margin(frame.limits, frame.unit), bottom, 1 - _SAID / style.WIDTH, top
+            self._figure,
+            style.left_margin(frame.limits, frame.unit),
+            bottom,
+            0.975 if frame.scale == "category" else 1 - _SAID / style.WIDTH,
+            top,
         )
         self._axes.set_ylim(*frame.limits)
         style.value_axis(self._axes, frame.unit, frame.y_label)
@@ -242,6 +246,7 @@ class Canvas(Blit):
             style.draw_predicted(self._axes, [], [], SEVERAL, PREDICTED)
         style.legend(self._axes)
         style.stamp(self._figure, frame.badge, 9 / frame.height)
+        self._texts = [self._text("", (1, 1), (SAID_ASIDE, 0), style.INK, va=MIDDLE) for _ in range(MOST_SAID)]
         self._guide = self._axes.axvline(frame_start(frame), color=style.FAINT, linewidth=1, animated=True)
 
     def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
@@ -349,9 +354,10 @@ class Canvas(Blit):
         low, high = (self._axes.transAxes.transform((0, end))[1] for end in (0, 1))
         down = [high - transform.transform((x, height))[1] for height in heights.values()]
         down = apart(down, SAID_ROW * style.SHARP, high - low)
-        places = [(x, transform.inverted().transform((0, high - each))[1]) for each in down]
-        return [self._text(said[curve.name], place, (SAID_ASIDE, 0), style.look(curve.index)["color"], va=MIDDLE)
-                for curve, place in zip(heights, places, strict=True)]  # fmt: skip
+        for text, curve, below in zip(self._texts, heights, down, strict=False):
+            text.xy = (x, transform.inverted().transform((0, high - below))[1])
+            text.set(text=said[curve.name], color=style.look(curve.index)["color"])
+        return self._texts[: len(heights)]
 
     def _yours(self, curve: Curve) -> list[Any]:
         """The student's guess: a star, and to its left what it says; at the left end above it."""
@@ -383,8 +389,9 @@ class Canvas(Blit):
         width, height = self._canvas.get_width_height()
         most = max(map(abs, self._aside.values()), default=0.0)
         middle, edge = (self._axes.transData.transform((place, self._axes.get_ylim()[0]))[0] for place in (x, x + most))
-        strip = round(_STRIP + edge - middle + letters * _SAID_LETTER * style.SHARP)
-        box = (max(0, round(middle) - strip), 0, min(width, round(middle) + strip), height)
+        strip = round(_STRIP + edge - middle)
+        right = round(middle) + strip + round(letters * _SAID_LETTER * style.SHARP)
+        box = (max(0, round(middle) - strip), 0, min(width, right), height)
         touched = self._base.copy()
         touched.paste(self.reduced(self.whole().crop(box).convert("RGB")), box)
         return touched

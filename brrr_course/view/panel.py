@@ -44,8 +44,7 @@ class SceneLines:
     def png(self, scene: Scene) -> bytes:
         """The picture where the sliders stand."""
         place, heights = scene.marks()
-        said = {name: scene.quantity.short(height) for name, height in heights.items()}
-        return self._canvas.mark(place, heights, words.in_figure(scene), said)
+        return self._canvas.mark(place, heights, words.in_figure(scene), words.beside_marks(scene))
 
 
 def kept_picture(scene: Scene) -> SceneLines | SceneBars:

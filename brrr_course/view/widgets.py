@@ -23,6 +23,7 @@ CSS = f"""<style>
   overflow: clip !important;
   outline: 1px solid rgba(128, 128, 128, .35); }}
 {plots.dark(".brrr-figure")} {plots.dark(".brrr-mark")}
+.brrr-explorer .widget-toggle-buttons {{ flex-flow: row nowrap; align-items: center; width: max-content; }}
 .brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
 .brrr-lines .widget-html {{ margin: 0 2px; }}
 .brrr-predicted table {{ table-layout: fixed; width: 100%; max-width: {plots.WIDTH}px; border-collapse: collapse;

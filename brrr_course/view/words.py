@@ -99,6 +99,12 @@ def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
     return Reading(line.label, scene.quantity.short(estimate.median), beside)
 
 
+def beside_marks(scene: Scene) -> dict[str, str]:
+    """What stands beside each marked point; nothing beside one over a limit, which is never told bare."""
+    here = scene.here().items()
+    return {name: scene.quantity.short(e.median) for name, e in here if not is_above(scene, name, e.median)}
+
+
 def is_above(scene: Scene, line: str, value: float, **at: int | float | str) -> bool:
     """Whether a line's rate passes a datasheet's limit at the point."""
     return scene.guides.exceeded(line, value, {**scene.point, **at}) is not None
@@ -219,7 +225,7 @@ def alt(scene: Scene) -> str:
 # The predictions below a figure: for each line its time, what limits it, and measured over predicted.
 
 HEADER = ("line", "PREDICTED", "bound", "measured", "over predicted")
-_WIDTHS = (48, 14, 12, 14, 12)  # per cent: the same wherever the sliders stand
+_WIDTHS = (42, 14, 12, 14, 18)  # per cent: the same wherever the sliders stand
 _NOTHING = "–"
 
 

@@ -35,8 +35,7 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
 # First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. *Predictions*, below the
-# figure, draws what the bytes predict, dashed.
+# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. Dashed is the prediction.
 
 # %% tags=["run"]
 work = cost(cos_cos, array(2**28, "float32"))
@@ -45,7 +44,7 @@ display(work, predict(work, device="h200"), predict(work, device="h200", how="co
 # %% tags=["run"]
 at = {"elements": 2**28, "dtype": "float32"}
 fused = {"compile": "eager", "triton": "eager", "cuda": "eager"}
-explore("cos_cos", at=at, show={"speedup": fused}, unlock=g)
+explore("cos_cos", at=at, show={"speedup": fused}, unlock=g, predict=True)
 
 # %% tags=["compare"]
 compare(g, "cos_cos", fused, of="speed-up", at=at)

@@ -41,7 +41,7 @@ g = guess("Computed again and fused, forward and backward together are faster by
 # %% tags=["run"]
 at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
 again = {"compile": "compile saved", "checkpoint": "eager"}
-explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g)
+explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g, predict=True)
 
 # %% tags=["compare"]
 ways = ["eager", "checkpoint", "compile saved", "compile"]
@@ -63,8 +63,7 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 # (The speed-up's interval is wide: the host needs about as long to call the compiled function as the GPU to run it. The
 # prediction uses the bandwidth of a calibration, and `checkpoint` beats it a little.)
 #
-# Switch *Predictions* on and make the chain longer: when does the gain fall behind the dashes? Then set *activation* to the cosine,
-# which needs more arithmetic.
+# Make the chain longer: when does the gain fall behind the dashes? Then set *activation* to the cosine, which needs more arithmetic.
 #
 # <details><summary>Answer</summary>
 #

@@ -17,7 +17,7 @@
 from brrr import suggest_shape
 from brrr_course import check, claims, compare, drawing, explore, guess, model_lines
 
-at = {"columns": 1, "size": 2048, "dtype": "float32"}
+at = {"columns": 32, "size": 2048, "dtype": "float32"}
 
 # %% [markdown] tags=["guess"]
 # ## Guess: from one sample to 32
@@ -25,7 +25,7 @@ at = {"columns": 1, "size": 2048, "dtype": "float32"}
 # M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, all of `W`
 # must be fetched for it: the matmul is [[memory-bound]]. With 32 columns each weight is also fetched once, but used more often.
 #
-# Then run: along x the columns, upwards FLOP/s. The second letter of NN, NT and TN says whether `x` is stored
+# Then run: along x the columns, upwards the time. The second letter of NN, NT and TN says whether `x` is stored
 # [[transposed operand|transposed]], the first whether `W` is.
 
 # %% tags=["guess"]
@@ -34,7 +34,7 @@ g = guess("With 32 columns instead of one, the matmul takes ... times as long", 
 # %% tags=["run"]
 batches = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
-explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unlock=g, guessed={"columns": 1})
+explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, unlock=g, guessed={"columns": 1})
 
 # %% tags=["compare"]
 compare(g, "gemm", ["nn"], at=at, columns=(1, 32))

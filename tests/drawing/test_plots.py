@@ -41,7 +41,7 @@ def test_a_prediction_is_dashed_and_labelled() -> None:
 
 @pytest.mark.parametrize(
     ("value", "unit", "said"),
-    [(1e-6, "s", "1 µs"), (9.999999999999999e-5, "s", "100 µs"), (1.0, "s", "1 s"), (100.0, "x", "100x")],
+    [(1e-6, "s", "1 µs"), (9.999999999999999e-5, "s", "100 µs"), (1.0, "s", "1 s"), (100.0, "x", "100×")],
 )
 def test_ticks_read_as_units(value: float, unit: str, said: str) -> None:
     assert style.tick_label(value, unit) == said

@@ -37,7 +37,8 @@ _STATES = """([number, states]) => {
       return [to.a * at('x') + to.e, to.d * at('y') + to.f];
     }) : [];
     const table = [...view.table.querySelectorAll('td, th, caption, div')].map(each => each.textContent);
-    return {said: view.text.textContent, words, places, predicted: view.predicted.textContent, table};
+    const said = [view.text, view.rest].map(each => each.textContent).filter(Boolean).join(' ');
+    return {said, words, places, predicted: view.predicted.textContent, table};
   });
 }"""
 

@@ -20,6 +20,7 @@ from brrr_course.site.vector import Pieces
 from brrr_course.view import words
 from brrr_course.view.bars import bars_figure
 from brrr_course.view.canvas import Canvas
+from brrr_course.view.display import signed
 from brrr_course.view.explorer import Explorer
 from brrr_course.view.scene import Scene
 from brrr_course.view.timeline import TimelineView
@@ -30,7 +31,10 @@ RANDOM_SETS, DRAWN = 2, 3
 
 def swept(page: Opened) -> int:
     """Sweep all views of a page; returns how many states were compared."""
-    page.answer([usual(each) for each in page.made.seen if isinstance(each, Guess)])
+    asked = [each for each in page.made.seen if isinstance(each, Guess)]
+    page.answer([usual(each) for each in asked])
+    for each in asked:
+        each.value = each.form.parse(usual(each))  # as the page has it
     chance = random.Random(page.made.name)
     count = 0
     for number, view in enumerate(page.made.views):
@@ -57,6 +61,8 @@ def usual(guess: Guess) -> Any:
 
 def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) -> int:
     names, fresh = view.slider_names, view.fresh()
+    if not fresh.view.is_bars and fresh.view.x not in names:
+        names = (*names, fresh.view.x)  # a figure that stands still has a slider on a page
     indices = list(product(*(range(len(fresh.values[name])) for name in names)))
     shown = [line.name in fresh.on for line in fresh.lines]
     stack = view.scene.view.form == "stack"
@@ -99,6 +105,11 @@ def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
     else:
         canvas = Canvas()
         canvas.draw_frame(scene.frame(), scene.curves())  # all texts: what it draws of the curves has none
+        (place, heights), said = scene.marks(), words.beside_marks(scene)
+        canvas.said_artists(place, {curve: heights[curve.name] for curve in scene.curves() if curve.name in said}, said)
+        for curve in scene.curves():
+            if curve.name == "you":
+                canvas.curve_artists(curve)
         if message := words.in_figure(scene):
             canvas.message_artist(message)
         figure = canvas.figure
@@ -189,8 +200,13 @@ def compared(page: Opened) -> None:
             guess.value = guess.form.parse(given[next(n for n, each in enumerate(asked) if each is guess)])
             found = waiting.compared()
             guess.value = None
-            assert text.startswith(found.text)
-            assert all(cell in text for row in found.rows for cell in row)
+            assert text.startswith(_signed(found.text))
+            assert all(_signed(cell) in text for row in found.rows for cell in row)
+
+
+def _signed(text: str) -> str:
+    """A text as a page has it."""
+    return unescape(signed(text))
 
 
 def _some(guess: Guess, chance: random.Random) -> Any:

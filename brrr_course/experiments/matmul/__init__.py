@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
         Axis(
             "size",
             tuple(sorted(SIZES + ODD_SIZES)),
-            label="matrix size n (an n x n by n x n product, float32)",
+            label="matrix size n (an n × n by n × n product, float32)",
             quick=(64, 256, 512),
         ),
     ),

@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
         Axis(
             "size",
             tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
-            label=f"matrix size n (an n x n by n x n product; single markers: {', '.join(map(str, OFF_GRID))})",
+            label=f"matrix size n (an n × n by n × n product; single markers: {', '.join(map(str, OFF_GRID))})",
             quick=(128, 512, 1024),
             alone=OFF_GRID,
         ),

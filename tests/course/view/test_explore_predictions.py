@@ -28,12 +28,12 @@ from brrr_course.view import explorer
 from brrr_course.view.canvas import PREDICTED, SEVERAL
 from brrr_course.view.explorer import explore
 from brrr_course.view.predictions import Predictions, time_of
-from brrr_course.view.words import as_bundle, as_panel, residual, table_of
+from brrr_course.view.quantities import ratio
+from brrr_course.view.words import as_bundle, as_panel, table_of
 
 UNPREDICTED = ("rnn_ladder", "rnn")
 """Nothing predicts products and blocks that wait for each other; they say so at every point."""
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
-LATE = ("repeat", "unary", "working_set", "strides", "cos_cos", "sines", "fusion", "remat")
 N = 2**20
 
 
@@ -204,10 +204,8 @@ def test_each_field_is_held_against_its_own() -> None:
 # ---- what is shown ----
 
 
-def test_on_from_lesson_04_on_and_earlier_on_request() -> None:
-    assert {name for name in HOOKED if experiment_named(name).predict_by_default} == set(LATE)
-    assert explore("unary", source=Synthetic()).scene.predictions.on
-    assert not explore("unary", source=Synthetic(), predict=False).scene.predictions.on
+def test_shown_on_request() -> None:
+    assert not explore("unary", source=Synthetic()).scene.predictions.on
     assert not explore("matmul", source=Synthetic()).predictions
     assert explore("matmul", source="recorded:h200", predict=True).predictions
 
@@ -240,7 +238,7 @@ def test_a_row_says_predicted_bound_measured_and_their_ratio(asked: Any) -> None
     assert first.measured.median == {x: y for x, y, *_ in shown.data["prepared"]}[1024]
     assert first.residual == pytest.approx(first.measured.median / alone.period_s)
     text = as_bundle(shown.scene)["text/plain"]
-    assert residual(first.residual) in text
+    assert ratio(first.residual) in text
     assert "PREDICTED · NVIDIA H200 SXM · peaks: datasheet and assumed." in text
 
 
@@ -293,13 +291,9 @@ def test_the_data_table_has_them(asked: Any) -> None:
 
 def test_nothing_leaks_from_under_a_cover() -> None:
     g = guess("How long, before anything is shown?", unit="s")  # a question of its own: answers are kept
-    covered = explore("unary", source="recorded:h200", unlock=g)
+    covered = explore("unary", source="recorded:h200", unlock=g, predict=True)
     assert covered.predictions == []
     assert "PREDICTED" not in covered.text
-
-
-def test_a_picture_says_them_too(asked: Any) -> None:
-    assert "Predicted: PyCUDA prepared call: " in asked(lines=["prepared"]).picture().alt
 
 
 # ---- whose peaks ----
@@ -316,7 +310,7 @@ def cpu_peaks(name: str) -> Peaks:
 def test_without_peaks_of_this_cpu_one_line_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brrr.gpu.probe.cpu_name", lambda: "a CPU that nobody recorded")
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
-    shown = explore("remat", source="cpu")
+    shown = explore("remat", source="cpu", predict=True)
     assert shown.predictions == []
     assert as_panel(shown.scene).count("run <code>brrr calibrate --device cpu</code>") == 1
     assert "<table" not in as_panel(shown.scene)
@@ -330,7 +324,9 @@ def test_with_peaks_of_this_cpu_a_live_measurement_has_a_residual(
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     monkeypatch.setenv("BRRR_QUICK", "1")
     write(tmp_path / "cpu", cpu_peaks(this_device("cpu").name))
-    shown = explore("cos_cos", at={"elements": 2**16, "dtype": "float32"}, source="cpu", lines=["cpu one"])
+    shown = explore(
+        "cos_cos", at={"elements": 2**16, "dtype": "float32"}, source="cpu", lines=["cpu one"], predict=True
+    )
     (row,) = shown.predictions
     assert row.predicted_s == pytest.approx(1e-6 + 2 * 4 * 2**16 / 1e10, rel=0.2)
     assert (row.measured, row.residual) == (None, None)
@@ -342,7 +338,7 @@ def test_with_peaks_of_this_cpu_a_live_measurement_has_a_residual(
 def test_peaks_of_another_cpu_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     write(tmp_path / "cpu", cpu_peaks("another CPU"))
-    assert explore("cos_cos", source="cpu").predictions == []
+    assert explore("cos_cos", source="cpu", predict=True).predictions == []
 
 
 def test_a_figure_that_is_missing_is_named_and_breaks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,14 +346,14 @@ def test_a_figure_that_is_missing_is_named_and_breaks_nothing(tmp_path: Path, mo
     full = cpu_peaks(this_device("cpu").name)
     few = replace(full, measured={name: each for name, each in full.measured.items() if name != "host.pointwise"})
     write(tmp_path / "cpu", few)
-    shown = explore("cos_cos", source="cpu", lines=["cpu one"])
+    shown = explore("cos_cos", source="cpu", lines=["cpu one"], predict=True)
     assert [row.predicted_s for row in shown.predictions] == [None]
     assert "No prediction: " in as_panel(shown.scene)
     assert "host.pointwise" in as_panel(shown.scene)
 
 
 def test_the_recorded_gpu_has_its_own_peaks_and_not_its_cpu() -> None:
-    said = as_bundle(explore("cos_cos", source="recorded:h200").scene)["text/plain"]
+    said = as_bundle(explore("cos_cos", source="recorded:h200", predict=True).scene)["text/plain"]
     assert "PREDICTED · NVIDIA H200 · peaks: measured" in said
     assert "No peaks of that machine's CPU are recorded" in said
 
@@ -367,7 +363,7 @@ GROSS = {"unary": ["relu", "exp"], "working_set": ["torch copy"], "repeat": ["cu
 
 @pytest.mark.parametrize("name", GROSS)
 def test_no_gross_error_on_the_recording_of_large_arrays(name: str) -> None:
-    shown = explore(name, source="recorded:h200", lines=GROSS[name])
+    shown = explore(name, source="recorded:h200", lines=GROSS[name], predict=True)
     large = max(shown.scene.values[shown.scene.experiment.axes[0 if name != "repeat" else 1].name])
     for point in _points(shown.scene.experiment, shown.scene.source, large):
         for line in shown.scene.lines:
@@ -387,7 +383,7 @@ def test_a_slider_needs_no_torch() -> None:
 import sys
 from brrr_course.view.explorer import explore
 for name in ("unary", "cos_cos", "repeat", "strides"):
-    e = explore(name, source="recorded:h200")
+    e = explore(name, source="recorded:h200", predict=True)
     assert e.predictions and e.scene.predicted_data
 print("torch" in sys.modules)
 """
