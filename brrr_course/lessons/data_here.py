@@ -5,7 +5,6 @@ from brrr.gpu.device import default_device_kind
 from brrr_course.experiments import experiment
 from brrr_course.sources import source
 
-LIVE = "To fill a figure, press “Measure all points” below it."
 QUEUE = "a CPU queue, which is a second thread, plays the GPU: it has a GPU's overhead, but not its arithmetic"
 
 
@@ -17,10 +16,7 @@ def data_here() -> None:
     """
     chosen = source()
     device = chosen.badge(experiment("matmul")).device
-    if not chosen.live:
-        why = "As BRRR_SOURCE asks" if is_gpu(default_device_kind()) else "No GPU here"
-        print(f"{why}: the figures replay an {device}, and every slider works.")
-    elif is_cpu(chosen.name):
-        print(f"The figures measure this CPU, and {QUEUE}. {LIVE}")
-    else:
-        print(f"The figures measure this GPU, an {device}. {LIVE}")
+    measured = f"this CPU, and {QUEUE}" if is_cpu(chosen.name) else f"an {device}"
+    live = f"The figures measure {measured}. To fill one, press “Measure all points” below it."
+    why = "As BRRR_SOURCE asks" if is_gpu(default_device_kind()) else "No GPU here"
+    print(live if chosen.live else f"{why}: the figures replay an {device}, and every slider works.")

@@ -72,10 +72,9 @@ parts = {
     "module": "nn.Module",
     "module-grad": "autograd",
 }
-one = {"elements": 1024, "operators": 1}
 display(
-    explore("host_cost", at=one, lines=rungs, show="ladder", unlock=r),
-    explore("host_cost", at=one, show={"stack": parts}, sliders=[], unlock=r),
+    explore("host_cost", at={"elements": 1024, "operators": 1}, lines=rungs, show="ladder", unlock=r),
+    explore("host_cost", at={"elements": 1024, "operators": 1}, show={"stack": parts}, sliders=[], unlock=r),
 )
 
 # %% tags=["compare"]
