@@ -179,7 +179,7 @@ def test_the_page_has_each_program_and_counts_as_they_were_recorded() -> None:
     firsts = {name: count.partition("\n")[0] for name, count in counts.items()}
     assert f"| regime right | 90 % | {firsts['regime right']} |" in page
     off, printed, of = (
-        int(firsts[name].split()[0]) for name in ("off at the trial's pace", "predicted gain off", "tried")
+        int(firsts[name].split()[0].strip(",")) for name in ("off at the trial's pace", "predicted gain off", "tried")
     )
     every = int(firsts["predicted gain off"].split()[-1])
     assert f"over the step's time beside the trial | 70 % | {every - off} of {every} |" in page
