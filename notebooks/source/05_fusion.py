@@ -164,6 +164,7 @@ check("05-transformer", flop=..., nbytes=..., share=...)
 # `gated` computes `relu(x + b) * g`, one operator after the other. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
 # Rewrite it so that it makes the same "y" with as few of them as possible. Then write `gated=gated`.
 
+
 # %% tags=["your-turn", "exercise:05-passes", "makes"]
 def gated(memory, n):
     for i in range(n):
