@@ -50,7 +50,7 @@ class Card:
         lines, more = ("".join(map(told, each)) for each in (self.lines, self.more))
         fold = f"<details{' open' * is_open}><summary style='cursor:pointer'>Details</summary>{more}{beside}</details>"
         body = f"<div><b>{shown(self.title)}</b></div>{self._bar()}{lines}{fold * bool(more or beside)}"
-        faint = "font-size:90%;color:var(--jp-ui-font-color2,inherit)"
+        faint = "font-size:90%;color:var(--jp-ui-font-color2,var(--faint,inherit))"
         body += f"<div style='{faint}'>{escape(self.caption)}</div>" * bool(self.caption)
         return boxed(COLOURS.get(self.accent, GREY), f"<div style='break-inside:avoid'>{body}</div>")
 

@@ -152,7 +152,7 @@ class Diagnosis(Carded):
         broken = f"This trace is broken: {'; '.join(self.problems)}." * bool(self.problems)
         helps = [f"- {each}" for each in (*self.remedies, *(f"tried: {each}" for each in self.tried))]
         more = [_parts(self), _table(self, "operator", self.operators, "(other operators, overhead)"),
-                _table(self, "module", self.modules, "(outside of the modules' forward passes)"),
+                _table(self, "module", self.modules, "(no module's forward pass)"),
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
@@ -260,7 +260,7 @@ _POLICY = (
 """A trace may come from anybody: its page loads nothing and runs nothing."""
 _STYLE = (
     "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;margin:1rem 0}"
+    "table{border-collapse:collapse;margin:1rem 0;font-size:85%}"
     "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}"
     ".brrr-picture{filter:invert(.89) hue-rotate(180deg)}}</style>"
 )

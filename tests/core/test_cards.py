@@ -122,7 +122,7 @@ def test_each_table_adds_up_to_a_step() -> None:
     (overhead, _, memory), operators, modules = shares
     assert overhead + memory == sum(operators) == sum(modules) == 100
     assert "(other operators, overhead)" in tables[2]
-    assert "(outside of the modules' forward passes)" in tables[3]
+    assert "(no module's forward pass)" in tables[3]
 
 
 def test_what_would_help_is_told_first_as_measured_where_it_was_tried() -> None:

@@ -66,7 +66,7 @@ def more_bytes(batch: int) -> Cost:
 def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -> None:
     found = scaling_test(sleeping(seconds), 4, device="cpu", cost=cost, budget_s=0.1)
     assert found.regime == regime, found
-    assert repr(found).lower().startswith(regime.replace(": ", ", ")) and MEANS[found.regime] in repr(found)
+    assert repr(found).lower().startswith(regime.lower().replace(": ", ", ")) and MEANS[found.regime] in repr(found)
     assert "Batch 4 to 8: " in repr(found) and f"takes {units.ratio(found.growth.median)} the time." in repr(found)
     assert "GPU" not in repr(found), "a CPU has no idle time of a device to tell"
 
