@@ -207,7 +207,7 @@ class Explorer:
             """([root, text, picture]) => {
               const image = root.querySelector('img.brrr-figure');
               const said = root.querySelector('.brrr-said').innerText;
-              const folded = root.querySelector('.brrr-details');  // an explorer: its verdict may hold at the next place too
+              const folded = root.querySelector('.brrr-details');  // of an explorer a verdict may stay
               return (folded || said !== text) && image.src !== picture && image.complete && image.naturalWidth > 0;
             }""",
             arg=[self.root.element_handle(), text, picture],

@@ -105,11 +105,11 @@ def test_two_sliders_over_categories(opened: NotebookPage) -> None:
     explorer = opened.explorer(1)
     (function,) = explorer.handles()
     explorer.press(function, "Home")
-    for cache in ("cold", "hot"):  # of two values: a switch
+    for cache in ("hot", "cold"):  # of two values: a switch
         picture = explorer.picture
         explorer.click(cache)
-        opened.page.wait_for_function("([image, before]) => image.src !== before",
-                                      arg=[explorer.root.locator("img.brrr-figure").element_handle(), picture])  # fmt: skip
+        image = explorer.root.locator("img.brrr-figure").element_handle()
+        opened.page.wait_for_function("([image, before]) => image.src !== before", arg=[image, picture])
     explorer.drag(function, 0.5)
     opened.photograph("two-sliders", explorer.root)
 
