@@ -105,8 +105,8 @@ def _guessed(scene: Scene, sliders: Sequence[str]) -> dict[str, Any] | None:
     if found is None or any(found.point[name] != value for name, value in scene.point.items() if name not in sliders):
         return None
     at = [list(scene.values[name]).index(found.point[name]) for name in sliders]
-    measured = None if found.measured is None else scene.said(found.measured)
-    return {"at": at, "measured": found.measured, "read": measured, "base": found.base, "inverse": found.inverse}
+    read = scene.said(found.measured or 0.0)
+    return {"at": at, "measured": found.measured, "read": read, "base": found.base, "inverse": found.inverse}
 
 
 def _line(scene: Scene, line: Line) -> dict[str, Any]:

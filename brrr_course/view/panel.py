@@ -103,10 +103,8 @@ class ExplorerPanel(Panel):
         self.measuring.add_class("brrr-measuring")
         self.show_details = self._toggle("Details", "each line's value, and what drifted", lambda _: self.refresh())
         self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self._fill_table())
-        self.show_predictions = self._toggle(
-            "Predictions", "what each line should take, what limits it, and how far off the measurement is",
-            self._on_predictions, on=self.scene.predictions.on,
-        )  # fmt: skip
+        said, on = "what each line should take, and what limits it", self.scene.predictions.on
+        self.show_predictions = self._toggle("Predictions", said, self._on_predictions, on=on)
         self.details, self.table, self.predicted = map(html, ("brrr-details", "brrr-table", "brrr-predicted"))
 
     def _toggle(self, name: str, tooltip: str, react: Callable[[bool], object], *, on: bool = False) -> Any:

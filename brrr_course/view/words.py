@@ -164,8 +164,7 @@ def rest(label: str, other: str) -> str:
 
 
 def _stack_verdict(scene: Scene) -> str:
-    parts = stack_of(scene)
-    most = max(parts, key=lambda part: part.value)
+    most = max(parts := stack_of(scene), key=lambda part: part.value)
     return f"{most.label}: {share(most.share)} of {scene.quantity.short(parts[-1].end)}."
 
 

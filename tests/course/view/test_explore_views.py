@@ -274,7 +274,7 @@ def test_each_line_may_have_its_own_base() -> None:
     e = shown(show={"speedup": {"graph": "module", "prepared": "aten"}})
     assert e.scene.y_label == "speed-up, each over its own base"
     assert "as fast as torch.ops.aten.relu" in e.text
-    assert "than nn.ReLU()(x), the module's own call" in e.text
+    assert "as fast as nn.ReLU()(x), the module's own call" in e.text
 
 
 def test_the_base_is_measured_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -640,3 +640,64 @@ def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> 
     display.shown.add(made)  # type: ignore[arg-type]
     assert sweep_all() == len(display.shown)
     assert made.swept == 1
+
+
+# ---- the verdict and the guess ----
+
+
+def asked(answer: str, unit: str) -> Any:
+    return guess(f"How much, in {unit}?", unit=unit, answer=answer)
+
+
+def stars(e: Explorer) -> dict[str, float]:
+    return {curve.label: curve.ys[0] for curve in e.scene.curves() if curve.name == "you"}
+
+
+def test_lines_that_hardly_differ_are_said_to() -> None:
+    e = shown(views.Recorded(fixed={"graph": 14e-6, "module": 14.2e-6}, grows=0.0), lines=["module", "graph"])
+    assert words.verdict(e.scene) == "Hardly any difference: less than 5 %."
+
+
+def test_a_guess_in_the_figure_s_unit_is_a_star_where_it_was_asked_and_far_off_in_words() -> None:
+    source = views.Recorded(fixed={"graph": 10e-6, "module": 20e-6}, grows=0.0)
+    e = shown(source, lines=["graph", "module"], unlock=asked("25 µs", "s"))
+    assert stars(e) == {"you: 25 µs": 25e-6}
+    assert words.verdict(e.scene).startswith("You said 25 µs, measured 10 µs: 2.5× too long. ")
+    e.set(width=64)
+    assert "You said" not in words.verdict(e.scene) and stars(e), "the star stays where it was asked"
+    e.set(batch=64)
+    assert not stars(e)
+    e.sweep()
+
+
+@pytest.mark.parametrize(("show", "height"), [("time", 30e-6), ("rate", 4.0 * 1024 * 1024 / 30e-6)])
+def test_a_factor_of_a_line_stands_over_its_base(show: str, height: float) -> None:
+    source = views.Recorded(fixed={"prepared": 10e-6, "module": 20e-6}, grows=0.0)
+    options = {"lines": ["prepared", "module"], "guessed": {"module": "prepared"}}
+    e = shown(source, show=show, unlock=asked("3", "x"), **options)
+    assert stars(e) == {"you: 3×": pytest.approx(height)}
+    assert words.verdict(e.scene).startswith("You said 3×, measured 2×: 1.5× too large. ")
+
+
+def test_a_factor_along_an_axis_stands_over_the_line_s_own_value_there() -> None:
+    e = shown(lines=["module"], unlock=asked("4", "x"), guessed={"width": 64})
+    times = {x: y for x, y, *_ in e.data["module"]}
+    assert stars(e) == {"you: 4×": pytest.approx(4 * times[64])}
+    assert f"measured {ratio(times[1024] / times[64])}" in words.verdict(e.scene)
+
+
+def test_a_choice_or_a_guess_beyond_the_axis_breaks_nothing() -> None:
+    e = shown(lines=["module"], unlock=guess("Which?", options=["a", "b"], answer="a"))
+    assert not stars(e)
+    far = shown(lines=["module"], unlock=asked("1000000 s", "s"))
+    assert stars(far) == {"you: 1000000 s": far.scene.limits[1]}
+    assert far.picture().png.startswith(b"\x89PNG")
+
+
+def test_two_values_are_a_switch() -> None:
+    e = shown(lines=["module"], values={"batch": (64, 1024)})
+    assert type(e.sliders["batch"]).__name__ == "ToggleButtons"
+    assert type(e.sliders["width"]).__name__ == "SelectionSlider"
+    e.set(batch=64)
+    assert e.scene.point["batch"] == 64
+    e.sweep()
