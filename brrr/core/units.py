@@ -62,15 +62,6 @@ def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
     return f"{_plain(_round(Decimal(repr(float(low_s))), digits).scaleb(-power))} to {upper}"
 
 
-def rate(value: float, unit: str, digits: int = 3) -> str:
-    """A rate in `unit`, such as "B/s" or "FLOP/s".
-
-    >>> rate(4.1e12, "B/s"), rate(51.26e12, "FLOP/s")
-    ('4.1 TB/s', '51.3 TFLOP/s')
-    """
-    return quantity(value, unit, digits)
-
-
 def nbytes(value_bytes: float, digits: int = 3) -> str:
     """A number of bytes in decimal units: 1 GB is 1e9 B.
 
@@ -78,15 +69,6 @@ def nbytes(value_bytes: float, digits: int = 3) -> str:
     ('1.07 GB', '512 B')
     """
     return quantity(value_bytes, "B", digits)
-
-
-def flop(value_flop: float, digits: int = 3) -> str:
-    """A number of floating-point operations; a fused multiply-add counts as two.
-
-    >>> flop(2 * 4096**3)
-    '137 GFLOP'
-    """
-    return quantity(value_flop, "FLOP", digits)
 
 
 def ratio(value: float, digits: int = 3) -> str:

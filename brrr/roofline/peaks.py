@@ -270,7 +270,7 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
         return []
     rows = [["working set", *kinds]]
     for place, _ in curves[kinds[0]].points:
-        rows.append([units.nbytes(place), *(units.rate(curves[kind].at(place), "B/s") for kind in kinds)])
+        rows.append([units.nbytes(place), *(units.quantity(curves[kind].at(place), "B/s") for kind in kinds)])
     return [*units.table(rows), ""]
 
 

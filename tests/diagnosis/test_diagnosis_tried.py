@@ -255,7 +255,7 @@ def test_what_its_trial_refutes_is_dropped(gain: float | None, kept: bool, monke
     monkeypatch.setattr(trying, "tried", lambda *_: made)
     found = quick(lambda: X * 2, try_remedies=True)
     assert [each.name for each in found.remedies] == ["fusion"] * kept + ["larger batch"] and found.tried == made
-    assert kept or f"Weighed and dropped: fusion ({'tried, ' * (gain == 0.4)}{gain:.3g}x)." in found.text
+    assert kept or f"Weighed and dropped: fusion ({'tried, ' * (gain == 0.4)}{gain:.3g}x)." in found.details()
 
 
 def test_an_optimisers_moments_are_turned_with_its_images_weights() -> None:

@@ -99,7 +99,7 @@ class Tiling:
 def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
     """What the picture shows."""
     measured, predicted = times
-    rate = units.rate(2 * SWEPT * SWEPT * n / measured[n], "FLOP/s")
+    rate = units.quantity(2 * SWEPT * SWEPT * n / measured[n], "FLOP/s")
     said = f"{units.seconds(measured[n])} ({rate}), predicted {units.seconds(predicted[n])}. "
     name = kernel.split()[0]
     cut = Tiling.of(kernel, n)
