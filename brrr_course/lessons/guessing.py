@@ -158,10 +158,12 @@ def form(asked: Guess) -> widgets.VBox:
     question = widgets.HTML(f"<b style='font-size:105%'>{escape(asked.question)}</b>")
 
     def submit(*_: object) -> None:
+        given = read()
         try:
-            asked.answer(read())
+            asked.answer(given)
         except ArgumentError as unfit:
-            status.value = message_html("wrong", "Nearly.", [f"Expected {unfit.expected}."])
+            title = f"You wrote {given}." if given and isinstance(given, str) else "Not answered yet."
+            status.value = message_html("wrong", title, [f"Expected {unfit.expected}."])
 
     def done(answered: Guess) -> None:
         _disable(field)
