@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
@@ -12,11 +15,32 @@ import ipywidgets as widgets
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr_course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
+from brrr_course.lessons.course import guesses_beside
 from brrr_course.lessons.sharing import send
 from brrr_course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
-"""The answers of this session by question, so that *Run All* once more does not lose one."""
+"""The answers by question, so that *Run All* once more does not lose one, nor a kernel that starts anew."""
+
+
+def _file() -> Path | None:
+    """Where Jupyter says which notebook this is, the file beside it that keeps the answers."""
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    return guesses_beside(notebook) if notebook.suffix == ".ipynb" and not static() else None
+
+
+def _remember() -> None:
+    """Read the answers of an earlier session, where there are any; a damaged file holds none."""
+    if not _given and (file := _file()):
+        with suppress(OSError, ValueError, TypeError):
+            _given.update(json.loads(file.read_text("utf-8")))
+
+
+def _keep() -> None:
+    if file := _file():
+        with suppress(OSError):
+            file.touch(0o600)
+            file.write_text(json.dumps(_given), "utf-8")
 
 
 class Guess:
@@ -44,6 +68,7 @@ class Guess:
     def answer(self, given: object) -> Guess:
         """Give the answer; ArgumentError, and nothing changed, for one that does not fit the question."""
         self.value = _given[self.question] = self.form.parse(given)
+        _keep()
         send("guess", self.question, self.form.show(self.value))
         waiting, self._waiting = self._waiting, []
         for call in waiting:
@@ -97,10 +122,11 @@ def guess(
     3.0
 
     In a notebook it shows a form; `g.answer("25 µs")` and `answer=` do the same without one. Exactly one of `unit`,
-    `options` and `ranking` says what kind of answer it takes. An answer is kept for the session: running the cell
-    again shows it again.
+    `options` and `ranking` says what kind of answer it takes. An answer is kept beside the notebook, for its owner
+    alone: running the cell again shows it again, tomorrow too; `forget()` and `brrr lab --fresh` end that.
     """
     asked = Guess(question, _form(unit, options, ranking))
+    _remember()
     if answer is not None:
         asked.answer(answer)
     elif question in _given:
@@ -111,8 +137,10 @@ def guess(
 
 
 def forget() -> None:
-    """Forget the answers of this session, so that every `guess` asks again."""
+    """Forget the answers, so that every `guess` of this notebook asks again."""
     _given.clear()
+    if file := _file():
+        file.unlink(missing_ok=True)
 
 
 def _form(unit: str | None, options: Sequence[str] | None, ranking: Sequence[str] | None) -> Form:

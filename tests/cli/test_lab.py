@@ -114,8 +114,9 @@ def test_a_copy_is_never_overwritten(edition: Path, work: Path) -> None:
 def test_fresh_sets_the_old_copy_aside(edition: Path, work: Path, name: str) -> None:
     course.copy_lessons(edition, work)
     (work / "01_async_timing.ipynb").write_text("mine")
+    (guessed := course.guesses_beside(work / "01_async_timing.ipynb")).write_text("{}")
     aside = course.set_aside(name, work)
-    assert aside is not None
+    assert aside is not None and not guessed.exists()
     assert aside.read_text() == "mine"
     assert re.fullmatch(r"01_async_timing\.\d{4}-\d\d-\d\d_\d{6}\.ipynb", aside.name)
     assert [path.name for path in course.copy_lessons(edition, work)] == ["01_async_timing.ipynb"]
