@@ -108,13 +108,9 @@ class Judged(str):
 
 
 def guess(
-    question: str,
-    *,
-    unit: str | None = None,
-    options: Sequence[str] | None = None,
-    ranking: Sequence[str] | None = None,
-    answer: Any = None,
-) -> Guess:
+    question: str, *, unit: str | None = None, options: Sequence[str] | None = None,
+    ranking: Sequence[str] | None = None, answer: Any = None,
+) -> Guess:  # fmt: skip
     """Ask for a guess: a number with a unit, one of some options, or an order of some items.
 
     >>> guess("How many times slower?", unit="x", answer="3x").value

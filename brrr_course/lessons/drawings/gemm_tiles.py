@@ -35,7 +35,7 @@ Times = tuple[dict[int, float], dict[int, float]]
 def drawing(source: Source) -> Made:
     """Two sliders: the columns and the type; NotRecordedError where the sweep was not measured."""
     evidence = Evidence(experiment("gemm"), source)
-    times = cache(lambda dtype: _swept(foretold(evidence, dtype, some=partial(_drawn, dtype))))  # of a type when it is first shown
+    times = cache(lambda dtype: _swept(foretold(evidence, dtype, some=partial(_drawn, dtype))))  # when it is shown
     kernels = {dtype: launched(evidence, dtype) for dtype in DTYPES}
     dials = (Dial("columns", "columns N", STOPS, start=385), Dial("dtype", "type", DTYPES))
     sms = datasheet(evidence).sm_count or 1
