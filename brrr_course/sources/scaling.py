@@ -108,16 +108,10 @@ class Scaling:
 
 
 def scaling_test(
-    make: Callable[[int], Callable[[], Any]] | str,
-    batch: int,
-    *,
-    factor: int = 2,
-    device: Place | None = None,
-    cost: Callable[[int], Cost] | None = None,
-    variant: str = "",
-    source: str | Source | None = None,
+    make: Callable[[int], Callable[[], Any]] | str, batch: int, *, factor: int = 2, device: Place | None = None,
+    cost: Callable[[int], Cost] | None = None, variant: str = "", source: str | Source | None = None,
     budget_s: float = 0.2,
-) -> Scaling:
+) -> Scaling:  # fmt: skip
     """Measure a function at `batch` and at `factor * batch`, interleaved, and say what sets its time.
 
     >>> import torch

@@ -109,16 +109,9 @@ class Transition:
 
 
 def find_transition(
-    experiment: str | Experiment,
-    axis: str,
-    predicate: Predicate,
-    *,
-    at: Mapping[str, Value] | None = None,
-    source: str | Source | None = None,
-    low: Value | None = None,
-    high: Value | None = None,
-    most: int = 12,
-) -> Transition:
+    experiment: str | Experiment, axis: str, predicate: Predicate, *, at: Mapping[str, Value] | None = None,
+    source: str | Source | None = None, low: Value | None = None, high: Value | None = None, most: int = 12,
+) -> Transition:  # fmt: skip
     """Bisect along an axis, on measurements, for the place where a predicate changes its answer.
 
     Args:

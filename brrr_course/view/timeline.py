@@ -179,15 +179,10 @@ class TimelineView(Shown):
 
 
 def timeline(
-    name: str,
-    *,
-    variant: str | None = None,
-    variants: Sequence[str] | None = None,
-    at: Mapping[str, Value] | None = None,
-    unlock: Lock | None = None,
-    source: str | Source | None = None,
+    name: str, *, variant: str | None = None, variants: Sequence[str] | None = None,
+    at: Mapping[str, Value] | None = None, unlock: Lock | None = None, source: str | Source | None = None,
     calls: int | None = None,
-) -> TimelineView:
+) -> TimelineView:  # fmt: skip
     """Show the timelines of an experiment: who did what, when, and who waited; a slider moves along one axis.
 
     >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text
