@@ -29,6 +29,8 @@ SINGLE_S, SINGLE_CALLS = 0.8, 1.5
 """A call that takes longer is sampled once, besides the reference that its result is compared with."""
 YARDSTICK = 1024
 """The size of the product that tells how much slower than a recorded machine this one is now."""
+FAR = 4
+"""So many times what is recorded, and a smaller point was too small to tell."""
 STEEPEST = 3
 """Where an experiment does not tell its cost: nothing in the course grows faster than the cube of a slider's value."""
 
@@ -50,7 +52,8 @@ def _one_s(experiment: Experiment, source: Source, variant: str, key: tuple[Valu
     call = _extrapolated(experiment, variant, known, key)
     if call is None or call > ASK_ABOVE_S / CALLS:
         recorded = _recorded_s(experiment, variant, key)
-        call = recorded if call is None else min(call, recorded or call)
+        if recorded is not None and (call is None or call > FAR * recorded):
+            call = recorded
     return float("inf") if call is None else taken_s(call, is_queue(experiment.variant(variant).device))
 
 

@@ -5,6 +5,8 @@ This module imports ipywidgets; `explore` loads it when there is something to sh
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -243,15 +245,16 @@ class ExplorerPanel(Panel):
         with reading_once():
             return [expected_s(self.scene.experiment, self.scene.source, [s.variant], s.point) for s in slices]
 
-    def _asked(self, what: str) -> str:
+    def _asked(self, what: str, slower: float = 1.0) -> str:
         """The request to press once more for what takes long; nothing where there is no such."""
-        self._confirmed, total = self._later, about(sum(self._expected(self._later)))
+        self._confirmed, total = self._later, about(slower * sum(self._expected(self._later)))
         return f"{what} takes {total}: press the button again to measure." if self._later else ""
 
     def _run(self, slices: list[Slice]) -> None:
         from brrr_course.view.measuring import Job
 
         self.scene.message = ""
+        self._began = time.monotonic(), sum(self._expected(slices)) if self._later else math.inf
         self.progress.max, self.progress.value = max(1, len(slices)), 0
         self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
         self._job.running = True
@@ -277,7 +280,8 @@ class ExplorerPanel(Panel):
             self.failures.append(self._job.unexpected)
         self._show_measuring()
         self._redraw()
-        self._say(message or self._asked("What is left"))
+        began_s, expected_s = self._began
+        self._say(message or self._asked("What is left", max(1.0, (time.monotonic() - began_s) / expected_s)))
 
     def _redraw(self) -> None:
         self.scene.refresh()
