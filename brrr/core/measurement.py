@@ -220,12 +220,12 @@ class Measurement:
     def details(self) -> str:
         """All that was measured, a line a field."""
         lines = [f"{name:<10} {self.get(name) or 'not measured'}" for name in FIELDS]
-        clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
-        lines.append(f"device {self.device or 'unknown'}, {self.cache} cache, SM clock {clock}, kernels {self.kernels}")
+        clock = "" if self.sm_clock_hz is None else f", SM clock {units.quantity(self.sm_clock_hz, 'Hz')}"
+        kernels = "" if self.kernels is None else f", kernels {self.kernels}"
+        lines.append(f"device {self.device or 'unknown'}, {self.cache} cache{clock}{kernels}")
         if self.peak_bytes is not None:
             lines += [f"memory {units.quantity(self.peak_bytes, 'B')} at most, beside what was there before the call"]
-        lines.append(f"flags: {', '.join(self.flags) or 'none'}")
-        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"flags: {', '.join(self.flags)}"] * bool(self.flags) + [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 

@@ -145,7 +145,7 @@ def _cuda_device() -> Device:
     if problem:
         raise UnavailableError(
             f"this_device: kind is 'cuda', but CUDA does not work here: {problem}. "
-            "The recordings are shown instead; `python -m brrr doctor` names what would help."
+            "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
         )
     torch = probe.torch_module()
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())

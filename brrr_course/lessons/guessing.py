@@ -16,7 +16,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr_course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
 from brrr_course.lessons.course import guesses_beside
-from brrr_course.lessons.sharing import send
+from brrr_course.lessons.sharing import Said, send
 from brrr_course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
@@ -82,13 +82,13 @@ class Guess:
         else:
             self._waiting.append(call)
 
-    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Judged:
+    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Said:
         """The guess and the measurement side by side, with their ratio; without a guess, the request for one."""
         if self.value is None:
-            return Judged("not answered yet: give your guess above, then run this cell again")
+            return Said("not answered yet: give your guess above, then run this cell again")
         if isinstance(measured, Estimate):
             measured = measured.median
-        return Judged(
+        return Said(
             self.form.judge(self.value, measured if isinstance(measured, float | int | str) else tuple(measured))
         )
 
@@ -96,15 +96,6 @@ class Guess:
         if self.value is None:
             return f"not answered yet: {self.question}"
         return f"your guess: {self.form.show(self.value)} ({self.question})"
-
-
-class Judged(str):
-    """A sentence that shows itself without quotation marks."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def guess(
