@@ -97,8 +97,9 @@ def test_lab_names_older_copies(
     assert lab.main(["--work", str(work)]) == 0
     said = capsys.readouterr().out
     assert "01b_more" in said and "brrr lab --fresh 01b" in said
-    assert lab.main(["--work", str(work), "--fresh", "01b"]) == 0
-    assert "Older" not in capsys.readouterr().out
+    assert lab.main(["--work", str(work), "--fresh", "00", "01b"]) == 0
+    said = capsys.readouterr().out
+    assert "Older" not in said and "Your copy of 00 is kept" in said and "Your copy of 01b is kept" in said
 
 
 def test_a_copy_is_never_overwritten(edition: Path, work: Path) -> None:
