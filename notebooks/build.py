@@ -212,6 +212,44 @@ def readme() -> str:
     return between("lessons", "\n".join(rows), README.read_text(encoding="utf-8"))
 
 
+ROAD = HERE.parent / "docs" / "images" / "road.svg"
+_BOX = (
+    '<rect class="{kind}" x="{x}" y="{y}" width="128" height="44" rx="8"/>'
+    '<text class="{kind}" x="{mid}" y="{at}">{number}</text><text x="{mid}" y="{under}">{short}</text>'
+)
+_STYLE = (
+    "text{font:11.5px sans-serif;text-anchor:middle;fill:#222}text.main{font-weight:bold;font-size:14px}"
+    "rect.main{fill:#cfe5f5;stroke:#0072b2}rect.side{fill:#f5f5f5;stroke:#999}.page{fill:#fff}"
+    "path{stroke:#0072b2;stroke-width:2}path.side{stroke:#999;stroke-dasharray:3 3}"
+)
+
+
+def road() -> str:
+    """The lessons' map as a picture: the main road from left to right, side roads below where they leave from."""
+    heads = {each.stem: jupytext.read(each, fmt="py:percent").metadata for each in lessons()}
+    by_number = {name.partition("_")[0]: name for name in heads}
+    columns: dict[str, list[str]] = {}
+    for name in heads:
+        at = name
+        while leaves := heads[at]["brrr"].get("leaves"):
+            at = by_number[leaves]
+        columns.setdefault(at, []).append(name)
+    apart, drawn = 56, []
+    wide, tall = 146 * len(columns) + 6, 8 + apart * max(map(len, columns.values()))
+    for place, names in enumerate(columns.values()):
+        x = 12 + 146 * place
+        drawn += [f'<path d="M{x + 128} 32h18"/>'] if place + 1 < len(columns) else []
+        for k, name in enumerate(names):
+            y = 10 + apart * k
+            drawn += [f'<path class="side" d="M{x + 64} {y - 12}v12"/>'] if k else []
+            drawn.append(_BOX.format(
+                kind="side" if k else "main", x=x, y=y, mid=x + 64, at=y + 19, under=y + 36,
+                number=name.partition("_")[0], short=escape(heads[name]["readme"]["short"]),
+            ))  # fmt: skip
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" role="img">'
+    return f'{head}<style>{_STYLE}</style><rect class="page" width="{wide}" height="{tall}"/>{"".join(drawn)}</svg>\n'
+
+
 def between(name: str, made: str, text: str) -> str:
     """The text with what is made between its marks `<!-- name -->` and `<!-- end -->`."""
     return re.sub(
@@ -261,7 +299,13 @@ def _with_reasons(row: str) -> str:
 
 
 DOCS = HERE.parent / "docs"
-PAGES = {DOCS / "cheatsheet.md": cheatsheet, DOCS / "glossary.md": glossary, TEACHING: teaching, README: readme}
+PAGES = {
+    DOCS / "cheatsheet.md": cheatsheet,
+    DOCS / "glossary.md": glossary,
+    TEACHING: teaching,
+    README: readme,
+    ROAD: road,
+}
 SLOW = {README: counted, DOCS / "devices.md": devices}
 """What takes every claim's verdict on every recording."""
 

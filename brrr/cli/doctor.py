@@ -53,7 +53,7 @@ class Report:
         return "\n".join([head, "| --- " * 4 + "|", *body, "", *(f"- {line}" for line in self._lines())])
 
     def as_json(self) -> str:
-        """The same for programs."""
+        """The report as JSON, for programs."""
         content = asdict(self)
         for each in content.pop("added"):
             content |= each
@@ -68,7 +68,18 @@ class Report:
 
 
 def doctor() -> Report:
-    """What is here, what other distributions add, and what would enable more. Never raises: what fails is a row."""
+    """Report what this machine has: GPU, compilers and libraries, and which command would enable more.
+
+    >>> isinstance(doctor().cuda, bool)
+    True
+
+    ``brrr doctor`` in a shell prints the same. It raises nothing: a check that fails is a row of the report.
+
+    Returns
+    -------
+    Report
+        A table; `cuda` says whether a GPU works here. With the course installed it also lists which lessons run live.
+    """
     facts = inventory.gather()
     rows = inventory.rows(facts)
     fine = {row.what: row for row in rows}

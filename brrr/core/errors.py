@@ -7,9 +7,15 @@ from contextlib import contextmanager
 
 
 class BrrrError(Exception):
-    """Base of every error that brrr raises on purpose: `except brrr.BrrrError` catches them all.
+    """The base of every error that brrr raises on purpose.
 
-    One comes back whole from another process, whatever its own arguments were.
+    >>> try:
+    ...     raise ArgumentError("measure", "budget_s", -1, "a positive number of seconds")
+    ... except BrrrError as error:
+    ...     print(error)
+    measure: budget_s is -1; expected a positive number of seconds
+
+    ``except brrr.BrrrError`` catches them all. An error that was raised in another process comes back whole.
     """
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -27,6 +33,21 @@ class ArgumentError(BrrrError, ValueError):
     Traceback (most recent call last):
     ...
     brrr.core.errors.ArgumentError: measure: budget_s is -1; expected a positive number of seconds
+
+    It is a ValueError, too.
+
+    Parameters
+    ----------
+    call : str
+        The function that was called.
+    argument : str
+        The argument's name.
+    value : object
+        Its value.
+    expected : str
+        What the function would have taken.
+    hint : str
+        What to do, if that helps.
     """
 
     def __init__(self, call: str, argument: str, value: object, expected: str, hint: str = "") -> None:
@@ -36,31 +57,52 @@ class ArgumentError(BrrrError, ValueError):
 
 
 class UnavailableError(BrrrError, RuntimeError):
-    """A GPU, a compiler or a library is not here; the message says what is shown instead."""
+    """A GPU, a compiler or a library that the call needs is not here.
+
+    The message says what is missing, how to get it, and in a lesson what is shown instead. It is a RuntimeError, too.
+    """
 
 
 class NotRecordedError(BrrrError, LookupError):
-    """A recording does not hold the point asked for; the message names the nearest ones."""
+    """A recording does not hold the point that was asked for.
+
+    The message names the nearest points that were recorded. It is a LookupError, too.
+    """
 
 
 class RecordingError(BrrrError, ValueError):
-    """A recording's file is damaged or does not fit; the message names the file and the row."""
+    """A recording's file is damaged, or two recordings do not fit together.
+
+    The message names the file and the row. It is a ValueError, too.
+    """
 
 
 class WrongResultError(BrrrError, ArithmeticError):
-    """A workload's result differs from its reference, so that no time is shown for it."""
+    """A result differs from its reference, so no time is shown for it.
+
+    It is an ArithmeticError, too.
+    """
 
 
 class DeviceMemoryError(BrrrError, MemoryError):
-    """A point needs more memory than the device has; the message gives both in bytes."""
+    """The work needs more memory than the device has.
+
+    The message gives both in bytes. It is a MemoryError, too.
+    """
 
 
 class CaptureError(BrrrError, RuntimeError):
-    """A function cannot become a CUDA Graph; the message names what in it prevents that, and what to do."""
+    """A function cannot be captured as a CUDA graph.
+
+    The message names what in it prevents the capture, and what to do. It is a RuntimeError, too.
+    """
 
 
 class TraceError(BrrrError, RuntimeError):
-    """A callable cannot be counted without running it; the message names its line and what to do."""
+    """A callable cannot be counted without running it.
+
+    The message names its line and what to do. It is a RuntimeError, too.
+    """
 
 
 EXTRAS = {

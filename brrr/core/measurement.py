@@ -85,7 +85,7 @@ HOST_BOUND_PERIOD, HOST_BOUND_HOST = 1.1, 0.9
 
 @dataclass(frozen=True, slots=True, order=True)
 class Estimate:
-    """A time in seconds as a median with its 95 % interval, from n samples; or what is computed from such times.
+    """A time in seconds as a median with its 95 % interval, or a number computed from such times.
 
     >>> print(Estimate(2e-6, 1.9e-6, 2.2e-6, 40))
     2 µs (1.9 to 2.2 µs, n=40)
@@ -93,9 +93,23 @@ class Estimate:
     >>> ratio, f"{ratio:x}", f"{1 / ratio:%}"
     (Estimate(median=2.0, low=1.2, high=5.0, n=7), '2x (1.2x to 5x)', '50 % (20 % to 83 %)')
 
-    Quotient, product and difference of two, or of one and a number, have the widest interval that theirs allow. What
-    is divided by or multiplied with is positive; its lower end may be zero, for a clock's tick reaches that far down.
-    Estimates sort by their medians.
+    Estimates can be divided, multiplied and subtracted, by each other and by numbers; the format ``x`` writes a ratio
+    and ``%`` a share. They sort by their medians.
+
+    Parameters
+    ----------
+    median : float
+        The middle of the samples, in seconds.
+    low, high : float
+        The ends of the interval. That of a quotient, product or difference is the widest that the two intervals allow.
+    n : int
+        How many samples there are; of a result, the smaller number of the two.
+
+    Notes
+    -----
+    The interval's ends are two of the sorted samples, chosen by the binomial distribution (W. J. Conover, "Practical
+    Nonparametric Statistics", 3.2); with fewer than six samples they are the extremes. A divisor must be positive. Its
+    lower end may be zero, because a clock's tick may reach that far down; then the quotient's upper end is infinite.
     """
 
     median: float
@@ -105,7 +119,7 @@ class Estimate:
 
     @classmethod
     def of(cls, samples: Sequence[float], tick: float = 0.0) -> Estimate:
-        """The estimate from samples in seconds; the interval is never narrower than the clock's tick."""
+        """Make an estimate from samples in seconds; its interval is never narrower than the clock's `tick`."""
         middle, low, high = median_interval(samples, tick)
         return cls(middle, low, high, len(samples))
 
@@ -115,7 +129,7 @@ class Estimate:
         return (self.high - self.low) / 2 / self.median if self.median > 0 else float("inf")
 
     def shifted(self, by: float) -> Estimate:
-        """The same estimate with a constant (a calibrated overhead, say) added, never below zero."""
+        """The same estimate with a constant added, such as a calibrated overhead, but never below zero."""
         return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)
 
     def __truediv__(self, other: Estimate | float) -> Estimate:
@@ -159,19 +173,64 @@ def _exact(value: Estimate | float) -> Estimate:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Six times of one function on one device, and the conditions they were measured under; never one number.
+    """Six times of one function on one device, with the conditions under which they were measured.
 
     >>> m = Measurement(host_s=Estimate(11e-6, 10e-6, 12e-6, 9), kernel_s=Estimate(1e-6, 1e-6, 1e-6, 9),
     ...                 span_s=Estimate(1e-6, 1e-6, 1e-6, 9), period_s=Estimate(11e-6, 11e-6, 11e-6, 9))
     >>> print(m)
     11 µs to issue, 1 µs of GPU work: host-bound
+    >>> m.host_bound, m.busy_s is None
+    (True, True)
 
-    A field is None where it does not apply (`kernel_s` on a CPU) or could not be had; `notes` says why. `peak_bytes` is
-    the most memory that one call took at once, beside what was there before; only experiments on memory tell it.
-    `power_w` is the GPU's power while it ran the call again and again, where it did so for a second or more.
-    `estimated_s` is what another tool's estimator says of the call, in seconds; nothing ran for it.
-    `launched` names the kernels of a call, each with its grid and the threads of a block, where it was asked for.
-    `error` is the result's relative error against a reference in higher precision, None where there was none.
+    `measure` returns it. A time is None where it does not apply (`kernel_s` on a CPU) or could not be measured; `notes`
+    then says why. `details()` prints everything.
+
+    Attributes
+    ----------
+    host_s : Estimate or None
+        Seconds from the call's start to its return: what launching the work costs the host.
+    kernel_s : Estimate or None
+        The kernels' own times, added up.
+    busy_s : Estimate or None
+        How long the device was busy; what overlaps counts once.
+    span_s : Estimate or None
+        From the first start to the last end on the device, with the queue filled beforehand: what the device alone
+        needs, gaps between kernels included.
+    period_s : Estimate or None
+        Time per call in a loop that waits only at its end: what a loop really takes.
+    latency_s : Estimate or None
+        One call on an idle device, until its result is there: what a single caller waits.
+    kernels : int or None
+        How many kernels a call launches.
+    cache : {"hot", "cold"}
+        Whether the L2 cache was emptied before each call.
+    sm_clock_hz : float or None
+        The clock of the multiprocessors while measuring, in Hz.
+    power_w : float or None
+        The GPU's power in watts, if it ran the call again and again for a second or more.
+    peak_bytes : int or None
+        The most memory that one call took, beside what was there before. Only experiments on memory fill it.
+    estimated_s : float or None
+        What another tool estimates for the call, in seconds; nothing ran for it.
+    launched : tuple of str
+        The kernels of a call, each with its grid and block size, if asked for.
+    device : str
+        The device's name.
+    flags : tuple of str
+        Warnings, as `measure` lists them.
+    kernel_times_from : str
+        Where `kernel_s` comes from: the profiler, or an estimate in its place.
+    notes : tuple of str
+        What a reader should know, for example why a time is missing.
+    samples : mapping of str to tuple of float
+        The single samples of each time, in seconds.
+    error : float or None
+        The result's relative error against a reference in higher precision, if there was one.
+
+    Notes
+    -----
+    A call is *host-bound* if ``period_s >= 1.1 * span_s`` and ``host_s >= 0.9 * period_s``. The share of a loop in
+    which the device is idle is ``1 - busy_s / period_s`` (`idle_share`).
     """
 
     host_s: Estimate | None = None
@@ -195,7 +254,7 @@ class Measurement:
     error: float | None = field(default=None, compare=False)
 
     def get(self, name: str) -> Estimate | None:
-        """The estimate of one field by its name, None where it was not measured."""
+        """The time of that name, such as "period_s"; None if it was not measured."""
         if name not in FIELDS:
             raise KeyError(f"Measurement.get: name is {name!r}; expected one of {', '.join(FIELDS)}")
         value = getattr(self, name)
@@ -204,12 +263,12 @@ class Measurement:
 
     @property
     def host_bound(self) -> bool | None:
-        """Whether the device waits for the host, by the formula above; None without the times it needs."""
+        """Whether the device waits for the host (see Notes above); None if a time that tells it is missing."""
         return is_host_bound(self.host_s, self.span_s, self.period_s)
 
     @property
     def idle_share(self) -> float | None:
-        """The share of a loop's time in which the device does nothing: `1 - busy_s / period_s`."""
+        """The share of a loop in which the device is idle, ``1 - busy_s / period_s``; None without both times."""
         if self.busy_s is None or self.period_s is None or self.period_s.median <= 0:
             return None
         return max(0.0, 1 - self.busy_s.median / self.period_s.median)
@@ -218,7 +277,7 @@ class Measurement:
         return sentence(self)
 
     def details(self) -> str:
-        """All that was measured, a line a field."""
+        """Everything that was measured, as text with one line per time."""
         lines = [f"{name:<10} {self.get(name) or 'not measured'}" for name in FIELDS]
         clock = "" if self.sm_clock_hz is None else f", SM clock {units.quantity(self.sm_clock_hz, 'Hz')}"
         kernels = "" if self.kernels is None else f", kernels {self.kernels}"

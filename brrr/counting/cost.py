@@ -87,16 +87,33 @@ class OperatorCost:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """FLOP and bytes of a piece of work: each input read once, each output written once; an FMA is 2 FLOP.
+    """How many floating-point operations a piece of work does, and how many bytes it moves.
 
-    >>> Cost(flop=67.1e6, bytes=537e6)
+    >>> work = Cost(flop=67.1e6, bytes=537e6)
+    >>> work
     67.1 MFLOP, 537 MB, 0.125 FLOP/B
+    >>> round(work.arithmetic_intensity, 3)
+    0.125
 
-    `bytes` are the compulsory ones: what even a perfectly fused kernel moves. `eager_bytes` are what the operators
-    move one after the other, and `working_set_bytes` is the memory touched: inputs, results, and the intermediates
-    alive at once. Both equal `bytes` where they are not given. `unknown` names the operators whose FLOP are not in
-    `flop`; `arithmetic_intensity` is over the compulsory bytes. `gradients` counts the tensors that autograd was asked
-    for the gradients of, `lines` those of Python that the callable ran beside its operators.
+    `cost` returns it, and `predict` takes it. An FMA (fused multiply-add) counts as 2 FLOP.
+
+    Attributes
+    ----------
+    flop : float
+        Floating-point operations.
+    bytes : float
+        The compulsory bytes: each input read once, each output written once. Even a perfectly fused kernel moves them.
+    eager_bytes : float
+        What the operators move if each runs as a kernel of its own. Not given, it is `bytes`.
+    working_set_bytes : float
+        The memory touched: inputs, results, and the intermediates that exist at the same time. Not given, it is
+        `bytes`.
+    operators : tuple of OperatorCost
+        The operators one by one, in the order in which they run.
+    gradients : int
+        How many tensors autograd was asked for a gradient of.
+    lines : int
+        How many lines of Python the callable ran beside its operators.
     """
 
     flop: float
@@ -114,26 +131,26 @@ class Cost:
 
     @property
     def arithmetic_intensity(self) -> float:
-        """FLOP per byte; infinite for work that moves nothing."""
+        """FLOP per compulsory byte; infinite for work that moves nothing."""
         return self.flop / self.bytes if self.bytes else float("inf")
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The operators whose FLOP nobody here knows, each named once."""
+        """The names of the operators whose FLOP no formula gives; `flop` leaves them out."""
         return tuple(dict.fromkeys(each.name for each in self.operators if each.flop is None))
 
     @property
     def random(self) -> tuple[str, ...]:
-        """The operators that draw random numbers, which count 0 FLOP, each named once."""
+        """The names of the operators that draw random numbers, which count as 0 FLOP."""
         return tuple(dict.fromkeys(each.name for each in self.operators if each.kind == "random"))
 
     @property
     def matmuls(self) -> tuple[Matmul, ...]:
-        """Every matrix product in it, in order."""
+        """All matrix multiplications, in order."""
         return tuple(product for each in self.operators for product in each.matmuls)
 
     def details(self) -> str:
-        """A table of its operators, equal calls on one line, as text."""
+        """A table of the operators as text, with equal calls on one line."""
 
         return details(self)
 

@@ -46,14 +46,34 @@ class Description:
 def array(
     shape: int | Iterable[int], dtype: object = "float32", *, requires_grad: bool = False, device: str | None = None
 ) -> Description:
-    """Describe an array: nothing is allocated, however large it is.
+    """Describe an array by its shape and type, without allocating it.
 
     >>> array((4096, 4096), "bfloat16")
     array((4096, 4096), 'bfloat16'): 33.6 MB described, not allocated
 
-    `shape` is a whole number or several, all at least 1; `dtype` a name such as "float32" (or fp32), or a torch dtype.
-    `requires_grad=True` asks `cost(..., backward=True)` for its gradient. `device` is the one whose operators are
-    counted ("cuda" where there is a GPU); without it, that of the tensors around it, else the GPU where there is one.
+    `cost` and `predict` take it in place of a tensor, however large it is.
+
+    Parameters
+    ----------
+    shape : int or iterable of int
+        One length or several, all at least 1.
+    dtype : str or torch.dtype
+        The element type, such as "float32" (or "fp32").
+    requires_grad : bool
+        Whether ``cost(..., backward=True)`` counts its gradient.
+    device : str, optional
+        The device whose operators are counted, "cuda" or "cpu". By default that of the tensors around it, else the GPU
+        if there is one.
+
+    Returns
+    -------
+    Description
+        What stands in for the tensor.
+
+    Raises
+    ------
+    ArgumentError
+        If the shape or the type cannot be used.
     """
     name = _dtype_name(dtype)
     if requires_grad and not name.startswith(("float", "bfloat", "complex")):

@@ -24,7 +24,7 @@ from brrr.gpu import is_cpu, is_gpu
 
 
 class CostMode(TorchDispatchMode):
-    """Counts FLOP and bytes of whatever torch runs inside it, on real tensors as on fake ones.
+    """Count the FLOP and bytes of everything that torch runs inside a ``with`` block.
 
     >>> x = torch.ones(1000)
     >>> with CostMode() as counting:
@@ -32,8 +32,17 @@ class CostMode(TorchDispatchMode):
     >>> counting.cost(y)
     2 kFLOP, 8 kB, 0.25 FLOP/B
 
-    It sits under autograd: a `backward()` inside it is counted, a composite operator as the ones it is made of.
-    Kernels launched past torch (PyCUDA, a bare Triton launch) are not seen.
+    `cost` is simpler where the work is one callable.
+
+    Parameters
+    ----------
+    resident : callable, optional
+        Maps a tensor to the one that stands for it in memory. By default itself.
+
+    Notes
+    -----
+    It works below autograd: a ``backward()`` inside the block is counted, and a composite operator counts as those it
+    is made of. Kernels that are launched past torch (PyCUDA, a bare Triton launch) are not seen.
     """
 
     supports_higher_order_operators = True
@@ -47,7 +56,11 @@ class CostMode(TorchDispatchMode):
         self._ledger = Ledger()
 
     def cost(self, *results: Any) -> Cost:
-        """The cost of what ran so far; `results` are what it returned, by default all that it made and still lives."""
+        """The cost of what ran so far.
+
+        `results` are the tensors that the work returned. Without any, everything that it made and that still exists
+        counts as returned.
+        """
         returned = [self._resident(t) for t in _pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
         written = self._ledger.returned_bytes(returned) if results else self._ledger.alive_bytes()
         eager = sum(each.bytes for each in self.operators)
@@ -60,7 +73,7 @@ class CostMode(TorchDispatchMode):
         )  # fmt: skip
 
     def left(self) -> list[int]:
-        """The storages that were made inside it and are still held."""
+        """The storages that were made inside the block and still exist."""
         return self._ledger.results()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

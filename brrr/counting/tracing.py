@@ -28,7 +28,7 @@ from brrr.gpu import is_gpu
 
 
 def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool = False, **kwargs: Any) -> Cost:
-    """FLOP and bytes of a torch callable; nothing is computed, and no memory taken.
+    """Count the FLOP and bytes of a torch callable without running it.
 
     >>> from brrr.counting.description import array
     >>> cost(lambda x: x * 2, array(2**26))
@@ -38,20 +38,42 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
         2  aten.cos  pointwise  float32  (1000,)  2 kFLOP  8 kB  8 kB
     compulsory 8 kB, eager 16 kB (2 times as much), working set 12 kB
 
-    fn: a function or module; `args` and `kwargs` are descriptions (`brrr.array`), tensors, or lists and dicts of them,
-        and whatever else it takes; a keyword that `cost` has too is given it by functools.partial. Tensors that it
-        holds itself (parameters, closures) are inputs like the others; none is changed.
-    backward: count the gradients too, of every result that has one, for every input and parameter that requires one;
-        the gradient that comes from above is one more input.
-    run: run it once on real tensors, for callables whose course depends on values.
+    Nothing is computed and no memory is allocated, so no GPU is needed.
 
-    How operators count stands in `brrr.counting.conventions`. A function under torch.compile counts as it is written,
-    operator by operator, and so do the bodies of torch's loops and branches. What the callable keeps (attributes,
-    caches, gradients, an optimiser's state, random numbers) is put back; with run=True it is what the run made of it.
+    Parameters
+    ----------
+    fn : callable
+        A function or a module. Tensors that it holds itself (parameters, closures) are inputs like the others; none of
+        them is changed.
+    *args, **kwargs
+        What it is called with: descriptions (`brrr.array`), tensors, lists and dicts of these, and anything else. If
+        `fn` has a keyword that `cost` has too, give it by ``functools.partial``.
+    backward : bool
+        Also count the gradients: of every result that has one, for every input and parameter that requires one. The
+        gradient that comes from above is one more input.
+    run : bool
+        Run it once on real tensors. Needed if it branches on values.
 
-    Raises ArgumentError for what is no callable or runs only later (a generator, a coroutine), tensors that are empty
-    or quantised, lazy modules, and a gradient that nothing requires; TraceError for a callable that needs values, for
-    nested and sparse tensors, and for tensors kept where they cannot be taken back.
+    Returns
+    -------
+    Cost
+        FLOP, bytes, and the operators one by one. An operator without a known formula is named in `unknown`.
+
+    Raises
+    ------
+    ArgumentError
+        If `fn` is no callable or runs only later (a generator, a coroutine); for empty or quantised tensors, lazy
+        modules, and a gradient that nothing requires.
+    TraceError
+        If it needs values (then try ``run=True``), for nested and sparse tensors, and if it keeps tensors where they
+        cannot be taken back.
+
+    Notes
+    -----
+    How each kind of operator counts stands in `brrr.counting.conventions`. A function under torch.compile counts as it
+    is written, operator by operator, and so do the bodies of torch's loops and branches. What the callable keeps
+    (attributes, caches, gradients, an optimizer's state, random numbers) is put back afterwards, except with
+    ``run=True``.
     """
     require_callable("cost", "fn", fn, "a callable", "Write cost(lambda x: x * 2, x), not cost(x * 2).")
     leaves, structure = _pytree.tree_flatten((args, kwargs))

@@ -66,27 +66,51 @@ def diagnose(
     fn: Any, *args: Any, backward: bool = False, try_remedies: bool | float = False, device: str | None = None,
     peaks: Where = None, budget_s: float = 0.3, **kwargs: Any,
 ) -> Diagnosis:  # fmt: skip
-    """Which regime a model or a training step is in, where its time goes, and what would help.
+    """Find what limits a model or a training step, where its time goes, and what would help.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU())
-    >>> diagnose(model, torch.ones(32, 256), backward=True, device="cpu", budget_s=0.02).regime != ""
+    >>> found = diagnose(model, torch.ones(32, 256), backward=True, device="cpu", budget_s=0.02)
+    >>> found.step_s > 0 and found.regime != ""
     True
 
-    fn: a module, or a function that runs a step; `args` and `kwargs` are what it is called with. backward: with the
-    gradients of the sum of its results. device: "cuda" or "cpu"; without it where its tensors are. peaks: the
-    figures to compare with, as `brrr.predict` takes them; without them this machine's, else its datasheet.
-    try_remedies: apply those remedies that are safe, and measure them, for a minute at most; or for so many seconds.
-    What then gains less than 1.05x is dropped. Ctrl-C ends it, and what was tried is told. budget_s: how long the step
-    is measured.
+    The step is run some hundred times, also under torch's profiler.
 
-    The step is run some hundred times. Parameters, buffers, gradients, modes, the states of optimisers and of the
-    random numbers are put back, wherever they can be found: in `fn`, its arguments and what it closes over.
+    Parameters
+    ----------
+    fn : torch.nn.Module or callable
+        A module, or a function that runs one step.
+    *args, **kwargs
+        What it is called with. If it has a keyword that `diagnose` has too, give it by ``functools.partial``.
+    backward : bool
+        Also compute the gradients of the sum of its results.
+    try_remedies : bool or float
+        Apply those remedies that are safe, and measure what they gain: for a minute at most, or for so many seconds.
+        What then gains less than 1.05x is dropped. Ctrl-C ends it and keeps what was tried.
+    device : {"cuda", "cpu"}, optional
+        By default the device of its tensors.
+    peaks : str, Peaks or Hardware, optional
+        The peaks to compare with, as `predict` takes them. By default this machine's, else its datasheet.
+    budget_s : float
+        How many seconds the step is measured.
 
-    A keyword that the function has too is refused: give it by functools.partial.
+    Returns
+    -------
+    Diagnosis
+        The regime with its evidence, the operators and modules against the roofline, and remedies with predicted gains.
 
-    Raises ArgumentError for arguments that cannot be used, and where no operator of torch runs; UnavailableError where
-    the profiler is in use. What the function itself raises is raised.
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, or if no torch operator runs.
+    UnavailableError
+        If another profiler is running. What the function itself raises passes through.
+
+    Notes
+    -----
+    Parameters, buffers, gradients, modes, and the states of optimizers and of random numbers are put back, wherever
+    they can be found: in `fn`, in its arguments, and in what it closes over. docs/diagnosis.md says how it decides, and
+    how often it was right.
     """
     from brrr.diagnosis import live
 
@@ -141,11 +165,33 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
 
 
 def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
-    """The same of a trace that torch's profiler saved, also gzipped: nothing runs, and no remedy is tried.
+    """Diagnose a trace that torch's profiler saved, without running anything.
 
-    device: as `brrr.predict` takes it; without it the one that the trace names, of several the busiest; where its
-    memory or its multiprocessors are not those of the known board of that name, the notes say so. A trace of several
-    steps marked by `profiler.step()` counts from the first to the last. TraceFileError for a file that is no trace.
+    >>> diagnose_trace("no-such-trace.json")
+    Traceback (most recent call last):
+    ...
+    brrr.tracing.trace_file.TraceFileError: ...
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The trace, as ``export_chrome_trace`` writes it (.json or .json.gz). Steps that were marked by
+        ``profiler.step()`` count from the first to the last.
+    device : str, Peaks or Hardware, optional
+        The device to compare with, as `predict` takes it. By default the one that the trace names, of several the
+        busiest. If its memory or its number of multiprocessors differs from the known board's, the notes say so.
+
+    Returns
+    -------
+    Diagnosis
+        As `diagnose` returns it, without remedies that were tried.
+
+    Raises
+    ------
+    TraceFileError
+        If the file is no trace.
+    ArgumentError
+        If the trace is of a GPU and the device is a CPU, or the other way round.
     """
     trace = read_trace(path)
     gpu = any(each.on_device for each in trace.events)

@@ -74,5 +74,17 @@ def _number(text: Any, option: str, kind: Any) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext brrr` calls."""
+    """Add the magics ``%brrr`` and ``%%brrr`` to IPython; ``%load_ext brrr`` calls this.
+
+    >>> %load_ext brrr          # doctest: +SKIP
+    >>> %brrr model(x)          # doctest: +SKIP
+
+    ``%brrr`` is like ``%timeit``, but true on a GPU: one line with the time and its interval, kernels, host, FLOP/s,
+    B/s, the share of the roofline, and what limits the call. ``%%brrr`` times a cell.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+        IPython's shell.
+    """
     shell.register_magics(BrrrMagics)

@@ -57,14 +57,62 @@ class Tried:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What limits a program. Prints as text; `roofline()` draws its operators, `to_json` and `to_html` are for keeping.
+    """What limits a program, where its time goes, and what would help.
 
-    remedies: what would help; dropped: what was weighed and would not, or is refuted.
-    step_s: seconds of a step, without the profiler where that was measured. shares: where they went, of all steps of
-    the stretch. distortion: how many times as long a step took under the profiler, None for a saved trace. peak_share:
-    FLOP done over what the device could have done in that time at its best rate of each one's type (HFU), which `peak`
-    names; model_share: the same without what was computed a second time (MFU). timeline: one step as the profiler
-    saw it, which draws itself in a notebook.
+    >>> import torch
+    >>> from brrr.diagnosis.diagnosing import diagnose
+    >>> found = diagnose(torch.nn.Linear(256, 256), torch.ones(32, 256), device="cpu", budget_s=0.02)
+    >>> abs(sum(found.parts.values()) - found.step_s) < 1e-9
+    True
+
+    `diagnose` and `diagnose_trace` return it. It prints as text; `roofline()` draws its operators; `to_json()` and
+    `to_html()` keep it.
+
+    Attributes
+    ----------
+    device : str
+        The device that it ran on.
+    source : str
+        "live", or the trace that was read.
+    steps : int
+        How many steps were looked at.
+    step_s : float
+        Seconds per step, without the profiler if that was measured.
+    regime : str
+        What sets the time, for example "overhead" or "memory".
+    evidence : tuple of str
+        The sentences that it rests on.
+    shares : Shares
+        Where the seconds of all the steps went.
+    operators, modules : tuple of Line
+        The operators and the modules, each with its time and the share of the roofline that it reaches.
+    remedies : tuple of Remedy
+        What would help, with predicted gains.
+    dropped : tuple of Remedy
+        What was considered and would not help.
+    tried : tuple of Tried
+        Remedies that were applied, with measured gains.
+    distortion : float or None
+        How many times as long a step took under the profiler; None for a saved trace.
+    peak_share : float or None
+        HFU, the hardware's FLOP utilisation: FLOP done over what the device could do in that time at the best rate of
+        each one's type.
+    peak : str
+        The name of that best rate.
+    model_share : float or None
+        MFU, the model's FLOP utilisation: the same without what was computed a second time.
+    problems, notes : tuple of str
+        What is wrong with the data, and what was simplified.
+    date : str
+        When it was made.
+    peaks : Peaks, Hardware or None
+        The device's peaks.
+    timeline : Timeline or None
+        One step as the profiler saw it.
+
+    References
+    ----------
+    HFU and MFU: A. Chowdhery et al., "PaLM: Scaling Language Modeling with Pathways" (2022).
     """
 
     device: str
@@ -91,14 +139,14 @@ class Diagnosis:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds a step by regime: overhead, memory, compute, latency, unknown; they add up to `step_s`."""
+        """Seconds per step by their cause: overhead, memory, compute, latency, unknown; they add up to `step_s`."""
         found: dict[str, float] = {"overhead": sum(self.shares.overhead_s.values())}
         found |= {str(limit): seconds for limit, seconds in self.shares.work_s.items()}
         return {name: seconds / self.steps for name, seconds in found.items() if seconds}
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole diagnosis as text."""
         return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
@@ -108,7 +156,7 @@ class Diagnosis:
         return {"text/plain": self.text, "text/html": _body(self)}
 
     def roofline(self) -> Picture:
-        """The operators that take the longest under the device's roofs; ArgumentError where nobody knows these."""
+        """Draw the operators that take longest below the device's roofs; ArgumentError if its peaks are not known."""
         from brrr.core.measurement import Badge
         from brrr.drawing.roofline import roofline_plot
 
@@ -121,12 +169,12 @@ class Diagnosis:
         return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=badge)
 
     def to_json(self) -> str:
-        """As JSON: times in seconds, gains as ratios."""
+        """The diagnosis as JSON: times in seconds, gains as ratios."""
         found = {"format": 1, **asdict(replace(self, peaks=None, timeline=None)), "parts_s": self.parts}
         return json.dumps(found, indent=1, ensure_ascii=False)
 
     def to_html(self) -> str:
-        """One page that needs nothing else."""
+        """The diagnosis as one HTML page that loads nothing else."""
         return f'<!doctype html><meta charset="utf-8">{_POLICY}<title>brrr diagnosis</title>{_STYLE}{_body(self)}'
 
 

@@ -34,7 +34,7 @@ def roofline_plot(
     field: str = "period_s",
     badge: Badge | None = None,
 ) -> Picture:
-    """A roofline on log-log axes: measured roofs solid, the datasheet's dashed, a sentence for each point in its text.
+    """Draw a roofline: FLOP/s against FLOP/B on log-log axes, with your work as points below the roofs.
 
     >>> from brrr.roofline.predicting import predict
     >>> from brrr.counting.cost import Cost
@@ -42,9 +42,35 @@ def roofline_plot(
     >>> roofline_plot({"x * 2": double}, "datasheet:h200").alt.splitlines()[-1]
     'PREDICTED x * 2: 0.125 FLOP/B, 507 GFLOP/s, 84.4 % of memory 4.8 TB/s, datasheet'
 
-    points: from names to predictions (hollow), or to a `Cost` and its time: a Measurement, an Estimate, or seconds.
-    device: as `predict` takes it; all points are of this one. dtypes: of the products of matrices that get a roof
-        (default: those among the points). field: which time counts. badge: that of the source of measured points.
+    Measured roofs are solid, a datasheet's dashed; predicted points are hollow.
+
+    Parameters
+    ----------
+    points : mapping of str
+        From a name to a `Prediction`, or to a pair of a `Cost` and its time: a Measurement, an Estimate, or seconds.
+    device : str, Peaks or Hardware, optional
+        The device of all points, as for `predict`.
+    dtypes : iterable of str, optional
+        The types of matmuls that get a roof. By default those among the points.
+    field : {"period_s", "span_s", "busy_s", "latency_s"}
+        Which time counts.
+    badge : Badge, optional
+        Where measured points come from.
+
+    Returns
+    -------
+    Picture
+        It shows itself in a notebook; `alt` says in words what it shows.
+
+    Raises
+    ------
+    ArgumentError
+        If the field is unknown, or if the points are of several devices.
+
+    References
+    ----------
+    S. Williams, A. Waterman and D. Patterson, "Roofline: An Insightful Visual Performance Model for Multicore
+    Architectures" (2009).
     """
     if field not in _FIELDS:
         raise ArgumentError("roofline_plot", "field", field, f"one of {', '.join(_FIELDS)}")
@@ -236,10 +262,18 @@ def ridge(hardware: Hardware, dtype: str, unit: str) -> float | None:
 
 
 def ridge_by_generation() -> Picture:
-    """The ridge point of each GPU of `data/hardware.toml`: plain float32, and products on matrix units.
+    """Draw the ridge points of the GPUs in data/hardware.toml, generation by generation.
 
     >>> print(ridge_by_generation().alt.splitlines()[1])
     NVIDIA V100 SXM2, 2017: float32, no matrix units 17.4 FLOP/B; float16, matrix units 139 FLOP/B
+
+    The ridge point is the peak in FLOP/s over the memory bandwidth in B/s: with fewer FLOP per byte than this, a kernel
+    is memory-bound.
+
+    Returns
+    -------
+    Picture
+        Plain float32, and matmuls on matrix units.
     """
     from brrr.drawing import style
 

@@ -232,12 +232,16 @@ def legend_rows(labels: Sequence[str]) -> int:
 
 
 def value_axis(on: Axes, unit: str, label: str) -> None:
-    """A log y axis whose ticks read 10 µs, 1 ms, 2 s (unit "s"), or as ratios or rates in their own units."""
-    on.set_yscale("log")
+    """A log y axis whose ticks read 10 µs, 1 ms, 2 s (unit "s"), or as ratios or rates in their own units.
+
+    One of "%" is linear, from nothing to all of it.
+    """
     low, high = on.get_ylim()
     decades = math.log10(high / low) if 0 < low < high else 1.0
     subs = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0)
-    on.yaxis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
+    whole = unit == "%"
+    on.set(yscale="linear" if whole else "log", ylim=(0, 104) if whole else (low, high))
+    on.yaxis.set_major_locator(MaxNLocator(5) if whole else LogLocator(10, subs=subs, numticks=12))
     on.yaxis.set_minor_locator(NullLocator())
     on.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_label(value, unit)))
     room = on.bbox.height / SHARP + _LABEL_BEYOND

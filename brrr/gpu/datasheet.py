@@ -88,12 +88,12 @@ class Hardware:
 
     @property
     def peaks(self) -> Mapping[tuple[str, str], float]:
-        """From (data type, unit) to FLOP/s without sparsity."""
+        """The peaks in FLOP/s without sparsity, by data type and unit."""
         return {(dtype, unit): peak for unit, peaks in self.dense.items() for dtype, peak in peaks.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that this device answers to."""
+        """All names under which `hardware` finds this device."""
         return (self.key, self.name, *self.reported_as)
 
     def peak(self, dtype: str, unit: str | None = None) -> float:
@@ -119,12 +119,27 @@ class Hardware:
 
 
 def hardware(name: str) -> Hardware:
-    """The datasheet of a device, by its short name or by the name that torch reports.
+    """Look up a device's datasheet, by a short name or by the name that torch reports.
 
     >>> hardware("Tesla T4").key, hardware("NVIDIA GeForce RTX 4090").key
     ('t4', 'rtx-4090')
+    >>> round(hardware("h200").ridge_point("fp32", "cuda cores"), 1)  # FLOP/B
+    13.9
 
-    Only the very model is found: a laptop's or a PCIe variant has other peaks. Raises ArgumentError naming the nearest.
+    Parameters
+    ----------
+    name : str
+        Such as "h200" or "NVIDIA H200". Only this very model is found: laptop and PCIe variants have other peaks.
+
+    Returns
+    -------
+    Hardware
+        Its figures in SI units (Hz, B, B/s, FLOP/s without sparsity, W), with the documents that they come from.
+
+    Raises
+    ------
+    ArgumentError
+        If no datasheet has that name; the message names the nearest.
     """
     found = find_hardware(name)
     if found is None:

@@ -26,19 +26,36 @@ WORTH = 0.9
 
 
 def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """`a @ b` of two matrices, an (M, K) and a (K, N), on padded copies where these are faster.
+    """Multiply two matrices on padded copies if that is faster: rows should begin at multiples of 16 bytes.
 
     >>> import torch
     >>> padded_matmul(torch.ones(2, 3), torch.ones(3, 5)).shape
     torch.Size([2, 5])
 
-    Tensor cores load 16 bytes at once. Where a row of a, of b or of the result begins anywhere else, the library takes
-    kernels that are several times slower; then sizes are rounded up, with zeros. Where that is predicted to pay, the
-    first call of a shape tries a few paddings and torch.mm itself, which takes about half a second, and later ones
-    take the fastest, both in a loop and for a caller that waits; inside a capture nothing is tried, and the prediction
-    decides. The result is a view of the padded one, so its rows may lie further apart than N. Gradients pass. What need
-    not be padded, what has an operand of few elements, and anything on a CPU, is `torch.mm(a, b)`. ArgumentError for
-    anything but two matrices of one type on one device.
+    Parameters
+    ----------
+    a : torch.Tensor
+        Of shape (M, K).
+    b : torch.Tensor
+        Of shape (K, N), of the same type and on the same device.
+
+    Returns
+    -------
+    torch.Tensor
+        ``a @ b``, of shape (M, N). It is a view of the padded result, so its rows may lie further apart than N
+        elements. Gradients pass.
+
+    Raises
+    ------
+    ArgumentError
+        For anything but two matrices of one type on one device.
+
+    Notes
+    -----
+    Tensor cores load 16 bytes at once; where a row begins elsewhere, the library takes kernels that are several times
+    slower (lesson 07). If padding is predicted to pay, the first call of a shape tries a few paddings and torch.mm,
+    which takes about half a second; later calls take the fastest. In a CUDA graph's capture the prediction decides. On
+    a CPU, with few elements, and where nothing needs padding, it is ``torch.mm(a, b)``.
     """
     try:  # told first, with as little as tells it: such products wait for the host
         (m, k), (_, n) = a.shape, b.shape

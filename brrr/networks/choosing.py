@@ -116,7 +116,7 @@ class Best:
         return result
 
     def close(self) -> None:
-        """Free what it holds; calls are refused afterwards."""
+        """Free its memory; later calls are refused."""
         self._prepared.close()
         self.run = self._prepared.run
 
@@ -148,23 +148,53 @@ def best(
     patient: bool = False,
     again: bool = False,
 ) -> Best:
-    """The network in the way that is fastest here, one call to use it.
+    """Build the textbook network (Linear and ReLU, `layers` times) in the way that is fastest on this device.
 
     >>> network = best(2, 4, 64, device="cpu")
     >>> tuple(network(torch.randn(4, 64)).shape), network.way in WAYS
     ((4, 64), True)
     >>> network.close()
 
-    weights: the network's own; None draws random ones. device: "cuda" or "cpu"; None takes the weights', else a GPU if
-        there is one. patient: also try the ways that take up to minutes to build (torch.compile). again: measure anew.
+    Parameters
+    ----------
+    layers : int
+        How many layers.
+    batch : int
+        The input's rows; an input has the shape (batch, hidden).
+    hidden : int
+        The width of all layers.
+    dtype : {"float32", "float16", "bfloat16"}
+        The type of weights and inputs.
+    tf32 : bool
+        Whether float32 may be multiplied in TF32.
+    weights : Weights, optional
+        The network's own weights. By default random ones.
+    device : {"cuda", "cpu"}, optional
+        By default that of the weights, else the GPU if there is one.
+    patient : bool
+        Also try the ways that take up to minutes to build (torch.compile).
+    again : bool
+        Measure again, also where the user's cache knows the answer.
 
-    The ways by Strassen products are among them; they are less exact than others, and are taken only where the error
-    against float64 stays within the tolerance that every way has (`Weights.tolerance`).
+    Returns
+    -------
+    Best
+        Call it with an input. `way` names the way, `why` says in a sentence why; `close()` frees its memory.
 
-    The predictor ranks the ways. Where the first is ahead by less than 20 %, or its prediction rests on no measurement,
-    those that come near are built, checked against float64 and measured, a fraction of a second each; which was fastest
-    is kept in the user's cache, for each network and device. ArgumentError for sizes and types that do not exist,
-    UnavailableError without the device, DeviceMemoryError where the network does not fit on it.
+    Raises
+    ------
+    ArgumentError
+        For sizes and types that do not exist.
+    UnavailableError
+        If the device is not here.
+    DeviceMemoryError
+        If the network does not fit on it.
+
+    Notes
+    -----
+    The predictor ranks the ways. If the first is ahead by less than 20 %, or its prediction rests on no measurement,
+    those that come near are built, checked against float64 and measured, a fraction of a second each. Ways with
+    Strassen are taken only if their error stays within the tolerance that all ways have (`Weights.tolerance`).
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)

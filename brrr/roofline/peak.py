@@ -28,12 +28,28 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Peak:
-    """One figure with its 95 % interval, its unit, how it was come by (`kind`), and under which conditions.
+    """One figure of a device, such as a bandwidth, with its 95 % interval and its unit.
 
     >>> print(Peak(51.26e12, 51.1e12, 51.4e12, "FLOP/s"))
     51.3 TFLOP/s (51.1 TFLOP/s to 51.4 TFLOP/s)
 
-    Raises ArgumentError for a value outside its interval, or outside what is possible in its unit.
+    Parameters
+    ----------
+    value : float
+        The figure.
+    low, high : float
+        Its interval; both are `value` if the figure was not measured.
+    unit : {"B/s", "FLOP/s", "IOP/s", "s"}
+        Bytes, floating-point or integer operations per second, or seconds.
+    kind : {"measured", "datasheet", "assumed"}
+        Where it comes from.
+    conditions : mapping
+        Under which conditions it was measured, for example the size.
+
+    Raises
+    ------
+    ArgumentError
+        If `value` lies outside its interval, or outside what any machine can do in that unit.
     """
 
     value: float
@@ -66,18 +82,18 @@ class Peak:
 
     @classmethod
     def time(cls, time: Estimate, **conditions: Value) -> Peak:
-        """A time in seconds; what is shorter than a tenth of a nanosecond counts as that."""
+        """Make a figure from a time in seconds; one shorter than a tenth of a nanosecond counts as that."""
         least = LIMITS["s"][0]
         middle, high = max(time.median, least), max(time.high, least)
         return cls(middle, max(0.0, min(time.low, middle)), high, "s", conditions={**conditions, "n": time.n})
 
     @classmethod
     def stated(cls, value: float, unit: Unit, kind: Kind, **conditions: Value) -> Peak:
-        """A figure that was not measured, so that it has no interval."""
+        """Make a figure that was not measured, and so has no interval."""
         return cls(value, value, value, unit, kind, conditions)
 
     def share_of(self, other: Peak) -> float:
-        """This figure over another in the same unit."""
+        """This figure divided by another one in the same unit."""
         if self.unit != other.unit:
             raise ArgumentError("Peak.share_of", "other", other.unit, f"a figure in {self.unit}")
         return self.value / other.value

@@ -38,19 +38,46 @@ RESOLUTION = "Run brrr.calibrate(), or `brrr calibrate`, on that machine"
 
 
 class MissingPeakError(BrrrError, LookupError):
-    """A peak was asked for that was not measured; the message names those that were, and what to run."""
+    """A figure was asked for that was not measured on this device.
+
+    The message names those that were, and what to run to measure it. It is a LookupError, too.
+    """
 
 
 @dataclass(frozen=True, repr=False)
 class Peaks:
-    """All that `calibrate` measured on one device.
+    """What `calibrate` measured on one device.
 
-    `measured` and `curves` hold nothing that was not measured on it; what had to be assumed stands in `assumed`, and
-    the datasheet is asked anew each time (`datasheet`), so that the three never mix. `notes` say what is missing, and
-    why. Names: `matmul.bf16` (curve by size), `arithmetic.fp32.fma`, `kernel.floor`, `gap.stream`, `gap.graph`,
-    `host.pointwise` and so on; `copy`, `read`, `write`, `triad` (curves by working set). `sweeps` are the times of many
-    `products` and `operators`, by which the predictor corrects its models. `reference` names the device whose long
-    sweep is carried over to this one, "" for one that was swept so itself.
+    >>> from brrr.roofline.peak import Peak
+    >>> peaks = Peaks("a CPU", "cpu", "2026-01-01", measured={"kernel.floor": Peak(1e-6, 1e-6, 1e-6, "s")})
+    >>> print(peaks.get("kernel.floor"))
+    1 µs
+
+    Measured figures, assumed ones and the datasheet's never mix: `measured` and `curves` hold only what was measured on
+    this device, `assumed` what had to be assumed, and `datasheet` looks the datasheet up.
+
+    Attributes
+    ----------
+    device : str
+        The device's name, as torch reports it.
+    kind : {"cuda", "cpu"}
+        Which kind of device it is.
+    date : str
+        When it was measured.
+    brrr, driver, cuda, torch : str
+        The versions of the software.
+    measured : mapping of str to Peak
+        Single figures by name: `kernel.floor`, `gap.stream`, `gap.graph`, `arithmetic.fp32.fma`, `host.pointwise`, ...
+    curves : mapping of str to Curve
+        Figures by size: `matmul.bf16` by the matrices' size; `copy`, `read`, `write` and `triad` by the working set.
+    assumed : mapping of str to Peak
+        Figures that could not be measured.
+    sweeps : mapping of str to Sweep
+        Times of many matmuls (`products`) and operators (`operators`), by which `predict` corrects its models.
+    notes : tuple of str
+        What is missing, and why.
+    reference : str
+        The device whose long sweep is carried over to this one; "" if this one was swept itself.
     """
 
     device: str
@@ -85,26 +112,26 @@ class Peaks:
 
     @property
     def datasheet(self) -> Mapping[str, Peak]:
-        """What the device's datasheet promises, under the same names; empty for a device without one."""
+        """What the device's datasheet promises, under the same names; empty if it has none."""
         return datasheet_peaks(self.device)
 
     def get(self, name: str) -> Peak:
-        """A measured figure by its name; MissingPeakError names those that are there."""
+        """The measured figure of that name; MissingPeakError names those that there are."""
         if name in self.measured:
             return self.measured[name]
         raise self._missing(name, self.measured)
 
     def curve(self, name: str) -> Curve:
-        """A measured curve by its name; MissingPeakError names those that are there."""
+        """The measured curve of that name; MissingPeakError names those that there are."""
         if name in self.curves:
             return self.curves[name]
         raise self._missing(name, self.curves)
 
     def bandwidth(self, working_set_bytes: float, kind: str = "copy") -> float:
-        """B/s over a working set, all arrays counted, from the level of memory that holds it: interpolated.
+        """The bandwidth in B/s for a working set in bytes (all arrays together), interpolated in the measured curve.
 
-        `kind` is copy, read, write or triad. With `-once` behind it, it is the rate of a single pass on a hot cache,
-        the kernel's start and end included; `torch-copy` and `torch-pointwise` are torch's own operators, once.
+        `kind` is "copy", "read", "write" or "triad". With "-once" behind it, it is the rate of a single pass on a hot
+        cache, the kernel's start and end included. "torch-copy" and "torch-pointwise" are torch's own operators, once.
         """
         if not 0 < working_set_bytes < float("inf"):
             raise ArgumentError("Peaks.bandwidth", "working_set_bytes", working_set_bytes, "a number of bytes above 0")
@@ -115,15 +142,15 @@ class Peaks:
         return found.at(working_set_bytes)
 
     def matmul(self, dtype: str) -> Peak:
-        """The best rate of matrix products: dtype is fp32 (without TF32), tf32, bf16, fp16, fp8, fp64 or int8."""
+        """The best rate of matmuls in FLOP/s: dtype is fp32 (no TF32), tf32, bf16, fp16, fp8, fp64 or int8."""
         return self.curve(f"matmul.{short(dtype)}").best
 
     def arithmetic(self, dtype: str = "fp32", *, fma: bool = True) -> Peak:
-        """The rate of plain arithmetic: a fused multiply-add counts as 2 FLOP, a multiplication alone as 1."""
+        """The rate of plain arithmetic in FLOP/s: an FMA counts as 2 FLOP, a multiplication alone as 1."""
         return self.get(f"arithmetic.{short(dtype)}.{'fma' if fma else 'mul'}")
 
     def host_s(self, operator: str) -> Peak:
-        """What issuing an operator of this class costs the host: pointwise, reduction, matmul, view, module, ..."""
+        """The seconds that launching an operator costs the host, by kind: pointwise, reduction, matmul, view, ..."""
         return self.get(f"host.{operator}")
 
     def _missing(self, name: str, there: Mapping[str, object]) -> MissingPeakError:

@@ -35,29 +35,23 @@ class Issued(NamedTuple):
     waits: bool = False
 
 
-class Moment(NamedTuple):
-    """When one operator was issued, and from when to when the device did it; both as issued if nothing ran there."""
+def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[tuple[float, float, float]]:
+    """When each of a chain was issued, and from when to when the device did it, both as issued if nothing ran there.
 
-    issued_s: float
-    start_s: float
-    end_s: float
+    It begins with an idle device; `gap_s` lies between two kernels that do not wait for the host.
 
-
-def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment]:
-    """The moments of a chain, from an idle device on; `gap_s` lies between two kernels that do not wait for the host.
-
-    >>> [tuple(moment) for moment in schedule([Issued(2.0, 1.0), Issued(2.0, 5.0), Issued(2.0, 1.0)], gap_s=0.5)]
+    >>> list(schedule([Issued(2.0, 1.0), Issued(2.0, 5.0), Issued(2.0, 1.0)], gap_s=0.5))
     [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
     """
     issued, free = 0.0, float("-inf")
     for host_s, device_s, waits in operators:
         issued += host_s
         if device_s is None:
-            yield Moment(issued, issued, issued)
+            yield issued, issued, issued
             continue
         start = max(issued, free + gap_s)
         free = start + device_s
-        yield Moment(issued, start, free)
+        yield issued, start, free
         issued = free if waits else issued
 
 
@@ -68,10 +62,8 @@ def period_s(operators: list[Issued], calls: int, gap_s: float = 0.0) -> float:
     >>> period_s(operators, calls=1), period_s(operators, calls=100)
     (9.0, 6.03)
     """
-    last = 0.0
-    for moment in schedule(chain.from_iterable(repeat(operators, calls)), gap_s):
-        last = max(last, moment.issued_s, moment.end_s)
-    return last / calls
+    every = schedule(chain.from_iterable(repeat(operators, calls)), gap_s)
+    return max((max(issued, end) for issued, _, end in every), default=0.0) / calls
 
 
 def span_s(operators: Iterable[Issued], gap_s: float = 0.0) -> float:
@@ -204,28 +196,60 @@ def predict(
     dtype: str = "float32",
     **kwargs: Any,
 ) -> Prediction:
-    """How long it should take, and what limits it: nothing runs, and no GPU is needed.
+    """Predict how long a piece of work should take on a device, and what limits it.
 
     >>> predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
     PREDICTED: about 130 µs, memory-bound (NVIDIA H200 SXM, eager, peaks: datasheet and assumed)
+    >>> from brrr.counting.description import array
+    >>> predict(lambda x: x * 2, array(2**26), device="datasheet:h200").bound
+    'memory'
 
-    fn_or_cost: a torch callable with its arguments (`args` and `kwargs`: tensors or `brrr.array` descriptions, and
-        whatever else it takes), or a `Cost`. A keyword that `predict` has too is given it by functools.partial.
-    device: "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" for a what-if on any device of
-        `brrr.gpu.device.hardware_names()`, or what `brrr.calibrate()` returned. Without it, it is this machine where it
-        was calibrated, else the H200, and the answer says so.
-    how: operator by operator ("eager"), replayed as a CUDA Graph ("graph"), or fused by torch.compile ("compiled").
-    calls: the loop that `period_s` is for; with 1 it is the latency.
-    backward: with the gradients, as `brrr.cost` counts them.
-    tf32: whether float32 is multiplied in TF32. Without it, as torch is set here, for products, convolutions (by
-        default in TF32) and recurrent layers (likewise) each, on a GPU that has it.
-    dtype: of a `Cost` without operators, which counts as one kernel.
+    Nothing runs, and no GPU is needed.
 
-    Times rest on models of streams and of tiles, corrected by measured sweeps where the peaks have them: `notes` say
-    which it was, docs/predictor.md what each gives.
+    Parameters
+    ----------
+    fn_or_cost : callable or Cost
+        A torch callable, or a `Cost` that you counted yourself.
+    *args, **kwargs
+        What the callable is called with: tensors, descriptions (`brrr.array`), and anything else. If it has a keyword
+        that `predict` has too, give it by ``functools.partial``.
+    device : str, Peaks or Hardware, optional
+        "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" (any device of
+        `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. By default this machine if it was
+        calibrated, else the H200, and the answer says so.
+    how : {"eager", "graph", "compiled"}
+        Operator by operator, replayed as a CUDA graph, or fused by torch.compile.
+    calls : int
+        How many calls the loop has that `period_s` is for; with 1 it is the latency.
+    backward : bool
+        Include the gradients, as `cost` counts them.
+    tf32 : bool, optional
+        Whether float32 is multiplied in TF32, on a GPU that has it. By default as torch is set here, for matmuls,
+        convolutions and recurrent layers each.
+    dtype : str
+        The type of a `Cost` without operators, which counts as one kernel.
 
-    Raises ArgumentError for an unknown device, data type or way, MissingPeakError where a figure it needs was not
-    measured, TraceError for a callable that cannot be counted without running it.
+    Returns
+    -------
+    Prediction
+        Times in seconds under the names that a `Measurement` has, what limits them, and the figures that they rest on.
+
+    Raises
+    ------
+    ArgumentError
+        If the device, the data type or the way is unknown.
+    MissingPeakError
+        If a figure that it needs was not measured.
+    TraceError
+        If the callable cannot be counted without running it.
+
+    Notes
+    -----
+    A kernel takes the longer of two times, that of its bytes and that of its arithmetic: the roofline of S. Williams,
+    A. Waterman and D. Patterson (2009). On top of it stand models of launches, streams, and the tiles and waves of
+    matmuls, corrected by measured sweeps if the device was calibrated. A call counts as overhead-bound if a CUDA graph
+    would make it 1.3 times as fast, or if its bytes and FLOP take less than half of its time. docs/predictor.md says
+    how far the times are off.
     """
     _check(how, calls, dtype)
     model = model_of(device)

@@ -22,13 +22,51 @@ _BOUND = {
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """Predicted times in seconds, under the names that a `Measurement` has; prints as one sentence.
+    """Predicted times, under the names that a `Measurement` has, and what limits them.
 
-    `period_s` is for a loop of `calls` calls, `latency_s` for one call on an idle device; `span_s` and `busy_s` are
-    None on a CPU. `operators` are the kernels and calls one by one; `bound` is what limits, `margin` by which factor.
-    `basis` are the figures used, each measured, datasheet or assumed; `notes` what was simplified. `unknown` names
-    operators whose FLOP nobody knows: the times are then "at least", and the bound is unknown. `too_large` says how
-    much memory it takes where the device has less.
+    >>> from brrr.counting.cost import Cost
+    >>> from brrr.roofline.predicting import predict
+    >>> found = predict(Cost(flop=2**26, bytes=2**29), device="datasheet:h200")
+    >>> found.bound, f"{found.period_s * 1e6:.0f} µs"
+    ('memory', '132 µs')
+
+    `predict` returns it. It prints as one sentence; `details()` lists operators and figures.
+
+    Attributes
+    ----------
+    device : str
+        The device that it is for.
+    how : {"eager", "graph", "compiled"}
+        How the work is launched.
+    calls : int
+        The number of calls in the loop of `period_s`.
+    period_s : float
+        Seconds per call in that loop.
+    latency_s : float
+        Seconds of one call on an idle device, until its result is there.
+    host_s : float
+        Seconds that the host takes to launch a call.
+    span_s, busy_s : float or None
+        Seconds on the device, with and without the gaps between kernels; None on a CPU.
+    bound : str
+        What limits it: "overhead", "memory", "compute", "balanced" or "unknown".
+    margin : float
+        How clear that is: if overhead limits it, `period_s` over the time of the work alone; else the factor by which
+        the other resource could be slower before it were the limit.
+    operators : tuple of OperatorTime
+        The times of the kernels and calls one by one.
+    cost : Cost
+        The FLOP and bytes that were counted.
+    origin : str
+        Where the peaks come from.
+    basis : tuple of Used
+        The figures used, each measured, from a datasheet, or assumed.
+    notes : tuple of str
+        What was simplified.
+    unknown : tuple of str
+        Operators whose FLOP no formula gives. Then the times are lower bounds, and `bound` is "unknown".
+    too_large : str
+        How much memory the work takes, if the device has less.
     """
 
     device: str
@@ -51,21 +89,21 @@ class Prediction:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The origins of the figures used: measured or datasheet, and assumed where some had to be."""
+        """Where the figures come from that it rests on: "measured", "datasheet", "assumed"."""
         return tuple(kind for kind in ("measured", "datasheet", "assumed") if kind in {u.kind for u in self.basis})
 
     @property
     def memory_s(self) -> float:
-        """What moving all bytes takes."""
+        """The seconds that moving all the bytes takes."""
         return sum(each.memory_s for each in self.operators)
 
     @property
     def compute_s(self) -> float:
-        """What all arithmetic takes."""
+        """The seconds that all the arithmetic takes."""
         return sum(each.compute_s for each in self.operators)
 
     def details(self) -> str:
-        """The operators one by one, then every figure used with its origin, then the notes, as text."""
+        """The operators one by one, every figure used with its origin, and the notes, as text."""
 
         return details(self)
 

@@ -64,21 +64,43 @@ def suggest_shape(
     m: int, n: int, k: int, dtype: str = "bfloat16", *, transposed: tuple[bool, bool] = (False, False),
     change: Collection[str] = ("n",), within: float = 0.1, device: Where = None,
 ) -> Suggestions:  # fmt: skip
-    """Better shapes near an (m, k) by (k, n) product: padded, of other sizes, transposed, in another type.
+    """Suggest faster shapes, layouts and types near a matmul of (m, k) by (k, n).
 
     >>> found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
     >>> found.better[0].product.n % 8, found.better[0].gain > 4
     (0, True)
 
-    Args:
-        m, n, k: the sizes: the result is (m, n).
-        dtype: float32, tf32, bfloat16 or float16.
-        transposed: of each operand, whether it lies column by column.
-        change: which of "m", "n" and "k" may be another, at most `within` (a share) away.
-        device: as for `predict`.
+    Nothing runs: all times are `predict`'s, of the matmul's kernel alone.
 
-    Nothing runs: times are `predict`'s, of the product's kernel alone. A transposed operand must be stored so, and
-    another type has another error. ArgumentError for sizes, types and names that do not exist.
+    Parameters
+    ----------
+    m, n, k : int
+        The sizes; the result is (m, n).
+    dtype : {"bfloat16", "float16", "tf32", "float32"}
+        The type.
+    transposed : tuple of bool
+        For each operand, whether it is stored column by column.
+    change : collection of {"m", "n", "k"}
+        Which sizes may change.
+    within : float
+        By which share they may change at most: 0.1 is 10 %.
+    device : str, Peaks or Hardware, optional
+        As for `predict`.
+
+    Returns
+    -------
+    Suggestions
+        `asked` is the shape that you gave, `better` are the faster ones, the largest gain first. A transposed operand
+        must be stored that way, and another type rounds differently.
+
+    Raises
+    ------
+    ArgumentError
+        For sizes, types and names that do not exist.
+
+    Notes
+    -----
+    Why shapes matter: NVIDIA, "Matrix Multiplication Background User's Guide" (tile and wave quantisation).
     """
     _check(m, n, k, dtype, change, within)
     model = model_of(device)

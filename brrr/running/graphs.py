@@ -42,7 +42,7 @@ class Captured:
         self.graph, self.inputs, self.output, self._kept = graph, inputs, output, kept
 
     def replay(self) -> Any:
-        """Issue the graph once on torch's current stream; returns `output`, which the next replay overwrites."""
+        """Launch the graph once on torch's current stream, and return `output`, which the next replay overwrites."""
         self.graph.replay()
         return self.output
 
@@ -61,21 +61,42 @@ class Captured:
 def capture(
     fn: Callable[..., Any], *inputs: torch.Tensor, warmup: int = 3, stream: torch.cuda.Stream | None = None
 ) -> Captured:
-    """Capture `fn(*inputs)` as a CUDA Graph, after `warmup` calls on a side stream.
+    """Capture ``fn(*inputs)`` as a CUDA graph, which launches all of its kernels at once.
 
-    >>> capture(lambda: None)                               # doctest: +SKIP
-    Traceback (most recent call last):
-    brrr.core.errors.CaptureError: capture: <lambda> launched nothing on the GPU ...
+    >>> x = torch.randn(64, 64, device="cuda")              # doctest: +SKIP
+    >>> step = capture(lambda x: (x @ x).relu(), x)         # doctest: +SKIP
+    >>> y = step(torch.randn(64, 64, device="cuda"))        # doctest: +SKIP
 
-    `inputs` are CUDA tensors of any dtype, and become the graph's static inputs. `fn` may compute gradients
-    (`torch.autograd.grad`) if it makes the whole of them. Warm-up lets libraries make their handles and workspaces,
-    compilers compile, and autograd its buffers, none of which a capture may do (CUDA C++ Programming Guide, "CUDA
-    Graphs"; the side stream is what PyTorch's notes on CUDA Graphs ask for). `stream` is that side stream where `fn`
-    can work on one only; None takes one that is kept for this.
+    Parameters
+    ----------
+    fn : callable
+        The function. It may compute gradients (``torch.autograd.grad``) if it makes the whole of them.
+    *inputs : torch.Tensor
+        CUDA tensors of any type. They become the graph's static inputs; a call copies new ones into them.
+    warmup : int
+        How often `fn` is called beforehand, on a side stream: libraries then make their handles and workspaces,
+        compilers compile, and autograd makes its buffers, none of which a capture may do.
+    stream : torch.cuda.Stream, optional
+        That side stream, if `fn` works on a certain one only. By default one that is kept for this.
 
-    Raises CaptureError, with the reason, for a function that cannot be captured: one that waits for the GPU, leaves
-    it, or launches nothing. torch is as usable afterwards as before. ArgumentError for inputs that are not CUDA
-    tensors, UnavailableError without a GPU; what `fn` itself raises passes through.
+    Returns
+    -------
+    Captured
+        Call it with new inputs of the same shapes and types; `replay()` runs it on those that it has. The next run
+        overwrites its output.
+
+    Raises
+    ------
+    CaptureError
+        If `fn` waits for the GPU, leaves it, or launches nothing; the message says which. torch stays usable.
+    ArgumentError
+        If an input is no CUDA tensor.
+    UnavailableError
+        If there is no GPU. What `fn` itself raises passes through.
+
+    References
+    ----------
+    "CUDA Graphs" in NVIDIA's CUDA C++ Programming Guide and in PyTorch's notes on CUDA semantics.
     """
     _check_arguments(fn, inputs, warmup)
     _require_cuda()

@@ -36,7 +36,7 @@ class Slot:
 
 
 class Pipeline:
-    """Run `compute` over host arrays of one size, chunk by chunk, with transfers both ways behind it.
+    """Process a large host array on the GPU in chunks, so that copies in, computation and copies out overlap.
 
     >>> import torch
     >>> doubled = Pipeline(lambda chunk: chunk.mul_(2), 10, chunks=4, device="cpu")
@@ -46,28 +46,43 @@ class Pipeline:
     >>> out.tolist()
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0]
 
-    `compute` gets a one-dimensional tensor on the device and changes it in place; what it returns is ignored. It must
-    treat each element alone, since it never sees more than a chunk, and should not allocate. On a GPU it is launched
-    to a stream of the pipeline's own; what it reads besides (weights) must be ready when the pipeline is made.
+    Parameters
+    ----------
+    compute : callable
+        Gets a chunk, a one-dimensional tensor on the device, and changes it in place; what it returns is ignored. It
+        must treat each element alone, and should not allocate.
+    elements : int
+        The arrays' length, at least 1. Chunks that do not divide it are as even as can be.
+    dtype : torch.dtype, optional
+        The elements' type, by default float32.
+    chunks : int, optional
+        How many chunks. By default chunks of about 16 MB, at least four if they are not too small.
+    buffers : int
+        How many chunks the device holds at once. Three keep all three lanes busy; with one nothing overlaps.
+    device : {"cuda", "cpu-queue", "cpu"}, optional
+        The GPU, three worker threads that play it, or the CPU with everything in turn. By default the GPU if there is
+        one, else "cpu".
+    pinned : bool
+        Whether host arrays must be pinned (`host_array`). False takes any, and loses the overlap.
+    lanes : tuple of Lane, optional
+        Lanes for copies in, computation and copies out, in place of the device's own.
 
-    A call returns when everything is issued. Until `synchronize()` returns (or torch's current stream has passed, for
-    it waits for the download), `x` must stay as it is and `out` is not yet right. Calls may follow each other without
-    waiting, also with the same `x` and `out`. (Its uploads do not wait for the current stream, so of the six times of
-    `measure` only the host's three are true of it.)
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used.
+    DeviceMemoryError
+        If the buffers do not fit.
+    UnavailableError
+        If a GPU is asked for and there is none.
 
-    Args:
-        compute: what to do with a chunk, in place.
-        elements: length of the arrays, at least 1; chunks that do not divide it are as even as can be.
-        dtype: torch's type of the elements; float32 without it.
-        chunks: how many pieces; without it, pieces of about 16 MB, at least four if they are not too small.
-        buffers: device buffers, each of one chunk; 3 keep three lanes busy, 1 lets nothing overlap.
-        device: "cuda"; "cpu-queue", three worker threads; "cpu", which runs everything in turn. Without it, the GPU
-            if there is one, else "cpu".
-        pinned: whether host arrays must be pinned. `False` takes any, and loses the overlap.
-        lanes: lanes for upload, compute and download in place of the device's own.
-
-    Raises ArgumentError for what cannot be used, DeviceMemoryError if the buffers do not fit, UnavailableError
-    without a GPU where one was asked for.
+    Notes
+    -----
+    A call returns as soon as everything is launched. Until `synchronize()` returns, or torch's current stream has
+    passed, `x` must stay as it is and `out` is not right yet. Calls may follow each other without waiting. On a GPU
+    `compute` is launched to a stream of the pipeline's own, so what else it reads (weights) must be ready when the
+    pipeline is made. Copies in do not wait for the current stream: of `measure`'s six times only the host's three are
+    true of a pipeline.
     """
 
     @extras("Pipeline")
@@ -99,7 +114,7 @@ class Pipeline:
 
     @property
     def device_bytes(self) -> int:
-        """What the buffers take on the device."""
+        """The bytes that the buffers take on the device."""
         return self.buffers * self.chunk_elements * int(self.dtype.itemsize)
 
     def __call__(self, x: Any, out: Any) -> None:
@@ -118,7 +133,7 @@ class Pipeline:
             self._join(slot.free)
 
     def synchronize(self) -> None:
-        """Wait until every call so far has its result; raises what `compute` raised in a worker thread."""
+        """Wait until every call so far has its result; raise what `compute` raised in a worker thread."""
         for lane in self.lanes:
             lane.synchronize()
 
@@ -195,12 +210,29 @@ class Pipeline:
 
 @extras("host_array")
 def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
-    """An array in main memory, not filled; pinned, so that the GPU can copy from and to it by itself.
+    """Allocate an array in main memory that the GPU can copy from and to by itself (pinned memory).
 
     >>> host_array(3, pinned=False).shape
     torch.Size([3])
 
-    UnavailableError where pinned memory is refused (no GPU, or more than the system locks), with what to do instead.
+    Parameters
+    ----------
+    elements : int
+        Its length. It is not filled.
+    dtype : torch.dtype, optional
+        The elements' type, by default float32.
+    pinned : bool
+        False gives an ordinary (pageable) array.
+
+    Returns
+    -------
+    torch.Tensor
+        One-dimensional, on the CPU.
+
+    Raises
+    ------
+    UnavailableError
+        If pinned memory is refused: there is no GPU, or it is more than the system locks.
     """
     import torch
 

@@ -63,14 +63,37 @@ def plan(
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: Where = None,
     prepared: bool = False, whole: bool = False,
 ) -> ProductPlan:  # fmt: skip
-    """The way for an (m, k) by (k, n) product, chosen as `matmul` chooses it; nothing is multiplied.
+    """Choose the way for a matmul of (m, k) by (k, n), as `matmul` would on that device, without multiplying.
 
     >>> print(plan(64, 64, 64, level=1, inner="sgemm", device="h200").why)
     As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
 
-    accuracy, level, form, inner, workspace_bytes: as for `matmul`. device: as `brrr.predict` takes it, without it too.
-    prepared: the right operand's sums are made beforehand. whole: odd sizes are rounded up, as in a chain of layers,
-    and nothing is split off.
+    No GPU is needed.
+
+    Parameters
+    ----------
+    m, n, k : int
+        The sizes; the result is (m, n).
+    dtype : {"float32", "float64", "float16", "bfloat16"}
+        The operands' type.
+    accuracy, level, form, inner, workspace_bytes
+        As for `matmul`.
+    device : str, Peaks or Hardware, optional
+        As for `predict`.
+    prepared : bool
+        Whether the right operand's sums are made beforehand.
+    whole : bool
+        Whether odd sizes are rounded up, as in a chain of layers, rather than split.
+
+    Returns
+    -------
+    ProductPlan
+        The way with its predicted time (s), error and workspace (bytes); prints as a sentence.
+
+    Raises
+    ------
+    ArgumentError
+        For sizes, types and limits that do not exist.
     """
     limits = Limits(accuracy, level, form, inner, workspace_bytes)
     request = Request(m, n, k, dtype, limits, prepared, whole=whole)

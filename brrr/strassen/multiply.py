@@ -26,31 +26,61 @@ def matmul(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None, workspace_bytes: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """a @ b, in the fastest way that is predicted to be as exact as asked for; `explain` says which, and why.
+    """Multiply two matrices in the fastest way that is predicted to be accurate enough.
 
     >>> a, b = torch.randn(64, 64), torch.randn(64, 64)
     >>> y = matmul(a, b, accuracy=1e-5)
     >>> torch.allclose(y, a @ b, atol=1e-4)
     True
 
-    a: (m, k), b: (k, n), both float64, float32, float16 or bfloat16, any strides; also `w.t()` of Linear's weights,
-        which is read as it lies, and what `prepare` made of b.
-    accuracy: a relative error (Frobenius, against float64), or "fp32", "tf32", "bf16", "fp16", "fp8", "fp64": as good
-        as the classical product of that type. None: as good as that of the operands' own type. It is a prediction for
-        numbers of mean 0 that are alike in size, not a bound.
-    level, form, inner: only ways with so many Strassen levels (0 is classical), of that form, with that inner product
-        (a name in `INNERS`, or several). A level that is asked for is taken whether it pays or not; its accuracy is
-        what the levels make of the inner product's.
-    out: (m, n), of a's type; may be strided; shares no memory with the operands.
-    workspace_bytes: no more memory is taken than that, by fewer levels where none are asked for (on a CPU the sums of
-        half types and of several levels take more). None: what is free.
+    Ways are Strassen levels, short types, and split products; `explain` says which one is taken, and why.
 
-    Where a kernel that was chosen cannot be built here, a warning says so and the library's product is taken; where it
-    was asked for, that is an UnavailableError. Gradients flow to both operands, by products of the same kind. Under
-    `torch.compile` and torch's transforms it is one operator, for which the sums that `prepare` made are made again.
-    Under autocast operands are cast as torch's are, unless accuracy, inner or out is given, or b is prepared.
-    ArgumentError for shapes, types and limits that do not fit, DeviceMemoryError, naming the bytes, where the device
-    has too little memory.
+    Parameters
+    ----------
+    a : torch.Tensor
+        Of shape (m, k): float64, float32, float16 or bfloat16, with any strides.
+    b : torch.Tensor or Right
+        Of shape (k, n) and the same type. Also ``w.t()`` of a Linear's weights, and what `prepare` made of b.
+    accuracy : float or str, optional
+        The relative error (Frobenius norm, against float64) that is allowed, or a type ("fp32", "tf32", "bf16", "fp16",
+        "fp8", "fp64"): as accurate as the classical matmul in it. By default as accurate as in the operands' type.
+    level : int, optional
+        Only with so many Strassen levels (0: none), whether they pay or not.
+    form : str, optional
+        Only with this form of a level, "strassen" or "winograd".
+    inner : str or sequence of str, optional
+        Only with this inner matmul, or one of these: names in `INNERS`.
+    out : torch.Tensor, optional
+        Of shape (m, n) and a's type: where to write. It may be strided, and shares no memory with the operands.
+    workspace_bytes : int, optional
+        Take no more memory than this. By default what is free.
+
+    Returns
+    -------
+    torch.Tensor
+        ``a @ b``, of shape (m, n).
+
+    Raises
+    ------
+    ArgumentError
+        If shapes, types or limits do not fit.
+    DeviceMemoryError
+        If the device has too little memory; the message names the bytes.
+    UnavailableError
+        If a kernel that was asked for cannot be built here. One that was only chosen is replaced by the library's
+        matmul, with a warning.
+
+    Notes
+    -----
+    The predicted error is no bound: it holds for numbers of mean 0 that are alike in size. A default call therefore
+    takes no levels, and recomputes results that may have lost digits (docs/strassen.md). A level's accuracy is what the
+    levels make of the inner matmul's. Gradients flow to both operands. Under torch.compile and torch's transforms it is
+    one operator. Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given, or
+    b is prepared. On a CPU, sums of half types and of several levels may take more memory than `workspace_bytes`.
+
+    References
+    ----------
+    V. Strassen, "Gaussian Elimination is not Optimal" (1969).
     """
     asked = not (accuracy is None and level is None and form is None and inner is None and workspace_bytes is None)
     nothing = not asked and out is None and not is_compiling()
@@ -86,10 +116,27 @@ def explain(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
 ) -> ProductPlan:  # fmt: skip
-    """What `matmul` would do with these operands, and why; nothing is multiplied.
+    """Say which way `matmul` would take for these operands, and why, without multiplying.
 
     >>> explain(torch.ones(4, 4), torch.ones(4, 4)).way.level
     0
+
+    Parameters
+    ----------
+    a, b : torch.Tensor
+        The operands, of shape (m, k) and (k, n). b may be what `prepare` made of it.
+    accuracy, level, form, inner, workspace_bytes
+        As for `matmul`.
+
+    Returns
+    -------
+    ProductPlan
+        The way with its predicted time (s), error and workspace (bytes); prints as a sentence.
+
+    Raises
+    ------
+    ArgumentError, DeviceMemoryError, UnavailableError
+        As for `matmul`.
     """
     check_operands("explain", a, b.matrix if isinstance(b, Right) else b)
     right = b if isinstance(b, Right) else Right.of(b)

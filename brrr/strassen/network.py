@@ -26,20 +26,33 @@ from brrr.strassen.operators import Runner, Runners
 
 
 class StrassenMLP(nn.Sequential):
-    """A Sequential whose runs of Linear and ReLU are made by Strassen products where they pay; a drop-in for it.
+    """A drop-in for ``nn.Sequential`` whose Linear and ReLU layers use Strassen and split products where they pay.
 
     >>> mlp = StrassenMLP.of([torch.ones(4, 8), torch.ones(2, 4)], [None, None])
     >>> mlp(torch.ones(1, 8))
     tensor([[32., 32.]])
 
-    modules: any; Linear and ReLU are made by products as `matmul` chooses them, each with the accuracy, level, form and
-    inner asked for; others run as they are. Names and parameters are those of a Sequential of the same modules: so
-    state_dict, `.to()`, optimizers and copies work as with one. Rows may differ from call to call, sizes may be odd.
-    graphs: calls will be captured in a CUDA Graph, so that what the host takes for several launches a layer does not
-    count; without it, layers too short for that are left to torch. The calls before the capture must be on the stream
-    that is captured, as `brrr.capture` makes them: inside it nothing can be tried.
+    Parameters
+    ----------
+    *modules : torch.nn.Module
+        The layers in order. Linear and ReLU are computed as `matmul` chooses; others run as they are.
+    accuracy, level, form, inner
+        For each matmul, as for `matmul`.
+    graphs : bool
+        Whether calls will be captured in a CUDA graph. The host's time for several launches per layer then does not
+        count; without it, layers too short for that are left to torch.
 
-    Gradients flow, once (a gradient of a gradient needs torch's own modules).
+    Raises
+    ------
+    ArgumentError
+        For types, forms and limits that do not exist.
+
+    Notes
+    -----
+    Names and parameters are those of a Sequential of the same modules, so ``state_dict``, ``.to()``, optimizers and
+    copies work. The number of rows may differ from call to call, and sizes may be odd. Gradients flow once; a gradient
+    of a gradient needs torch's own modules. Before a capture, call it on the stream that will be captured, as `capture`
+    does.
     """
 
     def __init__(
@@ -55,7 +68,7 @@ class StrassenMLP(nn.Sequential):
         cls, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], *, relu_last: bool = True,
         **options: Any,
     ) -> StrassenMLP:  # fmt: skip
-        """A network of these very weights (n, k) and biases (n,), with ReLU behind each layer; nothing is copied."""
+        """Make a network of these weights (n, k) and biases (n,), with a ReLU behind each layer; copy nothing."""
         if len(weights) != len(biases) or not weights:
             raise ArgumentError("StrassenMLP.of", "biases", f"{len(biases)} of them", f"{len(weights)}, one a layer")
         check_chain("StrassenMLP.of", tuple(map(Layer, weights, biases)))
@@ -132,7 +145,7 @@ def fuse(
     model: nn.Module, *, accuracy: float | str | None = None, level: int | None = None, form: str | None = None,
     inner: Inners = None, graphs: bool = False,
 ) -> nn.Module:  # fmt: skip
-    """The model with each Sequential a StrassenMLP and each other Linear a StrassenLinear.
+    """Replace the linear layers of a model by those that multiply as `matmul` does.
 
     >>> class Net(nn.Module):
     ...     def __init__(self):
@@ -142,11 +155,32 @@ def fuse(
     >>> type(fused.first).__name__, type(fused.rest).__name__
     ('StrassenLinear', 'StrassenMLP')
 
-    Parameters are shared and keep their names. A Sequential or Linear comes back as a new module; any other model is
-    changed in place and returned. Subclasses, and modules with hooks or parametrisations, stay as they are. Only direct
-    neighbours in a Sequential are fused with each other: what a model's own forward does between is not known.
-    accuracy, level, form, inner: of each product, as for `matmul`; graphs: as for `StrassenMLP`. ArgumentError for
-    what is no module.
+    Each Sequential becomes a `StrassenMLP`, each other Linear a StrassenLinear. Parameters are shared and keep their
+    names.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model. A Sequential or a Linear comes back as a new module; any other model is changed in place.
+    accuracy, level, form, inner
+        For each matmul, as for `matmul`.
+    graphs : bool
+        As for `StrassenMLP`.
+
+    Returns
+    -------
+    torch.nn.Module
+        The fused model.
+
+    Raises
+    ------
+    ArgumentError
+        If `model` is no module.
+
+    Notes
+    -----
+    Subclasses, and modules with hooks or parametrisations, stay as they are. Only neighbours in a Sequential are fused
+    with each other: what a model's own forward does between two layers is not known.
     """
     if not isinstance(model, nn.Module):
         raise ArgumentError("fuse", "model", type(model).__name__, "a torch.nn.Module")

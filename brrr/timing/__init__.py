@@ -23,22 +23,53 @@ from brrr.timing.sampler import Sampler
 def measure(
     fn: Callable[[], Any], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> Measurement:
-    """Measure a function of no arguments: what it costs to issue, to run, to loop over and to wait for.
+    """Measure how long a function takes: six times, and what each of them is true of.
 
-    >>> print(measure(lambda: None, device="cpu", budget_s=0.01).kernel_s)
-    None
+    >>> m = measure(lambda: sorted(range(1000)), device="cpu", budget_s=0.05)
+    >>> m.period_s.median > 0, m.kernel_s is None
+    (True, True)
 
-    `device` is "cuda" (torch's current device and stream), "cpu", or a `CpuQueue`, whose worker is the device; None
-    takes the GPU if torch is loaded and has one. `cache="cold"` empties the L2 before each call and gives only the
-    times that this defines: `kernel_s`, `busy_s` and `span_s`. It takes about `budget_s` seconds, less when all
-    intervals are within 0.5 %, more when a few calls take longer. Where long calls take turns with short ones, a loop
-    takes their mean, which `period_s` then is, and a note says so. Flags: `host-bound`, `syncs` (the function waits for
-    the device, so it has no span), `queue-full`, `single-call`, `no-profiler` (`kernel_s` is the calibrated
-    fall-back's), `nan`, `power-capped`, `thermal`, `unstable` (it drifted, measured twice), `shared-gpu` (another
-    program computes there).
+    On a GPU, ``print(m)`` says for example ``11 µs to issue, 1 µs of GPU work: host-bound``.
 
-    Raises ArgumentError for arguments that cannot be used, DeviceMemoryError when `fn` uses up the memory,
-    UnavailableError when there is no GPU; what `fn` itself raises passes through.
+    Parameters
+    ----------
+    fn : callable
+        The function to measure, called as ``fn()``. Wrap a call with arguments: ``lambda: f(x)``. It is called many
+        times, and warmed up before.
+    device : {"cuda", "cpu"} or CpuQueue, optional
+        Where it runs: torch's current CUDA device and stream, the CPU, or a `CpuQueue`, whose worker thread plays the
+        GPU. By default the GPU if torch is loaded and has one, else the CPU.
+    cache : {"hot", "cold"}
+        "cold" empties the L2 cache before each call. Only `kernel_s`, `busy_s` and `span_s` are measured then.
+    budget_s : float
+        About how many seconds to measure. It takes less if all intervals are within 0.5 % earlier, and more if a few
+        calls take longer.
+
+    Returns
+    -------
+    Measurement
+        The six times in seconds, each a median with its 95 % interval; how they are defined stands there. `flags` warn:
+        "host-bound"; "syncs" (`fn` waits for the GPU, so there is no span); "unstable" (the times drifted, also when
+        measured again); "thermal" or "power-capped" (the GPU lowered its clock); "shared-gpu" (another program computes
+        there); "no-profiler" (`kernel_s` is estimated from a CUDA graph); "queue-full", "single-call" and "nan".
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, for example a function that takes arguments.
+    DeviceMemoryError
+        If `fn` runs out of the device's memory.
+    UnavailableError
+        If a GPU is asked for and there is none. What `fn` itself raises passes through.
+
+    See Also
+    --------
+    measure_together : several functions, so that a drift of the clock meets them all alike.
+    predict : how long it should take.
+
+    Notes
+    -----
+    How each time is measured, and how far it is off, stands in docs/timer.md.
     """
     return measure_together([fn], device=device, cache=cache, budget_s=budget_s)[0]
 
@@ -46,9 +77,35 @@ def measure(
 def measure_together(
     functions: Sequence[Callable[[], Any]], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> list[Measurement]:
-    """Measure several functions interleaved, a slice of each in turn, so that a drift of the machine meets them all.
+    """Measure several functions in turns, so that a drift of the machine meets them all alike.
 
-    Arguments, errors and results as those of `measure`; `budget_s` is for each function.
+    >>> slow, fast = measure_together([lambda: sum(range(9999)), lambda: sum(range(9))], device="cpu", budget_s=0.05)
+    >>> (slow.period_s / fast.period_s).median > 1
+    True
+
+    Compare two ways of doing the same with this, not with two calls of `measure`: between these a GPU may change its
+    clock.
+
+    Parameters
+    ----------
+    functions : sequence of callables
+        The functions, each called without arguments.
+    device : {"cuda", "cpu"} or CpuQueue, optional
+        As for `measure`.
+    cache : {"hot", "cold"}
+        As for `measure`.
+    budget_s : float
+        About how many seconds to measure each function.
+
+    Returns
+    -------
+    list of Measurement
+        One for each function, in their order.
+
+    Raises
+    ------
+    ArgumentError, DeviceMemoryError, UnavailableError
+        As for `measure`.
     """
     place = checked(functions, device, cache, budget_s)
     return interleave([Sampler(function, place, cache, budget_s) for function in functions])

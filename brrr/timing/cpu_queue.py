@@ -36,16 +36,25 @@ class Ticket:
 
 
 class CpuQueue:
-    """Runs what is submitted one after another on a worker thread, like a GPU's stream.
+    """A queue that runs what is submitted in order on a worker thread, as a GPU's stream does.
 
     >>> with CpuQueue() as queue:
     ...     queue.submit(print, "done by the worker")
     ...     queue.synchronize()
     done by the worker
 
-    The worker shows true overlap only for work that leaves the interpreter free (a NumPy product does, a Python loop
-    does not). An exception of a submitted call is raised by the next `synchronize`. `worked_s` are the seconds that
-    the worker spent on each of the last calls: what a GPU's profiler would call the kernels' own times.
+    A laptop without a GPU can show with it what it means that a call returns before the work is done.
+
+    Parameters
+    ----------
+    depth : int
+        How many calls may wait; then `submit` waits, too.
+
+    Notes
+    -----
+    The worker truly overlaps only with work that releases the interpreter: a NumPy product does, a Python loop does
+    not. If a submitted call raises, the next `synchronize` raises it. `worked_s` holds the seconds that the worker
+    spent on each of the last calls, as a GPU's profiler would have each kernel's time.
     """
 
     def __init__(self, depth: int = DEPTH) -> None:
@@ -57,7 +66,7 @@ class CpuQueue:
         self._worker.start()
 
     def submit(self, call: Callable[..., Any], *args: Any) -> None:
-        """Put `call(*args)` into the queue and return at once: nothing has run yet."""
+        """Put ``call(*args)`` into the queue and return at once, before it has run."""
         ticket = Ticket(getattr(call, "__name__", "work").replace("<lambda>", "work"), time.perf_counter_ns())
         self._waiting.put((call, args, ticket))
         ticket.returned_ns = time.perf_counter_ns()
@@ -65,7 +74,7 @@ class CpuQueue:
             self._tickets.append(ticket)
 
     def synchronize(self) -> None:
-        """Wait until all that was submitted has run; raise the first exception that one of the calls raised."""
+        """Wait until everything submitted has run; raise the first exception that one of the calls raised."""
         self._waiting.join()
         error, self._error = self._error, None
         if error is not None:
@@ -73,7 +82,7 @@ class CpuQueue:
 
     @contextmanager
     def noting(self) -> Iterator[list[Ticket]]:
-        """Keep the tickets of what is submitted meanwhile; their times are all there after `synchronize`."""
+        """Collect a ticket for each call submitted inside the ``with`` block; `synchronize` completes their times."""
         tickets: list[Ticket] = []
         self._tickets = tickets
         try:
@@ -82,7 +91,7 @@ class CpuQueue:
             self._tickets = None
 
     def close(self) -> None:
-        """End the worker after what is still waiting."""
+        """End the worker, after it has run what still waits."""
         if self._worker.is_alive():
             self._waiting.put(None)
             self._worker.join()

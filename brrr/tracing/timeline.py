@@ -30,19 +30,38 @@ from brrr.tracing.spans import (
 
 @dataclass(frozen=True)
 class Timeline:
-    """What host and device did in `calls` calls of a loop with one synchronisation at its end.
+    """What host and device did, and when, in a loop of calls with one synchronisation at its end.
 
     >>> spans = (Span("launch", "launch", "launch", 0, 1000, 0), Span("stream 7", "kernel", "relu", 1000, 2000, 0, 0))
     >>> found = Timeline(spans, "cuda", "a GPU", "2024-01-01", "", 1, 4e-6, 5e-6, 1e-5)
     >>> found.busy_s, found.idle_share, found.profiled_idle_share, found.inflation
     (1e-06, 0.75, 0.9, 2.0)
 
-    Three periods, each in seconds a call. `period_s` is that of a long loop without the profiler, taken right before
-    and right after it: what `measure` calls by that name. `loop_period_s` is that of the loop in the picture, its one
-    synchronisation included, without the profiler; `profiled_period_s` is the same loop's under the profiler.
+    `trace` returns it. It draws itself in a notebook; ``perfetto("step.json")`` writes it for a large view.
 
-    All spans start at 0 or later and stand in the order of their starts. `kind` is "cuda", "cpu" (no device lanes) or
-    "cpu-queue", whose worker is the device.
+    Attributes
+    ----------
+    spans : tuple of Span
+        What was done, in the order of the starts, which are 0 or later (in nanoseconds).
+    kind : {"cuda", "cpu", "cpu-queue"}
+        The device. A CPU has no lanes of a device; a CPU queue's worker is one.
+    device, date, torch : str
+        The device's name, the date, and torch's version.
+    calls : int
+        How many calls the loop has.
+    period_s : float
+        Seconds per call of a long loop without the profiler, measured right before and after: `measure`'s `period_s`.
+    loop_period_s : float
+        Seconds per call of the loop in the picture, its synchronisation included, without the profiler.
+    profiled_period_s : float
+        The same under the profiler. `inflation` is this over `loop_period_s`.
+    badge_kind : str
+        "LIVE", "RECORDED" or "LIVE, CPU QUEUE".
+
+    Notes
+    -----
+    ``idle_share`` is ``1 - busy_s / period_s``, the profiler's cost left out; ``profiled_idle_share`` is the one that
+    the picture shows. `busy_s` is the union of the device's intervals per call, in seconds.
     """
 
     spans: tuple[Span, ...]
@@ -62,27 +81,27 @@ class Timeline:
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
-        """The lanes that hold something: Python, operators, launches, then the device's in order of first use."""
+        """The lanes that hold something: Python, operators, launches, then the device's by their first use."""
         found = dict.fromkeys(span.lane for span in self.spans)
         return (*(lane for lane in HOST_LANES if lane in found), *(lane for lane in found if lane not in HOST_LANES))
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The device's lanes, one for each stream."""
+        """The device's lanes, one per stream."""
         return tuple(lane for lane in self.lanes if lane not in HOST_LANES)
 
     @property
     def end_ns(self) -> int:
-        """Where the last span ends."""
+        """Where the last span ends, in nanoseconds."""
         return max((span.end_ns for span in self.spans), default=0)
 
     @property
     def arrows(self) -> tuple[tuple[Span, Span], ...]:
-        """From each launch to what it started on the device."""
+        """Pairs of a launch and the span that it started on the device."""
         return tuple((self.spans[s.cause], s) for s in self.device_spans() if s.cause >= 0)
 
     def device_spans(self) -> Iterator[Span]:
-        """What the device did, in order of the starts."""
+        """What the device did, in the order of the starts."""
         return (span for span in self.spans if span.on_device)
 
     @property
@@ -97,51 +116,52 @@ class Timeline:
 
     @property
     def busy_s(self) -> float | None:
-        """Seconds a call that the device was busy: the union of its intervals over the calls; None without a device."""
+        """Seconds per call in which the device was busy, what overlaps counted once; None without a device."""
         return length(self._of()) / 1e9 / self.calls if not is_cpu(self.kind) else None
 
     @property
     def idle_share(self) -> float | None:
-        """Share of time without work for the device, the profiler's own cost left out: `1 - busy_s / period_s`.
+        """The share of time in which the device is idle without the profiler: ``1 - busy_s / period_s``.
 
-        0 where the busy time exceeds the period by their inaccuracy; None on a CPU, which is host and device in one.
+        0 if the busy time exceeds the period, by the inaccuracy of both. None on a CPU, which is host and device in
+        one.
         """
         return None if self.busy_s is None else max(0.0, 1 - self.busy_s / self.period_s)
 
     @property
     def profiled_idle_share(self) -> float | None:
-        """Share of idle time as the picture shows it, under the profiler: `1 - busy_s / profiled_period_s`."""
+        """The share of time in which the device is idle in the picture: ``1 - busy_s / profiled_period_s``."""
         return None if self.busy_s is None else max(0.0, 1 - self.busy_s / self.profiled_period_s)
 
     @property
     def inflation(self) -> float:
-        """How many times longer the loop took under the profiler: `profiled_period_s / loop_period_s`."""
+        """How many times as long the loop took under the profiler: ``profiled_period_s / loop_period_s``."""
         return self.profiled_period_s / self.loop_period_s
 
     @property
     def transfer_s(self) -> float:
-        """Seconds a call in which a copy between host and device was under way (their union over the calls)."""
+        """Seconds per call in which host and device copied to each other, what overlaps counted once."""
         return length(self._of(*TRANSFERS)) / 1e9 / self.calls
 
     @property
     def transfer_share(self) -> float:
-        """Share of the device's busy time in which a copy between host and device was under way: `transfer_s / busy_s`.
+        """The share of the device's busy time in which host and device copied to each other: ``transfer_s / busy_s``.
 
-        0 where the device was never busy, as on a CPU.
+        0 if the device was never busy, as on a CPU.
         """
         return self.transfer_s / self.busy_s if self.busy_s else 0.0
 
     @property
     def transfer_share_of_period(self) -> float:
-        """Share of copies between host and device in the whole time of a call without the profiler: of `period_s`."""
+        """The share of a call's time, without the profiler, in which host and device copied to each other."""
         return min(1.0, self.transfer_s / self.period_s)
 
     @property
     def overlap_share(self) -> float:
-        """Share of the device's busy time in which two of these ran at once: kernels, copies in, copies out.
+        """The share of the device's busy time in which two of these ran at once: kernels, copies in, copies out.
 
-        0 where the device was never busy. Two kernels on two streams are no overlap in this sense: they share the
-        same multiprocessors.
+        0 if the device was never busy. Two kernels on two streams do not count as overlap: they share the
+        multiprocessors.
         """
         groups = [self._of("kernel"), self._of("copy in"), self._of("copy out")]
         busy_ns = length(self._of())
@@ -151,9 +171,9 @@ class Timeline:
 
     @cached_property
     def calls_ahead(self) -> int:
-        """By how many calls the host was ahead at most: calls issued before the current one and not yet finished.
+        """By how many calls the host was ahead at most: calls launched before the current one and not yet finished.
 
-        Counted where the host returns from a call, in the picture: the profiler slows the host down, so that without
+        It is counted in the picture, where the host returns from a call. The profiler slows the host down, so without
         it the host may be further ahead.
         """
         ends: dict[int, int] = {}
@@ -166,21 +186,21 @@ class Timeline:
 
     @property
     def waits_in_calls(self) -> bool:
-        """Whether every call waits for the device by itself (`item()`, a copy to the host, `synchronize()`)."""
+        """Whether every call waits for the device itself: ``item()``, a copy to the host, ``synchronize()``."""
         waited = {span.call for span in self.spans if span.kind == "wait" and span.call >= 0}
         return not is_cpu(self.kind) and len(waited) == self.calls
 
     # -- keeping and showing ---------------------------------------------------------------------------------------
 
     def shortened(self, calls: int) -> Timeline:
-        """The same timeline with its first calls only; the periods, each a call's, stay."""
+        """The same timeline with its first calls only. The periods, which are per call, stay."""
         keep = [i for i, span in enumerate(self.spans) if 0 <= span.call < calls]
         place = {old: new for new, old in enumerate(keep)}
         spans = [replace(self.spans[i], cause=place.get(self.spans[i].cause, -1)) for i in keep]
         return replace(self, spans=tuple(spans), calls=min(calls, self.calls))
 
     def perfetto(self, path: Path | str) -> Path:
-        """Write the timeline for https://ui.perfetto.dev, where it can be zoomed and measured."""
+        """Write the timeline to a file for https://ui.perfetto.dev, where you can zoom in."""
         from brrr.tracing.spans import write_perfetto as write
 
         about = {"device": self.device, "date": self.date, "torch": self.torch, "text": self.text}

@@ -30,22 +30,36 @@ Traced = tuple[tuple[Span, ...], float]
 
 @extras("trace")
 def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | None = None) -> Timeline:
-    """Trace a loop of `calls` calls of a function of no arguments: who did what, when, and who waited.
+    """Trace a loop of calls: what the host launched, what the GPU did when, and who waited for whom.
 
     >>> found = trace(lambda: sum(range(1000)), device="cpu", calls=3)
     >>> found.calls, found.streams, found.idle_share
     (3, (), None)
 
-    Args:
-        fn: the function; it is called some ten times besides, without the profiler, for the periods.
-        calls: how many calls to trace; None takes 3 to 20, so that the loop takes about a quarter of a second at most
-            and the device does some 150 things in it.
-        device: "cuda", "cpu" or a `CpuQueue`; None takes the GPU if torch is loaded and has one.
+    Parameters
+    ----------
+    fn : callable
+        The function, called without arguments. For the periods it is called some ten more times, without the profiler.
+    calls : int, optional
+        How many calls to trace. By default 3 to 20: a quarter of a second at most, with some 150 things on the device.
+    device : {"cuda", "cpu"} or CpuQueue, optional
+        As for `measure`.
 
-    Raises ArgumentError for arguments that cannot be used and, on a GPU, for a function that launches nothing there;
-    UnavailableError where there is no GPU or no profiler, or another profiler is running. What `fn` raises passes
-    through. Times come from torch's profiler (CUPTI), on a `CpuQueue` from the queue itself; see `Timeline` for how
-    each share is computed.
+    Returns
+    -------
+    Timeline
+        It draws itself in a notebook, and prints the idle share and how much the profiler slowed the loop down.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used, or if the function launches nothing on the GPU.
+    UnavailableError
+        If there is no GPU or no profiler, or another profiler is running. What `fn` itself raises passes through.
+
+    Notes
+    -----
+    Times come from torch's profiler (CUPTI), on a `CpuQueue` from the queue itself.
     """
     place = _checked(fn, calls, device)
     loop = TracedLoop(fn, place)

@@ -17,13 +17,28 @@ def exercises(lesson: str = "") -> dict[str, Exercise]:
 
 
 def check(exercise: str = "", /, **answers: Any) -> Mark:
-    """Mark an exercise; `...` stands for an answer that is not there yet.
+    """Mark an exercise; ``...`` stands for an answer that is not there yet.
 
     >>> check("00-launches", microseconds=...)
     Not answered yet: Replace the ... behind `microseconds=`.
 
-    An exception in the student's own code is shown with its line and does not stop the notebook, nor does code that
-    never ends. ArgumentError for an exercise that does not exist, or an answer under another name.
+    Parameters
+    ----------
+    exercise : str
+        The exercise's name, such as "00-launches".
+    **answers
+        The answers by name: numbers, words or functions.
+
+    Returns
+    -------
+    Mark
+        Whether the answers are right, why, and a hint. If the student's own code raises or never ends, the mark shows
+        that with its line, and the notebook goes on.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such exercise, or if it takes no answer of that name.
     """
     number = str(exercise).partition("-")[0]
     found = exercises(number).get(exercise) if number.isalnum() else None  # it becomes part of a pattern

@@ -1,6 +1,7 @@
 """`brrr claims`, and the claims of a lesson: what is claimed, and whether it holds on a device."""
 
 import argparse
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ class ClaimsTable:
         return AFTER if claim.after_the_data(self.source) else ""
 
     def __repr__(self) -> str:
-        more = [f"{len(self.folded)} more: {self._command}"] if self.folded else []
+        more = [f"{len(self.folded)} more, in a terminal: {self._command}"] if self.folded else []
         return "\n".join([self._top, *(self._brief(*row) for row in self.rows), *more])
 
     def details(self) -> str:
@@ -47,7 +48,7 @@ class ClaimsTable:
         return "\n\n".join([self._top, *(self._full(*row) for row in (*self.rows, *self.folded))])
 
     def _repr_html_(self) -> str:
-        shown = "".join(self._html(*row, row[1].figure) for row in self.rows)
+        shown = "".join(self._html(*row, in_short(row[1])) for row in self.rows)
         folded = "".join(self._html(*row, row[1].measured) for row in self.folded)
         told = folded + caption_html(f"In a terminal, with all that decides them: {self._command}")
         more = f"<details><summary>{len(self.folded)} more claims</summary>{told}</details>" if folded else ""
@@ -72,7 +73,7 @@ class ClaimsTable:
         return [f"{asked} {told}" for asked, told in notes.items() if told]
 
     def _brief(self, claim: Claim, verdict: Verdict) -> str:
-        return "\n    ".join([self._head(claim, verdict), verdict.figure, *self._notes(claim, verdict)])
+        return "\n    ".join([self._head(claim, verdict), in_short(verdict), *self._notes(claim, verdict)])
 
     def _html(self, claim: Claim, verdict: Verdict, measured: str) -> str:
         sign, kind = SIGNS.get(verdict.status, ("–", "open"))
@@ -89,18 +90,47 @@ class ClaimsTable:
         return "\n    ".join([self._head(claim, verdict), *lines])
 
 
+def in_short(verdict: Verdict) -> str:
+    """What was measured, and the bound that the verdict follows from.
+
+    >>> in_short(Verdict("holds", "2.03x (2x to 2.1x) at size 4096; at least 2x was claimed"))
+    '2.03x at size 4096 (to hold: at least 2x)'
+    """
+    bound = re.search(r"; ([^;]*) was claimed$", verdict.measured)
+    return f"{verdict.figure} (to hold: {bound[1]})" if bound else verdict.figure
+
+
 def claims(name: str | Experiment, source: Source | str | None = None) -> ClaimsTable:
-    """What a lesson or an experiment claims, with the verdicts on a source: `claims("01")`, `claims("matmul")`.
+    """Show what a lesson or an experiment claims, and whether the measurements agree.
 
     >>> print(claims("04b", "recorded:h200"))
     Lesson 04b · RECORDED · NVIDIA H200 · ...
     HOLDS        Memory that fits into the L2 cache is read and written faster.
     ...
 
-    Of a lesson, the claims that carry it stand open, all others are folded away. `source` is a Source or its name
-    (default: what `BRRR_SOURCE` says, else a GPU if there is one, else the recording). A live source judges what was
-    measured in this session. A claim whose points are missing is *not measured*; a damaged recording raises
-    RecordingError.
+    Parameters
+    ----------
+    name : str or Experiment
+        A lesson ("01") or an experiment ("matmul").
+    source : str or Source, optional
+        Where the measurements come from, as for `explore`. A live source judges what was measured in this session.
+
+    Returns
+    -------
+    ClaimsTable
+        Each sentence with its verdict and the numbers that decide it: holds, fails, undecided, or not measured. Of a
+        lesson, the claims that carry it stand open; the others are folded.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no lesson or experiment of that name.
+    RecordingError
+        If a recording is damaged.
+
+    Notes
+    -----
+    Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims.md).
     """
     given = source_named(source) if source is None or isinstance(source, str) else source
     if isinstance(name, str) and name in read_ledger(ledger_path()).lessons:

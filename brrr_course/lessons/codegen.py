@@ -70,14 +70,31 @@ class GeneratedCode:
 
 
 def generated(name: str, on: str | None = None) -> GeneratedCode:
-    """What torch.compile makes of a piece of work: compiled now on a GPU, or on a CPU with a C++ compiler.
+    """Show the kernels that torch.compile generates for a piece of work.
 
     >>> generated("cos_cos", on="recorded:h200").language  # doctest: +SKIP
     'python'
 
-    name: `cos_cos`, `chain` or `softmax`. on: a source's name (default: the lesson's). Where nothing can be compiled,
-    and where `BRRR_QUICK=1` asks for little, the recorded one is shown. ArgumentError for another name;
-    NotRecordedError where none was recorded.
+    It compiles now on a GPU, or on a CPU with a C++ compiler; where nothing can be compiled it shows what was recorded.
+
+    Parameters
+    ----------
+    name : {"cos_cos", "chain", "softmax"}
+        The piece of work.
+    on : str, optional
+        Where it runs, as `source` of `explore`.
+
+    Returns
+    -------
+    GeneratedCode
+        It shows the kernels in a notebook; `whole` is all that the compiler wrote.
+
+    Raises
+    ------
+    ArgumentError
+        For another name.
+    NotRecordedError
+        If none was recorded.
     """
     if name not in WORKS:
         raise ArgumentError("generated", "name", name, f"one of {', '.join(WORKS)}")
@@ -168,10 +185,20 @@ def write(root: Path, kind: DeviceKind = "cuda") -> list[Path]:
 
 
 def megakernel_plan(*, layers: int, batch: int, hidden: int) -> str:
-    """How the one-kernel network divides its work on an H200, and its predicted time, in a line.
+    """Say how the one-kernel network divides its work on an H200, and how long it is predicted to take.
 
     >>> megakernel_plan(layers=8, batch=16, hidden=128).partition("  PREDICTED")[0]
     'hidden  128: 16 groups of  4 blocks, joined in a cluster         rows a group: 1'
+
+    Parameters
+    ----------
+    layers, batch, hidden : int
+        The network's layers, the input's rows, and the layers' width.
+
+    Returns
+    -------
+    str
+        One line.
     """
     from brrr.kernels.megakernel.device import plan, predicted_s
     from brrr.kernels.megakernel.plan import H200, NetworkShape
@@ -195,10 +222,23 @@ if __name__ == "__main__":
 
 
 def against_copy(kernel: Elementwise) -> Comparison:
-    """The bytes a second of a student's kernel and those of a copy, measured in turns on this machine.
+    """Compare the bytes per second of your own kernel with those of a copy, measured in turns on this machine.
 
-    The kernel's bytes are those that must move; a copy reads its array and writes it. On a CPU torch evaluates the
-    line operator by operator, and the text says so. Nothing is measured in the edition that is only read.
+    >>> import torch
+    >>> from brrr.kernels.elementwise.kernel import elementwise
+    >>> against_copy(elementwise("y = 2.0f * x", x=torch.ones(8)))  # doctest: +SKIP
+
+    Parameters
+    ----------
+    kernel : Elementwise
+        The kernel, with its inputs.
+
+    Returns
+    -------
+    Comparison
+        Bytes per second of both. The kernel's bytes are the compulsory ones (inputs and result once); a copy reads its
+        array and writes it. On a CPU torch evaluates the line operator by operator, and the text says so. In the
+        executed edition nothing is measured.
     """
     if static():
         return Comparison("Measured where you run this cell: it is not part of the recording.")

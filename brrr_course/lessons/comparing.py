@@ -41,7 +41,7 @@ def compare(
     guess: Guess | None, experiment: str, lines: Sequence[str] | Mapping[str, str] = (), *, of: str = "time",
     truth: str = "", source: Source | None = None, **at: Value | tuple[Value, Value],
 ) -> Comparison:  # fmt: skip
-    """The guess against what a source has of an experiment's lines at a point; a live source measures them now.
+    """Hold a guess against the measurement.
 
     >>> from brrr_course.lessons.guessing import guess
     >>> g = guess("Which is faster?", options=["the CPU", "the GPU"])
@@ -50,20 +50,47 @@ def compare(
     >>> compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
     Not answered yet: give your guess above, then run this cell again.
 
-    of: the quantity.
+    In a notebook it fills itself in as soon as the guess is given.
 
-    - "time": the lines' times. `lines` names them, or maps each option of the guess to its line; with `truth`, a line,
-      readings are compared by their errors. An axis given as two values, `repeat=(1, 32)`, makes it the growth between
-      them, guessed as a factor, with the predicted one.
-    - "speed-up": `lines` maps each line to its base; the first pair is what was guessed.
-    - "memory": how much memory a call takes at most, beside its time. It takes no guess: None will do.
-    - an axis: its values by the time that each takes, the longest first; the guess is a ranking of them.
-    - of one experiment: "classes" ("block"), "data" ("gemm"), "regime" ("mystery"), "step" ("rnn"), "swap"
-      ("memory_swap"), "error" and "published" ("strassen").
+    Parameters
+    ----------
+    guess : Guess or None
+        The guess. None is allowed for tables that need none ("memory", "data").
+    experiment : str
+        The experiment.
+    lines : sequence or mapping of str
+        The lines to show; for a choice, from each option to its line; for "speed-up", from each line to its base, the
+        guessed one first.
+    of : str
+        What is compared:
 
-    Where a source lacks a line and has its twin on the CPU queue (`queue synchronized` for `synchronized`), that one
-    stands in; else the line is left out. The point snaps to the nearest one that the source has. ArgumentError for a
-    quantity, a line or an axis that does not exist, and for a guess of another form than the quantity takes.
+        - "time": the lines' times. With `truth`, their errors. If an axis has two values, as in ``repeat=(1, 32)``, the
+          growth between them, beside the predicted one; the guess is a factor.
+        - "speed-up": how many times as fast as its base each line is.
+        - "memory": how much memory a call takes at most, beside its time.
+        - an axis: its values by the time that each takes, the longest first; the guess is a ranking of them.
+        - of one experiment: "classes" ("block"), "data" ("gemm"), "regime" ("mystery"), "step" ("rnn"), "swap"
+          ("memory_swap"), "error" and "published" ("strassen").
+    truth : str
+        The line that the others are held against.
+    source : Source, optional
+        Where the measurements come from, as for `explore`. A live source measures them now.
+    **at
+        The point, by axis. It snaps to the nearest one that the data have.
+
+    Returns
+    -------
+    Comparison
+        A sentence with both values and their ratio, and a table.
+
+    Raises
+    ------
+    ArgumentError
+        If a quantity, a line or an axis does not exist, or if the guess is of another kind than the quantity takes.
+
+    Notes
+    -----
+    Where there is no GPU, the CPU queue's line stands in for a GPU's (`queue synchronized` for `synchronized`).
     """
     described = experiment_named(experiment)
     quantity = _quantity(described, of, growing=any(isinstance(value, tuple) for value in at.values()))

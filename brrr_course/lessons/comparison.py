@@ -88,12 +88,32 @@ def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> 
 
 
 def reachable(experiment: str, *, source: Source | None = None, **at: Value | Sequence[Value]) -> dict[str, Value]:
-    """The point nearest to `at` that a source has: what `explore(at=)` and `compare` take, whatever the source is.
+    """Find the point nearest to the wanted one that the data have.
 
     >>> reachable("matmul", size=2048)  # doctest: +SKIP
     {'size': 2048}
 
-    A list stands for the first of its values that the source has, as `function=["relu-64x1024", "product-512"]`.
+    A lesson then runs unchanged on any source: the result is what ``explore(at=...)`` and ``compare(**...)`` take.
+
+    Parameters
+    ----------
+    experiment : str
+        The experiment.
+    source : Source, optional
+        Where the measurements come from, as for `explore`.
+    **at
+        The wanted values by axis. A list, as in ``function=["relu-64x1024", "product-512"]``, stands for the first of
+        its values that the data have.
+
+    Returns
+    -------
+    dict of str
+        The value of each axis.
+
+    Raises
+    ------
+    ArgumentError
+        If an axis does not take such a value.
     """
     described, origin = experiment_named(experiment), source or default_source()
     return {axis.name: _nearest(described, origin, axis, at[axis.name]) for axis in described.axes if axis.name in at}
@@ -165,13 +185,31 @@ Lines = TypeVar("Lines", bound=Collection[str])
 
 
 def first_available(experiment: str, *choices: Lines, source: Source | None = None) -> Lines:
-    """The first of the choices (lists of lines, or mappings from them) of which the source has a line; else the first.
+    """Pick the first of several choices of lines that the data have.
 
     >>> first_available("cos_cos", ["compile", "triton"], ["cpu blocks"])  # doctest: +SKIP
     ['compile', 'triton']
 
-    So a figure shows a GPU's lines where there are some, and the CPU's own on a laptop, but never both in one ratio.
-    ArgumentError for a line that does not exist, and without any choice.
+    A figure then shows the GPU's lines where there are some, else the CPU's own, and never both in one ratio.
+
+    Parameters
+    ----------
+    experiment : str
+        The experiment.
+    *choices : sequence or mapping of str
+        Lists of lines, or mappings from them; the first one of which the data have any line is taken.
+    source : Source, optional
+        Where the measurements come from, as for `explore`.
+
+    Returns
+    -------
+    sequence or mapping of str
+        That choice, or the first one if the data have none of the lines.
+
+    Raises
+    ------
+    ArgumentError
+        If a line does not exist, or if there is no choice.
     """
     if not choices:
         raise ArgumentError("first_available", "choices", (), "at least one list of lines")

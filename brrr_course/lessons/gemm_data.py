@@ -10,10 +10,15 @@ TOKENS, WIDTH, WORDS = 12287, 768, 50257
 
 
 def model_lines() -> dict[str, tuple[int, int, int]]:
-    """The products of a small language model, whose tokens are odd in number: (M, N, K) by name.
+    """List the matmuls of a small language model whose number of tokens is odd.
 
     >>> model_lines()["head"]
     (12287, 50257, 768)
+
+    Returns
+    -------
+    dict of str to tuple of int
+        The sizes (M, N, K) of each matmul by its name.
     """
     columns = {"qkv": 3 * WIDTH, "out": WIDTH, "up": 4 * WIDTH, "head": WORDS}
     return {name: (TOKENS, each, WIDTH) for name, each in columns.items()}

@@ -44,7 +44,7 @@ def _keep() -> None:
 
 
 class Guess:
-    """A question and, once given, the student's answer.
+    """A question and, once it is given, the student's answer.
 
     >>> g = Guess("Without synchronize(), a 4096 matmul seems to take ...", Quantity("s"))
     >>> g
@@ -52,7 +52,15 @@ class Guess:
     >>> g.answer("25 µs").compare(3.1e-3)
     you said 25 µs, measured 3.1 ms: 124x too short
 
-    What waits for the answer registers with `on_answer`; it is called at once if the answer is already there.
+    `guess` makes it. What waits for the answer registers with `on_answer`, and is called at once if it is already
+    there.
+
+    Parameters
+    ----------
+    question : str
+        What is asked.
+    form : Quantity, Choice or Ranking
+        Which kind of answer it takes.
     """
 
     def __init__(self, question: str, form: Form) -> None:
@@ -62,11 +70,11 @@ class Guess:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer was given; in the edition for reading (`BRRR_STATIC=1`) nothing waits for one."""
+        """Whether the answer was given. In the executed edition (`BRRR_STATIC=1`) nothing waits for one."""
         return self.value is not None or static()
 
     def answer(self, given: object) -> Guess:
-        """Give the answer; ArgumentError, and nothing changed, for one that does not fit the question."""
+        """Give the answer. If it does not fit the question, ArgumentError is raised and nothing changes."""
         self.value = _given[self.question] = self.form.parse(given)
         _keep()
         send("guess", self.question, self.form.show(self.value))
@@ -76,14 +84,14 @@ class Guess:
         return self
 
     def on_answer(self, call: Callable[[Guess], object]) -> None:
-        """Call `call(guess)` when the answer is given, or now if it was."""
+        """Call ``call(guess)`` when the answer is given, or now if it already was."""
         if self.answered:
             call(self)
         else:
             self._waiting.append(call)
 
     def compare(self, measured: Estimate | float | str | Sequence[str]) -> Said:
-        """The guess and the measurement side by side, with their ratio; without a guess, the request for one."""
+        """The guess and the measurement side by side, with their ratio; without a guess, a request for one."""
         if self.value is None:
             return Said("not answered yet: give your guess above, then run this cell again")
         if isinstance(measured, Estimate):
@@ -102,15 +110,38 @@ def guess(
     question: str, *, unit: str | None = None, options: Sequence[str] | None = None,
     ranking: Sequence[str] | None = None, answer: Any = None,
 ) -> Guess:  # fmt: skip
-    """Ask for a guess: a number with a unit, one of some options, or an order of some items.
+    """Ask for a guess: a number with a unit, one of several options, or an order of several items.
 
     >>> guess("How many times slower?", unit="x", answer="3x").value
     Your guess: 3x
     3.0
 
-    In a notebook it shows a form; `g.answer("25 µs")` and `answer=` do the same without one. Exactly one of `unit`,
-    `options` and `ranking` says what kind of answer it takes. An answer is kept beside the notebook, for its owner
-    alone: running the cell again shows it again, tomorrow too; `forget()` and `brrr lab --fresh` end that.
+    In a notebook it shows a form; elsewhere give the answer by `answer=` or by ``g.answer("25 µs")``.
+
+    Parameters
+    ----------
+    question : str
+        What is asked.
+    unit : str, optional
+        For a number: its unit, such as "s", "x" (a factor) or "%".
+    options : sequence of str, optional
+        For a choice: what there is to choose from.
+    ranking : sequence of str, optional
+        For an order: the items. Exactly one of `unit`, `options` and `ranking` is given.
+    answer : str, float or list, optional
+        The answer, given at once; for an order, the items in it.
+
+    Returns
+    -------
+    Guess
+        `explore`, `timeline` and `drawing` take it as `unlock`, and `compare` holds it against the measurement. Its
+        answer is kept beside the notebook: running the cell again shows it again, tomorrow too, until `forget()` or
+        `brrr lab --fresh`.
+
+    Raises
+    ------
+    ArgumentError
+        If not exactly one kind of answer is asked for, or if the answer does not fit it.
     """
     asked = Guess(question, _form(unit, options, ranking))
     _remember()
@@ -124,7 +155,10 @@ def guess(
 
 
 def forget() -> None:
-    """Forget the answers, so that every `guess` of this notebook asks again."""
+    """Forget the answers, so that every `guess` of this notebook asks again.
+
+    >>> forget()
+    """
     _given.clear()
     if file := _file():
         file.unlink(missing_ok=True)

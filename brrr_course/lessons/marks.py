@@ -17,11 +17,20 @@ LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class Mark:
-    """What `check` says: the status, why, and a hint where one helps.
+    """What `check` says of an answer: its status, why, and a hint.
 
     >>> Mark("wrong", "Your timer returned nothing.", "End it with `return`.")
     Not yet: Your timer returned nothing.
     Hint: End it with `return`.
+
+    Attributes
+    ----------
+    status : {"right", "wrong", "not answered"}
+        The status. `right` says whether it is "right".
+    text : str
+        Why.
+    hint : str
+        What to try, if that helps.
     """
 
     status: Status

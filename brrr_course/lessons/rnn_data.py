@@ -12,12 +12,27 @@ from brrr_course.sources import source as default_source
 def step_times(
     cell: str = "rnn_tanh", dtype: str = "float32", hidden: int = MAIN, *, source: Source | None = None
 ) -> dict[str, dict[int, float]]:
-    """Seconds of a step by batch, to three digits: with the weights on the chip (`ours`), and cuDNN's best (`cudnn`).
+    """Look up how long a step of a recurrent layer takes, by batch: with its weights on the chip, and by cuDNN.
 
     >>> sorted(step_times())
     ['cudnn', 'ours']
 
-    Only batches that the source has both ways; none where it has none.
+    Parameters
+    ----------
+    cell : {"rnn_tanh", "rnn_relu", "lstm"}
+        The kind of layer.
+    dtype : str
+        "float32" or "float16".
+    hidden : int
+        The layer's width.
+    source : Source, optional
+        Where the measurements come from, as for `explore`.
+
+    Returns
+    -------
+    dict of str to dict of int to float
+        For "ours" and "cudnn" (the best of its ways) seconds per step by batch, to three digits. Only batches that have
+        both; empty if there are none.
     """
     evidence = Evidence(experiment_named("rnn"), source or default_source())
     both = {batch: found for batch in BATCHES if (found := both_steps(evidence, place(cell, dtype, batch, hidden)))}

@@ -27,12 +27,30 @@ Places = dict[str, tuple[Cost, Estimate]]
 def roofline_of(
     experiment: str, lines: Sequence[str], *, source: Source | None = None, **at: Value | tuple[Value, ...],
 ) -> Picture | Comparison:  # fmt: skip
-    """Lines of an experiment as points of a roofline; a live source measures them now.
+    """Draw lines of an experiment as points below a roofline.
 
     >>> roofline_of("repeat", ["cuda mul"], repeat=(1, 512), elements=2**26, dtype="float32")  # doctest: +SKIP
 
-    The axis that is given several values makes a point of each, snapped to what the source has. A sentence in the
-    picture's place says what is missing, where the source has no such points or nobody knows its machine's roofs.
+    Parameters
+    ----------
+    experiment : str
+        The experiment.
+    lines : sequence of str
+        Its lines.
+    source : Source, optional
+        Where the measurements come from, as for `explore`. A live source measures them now.
+    **at
+        The point, by axis; it snaps to what the data have. An axis with several values makes a point of each.
+
+    Returns
+    -------
+    Picture or Comparison
+        The roofline, or a sentence that says which data or peaks are missing.
+
+    Raises
+    ------
+    ArgumentError
+        If the experiment, a line or an axis does not exist.
     """
     described, origin = experiment_named(experiment), source or default_source()
     badge = origin.badge(described)

@@ -26,12 +26,27 @@ class Said(str):
 
 
 def share(agree: bool = True) -> Said:
-    """Agree, for this session, to send guesses and the marks of exercises to the class's gateway.
+    """Agree to send your guesses and the marks of your exercises to the class's gateway, for this session.
 
     >>> share(False)
     Nothing is sent.
 
-    UnavailableError where `BRRR_SOURCE` names no gateway, or it does not answer.
+    The class sees how many gave which answer; your teacher also sees the name of your token.
+
+    Parameters
+    ----------
+    agree : bool
+        False ends it.
+
+    Returns
+    -------
+    str
+        What happens from now on.
+
+    Raises
+    ------
+    UnavailableError
+        If `BRRR_SOURCE` names no gateway, or if it does not answer.
     """
     _agreed.clear()
     if not agree:

@@ -73,14 +73,35 @@ class Part:
 
 
 def speedup_table(name: str, *, layers: int | None = None, source: Source | str | None = None) -> Comparison:
-    """Speed-ups of a network, `period_s`: as published for a GTX 1070, then as this source measured them.
+    """Show the speed-ups of a network as published for a GTX 1070, beside those measured here.
 
     >>> print(str(speedup_table("mlp", layers=8)).splitlines()[0])     # doctest: +SKIP
     PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1
 
-    `name`: "mlp", over nn.Sequential, or "strassen", the network with fused Strassen. `layers` keeps the rows of one
-    number of layers. Live, it shows what was measured in this session: a ratio needs both times. ArgumentError for
-    another name or number of layers, NotRecordedError where a recording has none of the ways.
+    Parameters
+    ----------
+    name : {"mlp", "strassen"}
+        The textbook network over ``nn.Sequential``, or the network with fused Strassen.
+    layers : int, optional
+        Only the rows of so many layers. By default all.
+    source : str or Source, optional
+        As for `explore`. Live, the table shows what was measured in this session.
+
+    Returns
+    -------
+    Comparison
+        Ratios of `period_s`, the time per call in a loop, by layers, batch and hidden size.
+
+    Raises
+    ------
+    ArgumentError
+        For another name or number of layers.
+    NotRecordedError
+        If a recording has none of the ways.
+
+    References
+    ----------
+    The published figures are those of "GPU Overheads and Fused Strassen" (2021).
     """
     if name not in MEASURED:
         raise ArgumentError("speedup_table", "name", name, f"one of {', '.join(MEASURED)}")

@@ -11,12 +11,24 @@ if TYPE_CHECKING:
 
 
 def against_float64(model: torch.nn.Module, fused: torch.nn.Module, x: torch.Tensor) -> Comparison:
-    """A model and a fused copy of it on the same input: output and gradients, each against the model in float64.
+    """Compare a model and a fused copy of it with the model in float64: the output and all gradients.
 
     >>> import torch
     >>> model = torch.nn.Linear(4, 4)
     >>> against_float64(model, model, torch.randn(2, 4)).header
     ('', 'the model', 'fused')
+
+    Parameters
+    ----------
+    model, fused : torch.nn.Module
+        The model, and what `brrr.strassen.fuse` made of it.
+    x : torch.Tensor
+        An input.
+
+    Returns
+    -------
+    Comparison
+        Relative errors (Frobenius norm) of the output and of each gradient.
     """
     from copy import deepcopy
 

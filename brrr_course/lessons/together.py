@@ -14,17 +14,36 @@ from brrr_course.nouns.experiment import Experiment
 
 
 def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:
-    """Measure a choice on the class's device and enter it into a ranking under a name of one's own.
+    """Measure your choice of numbers on the class's device, and enter it into a ranking under a name of your own.
 
     >>> enter("the night shift", chunks=8, buffers=3)  # doctest: +SKIP
     2 entries for schedule; the fastest: the night shift
     >>> enter("ada", "tiling", rows=64, columns=64, depth=32, warps=4, stages=3)  # doctest: +SKIP
     2 entries for tiling; the fastest: brrr's own choice
 
-    game: `schedule`, a pipeline's chunks and buffers; `tiling`, the tile of a layer's kernel, on a GPU. The gateway
-    runs the course's own kernels with these numbers, checks their result, and never runs code of a student.
-    ArgumentError for a game that there is not, and for values that it does not have; UnavailableError where the class's
-    device cannot run it.
+    The class's gateway runs the course's own kernels with these numbers and checks their results; it never runs a
+    student's code.
+
+    Parameters
+    ----------
+    shown : str
+        The name that the ranking shows.
+    game : {"schedule", "tiling"}
+        A pipeline's chunks and buffers, or the tile of a layer's kernel (on a GPU).
+    **choice
+        The numbers, by name.
+
+    Returns
+    -------
+    Comparison
+        The ranking, the fastest first.
+
+    Raises
+    ------
+    ArgumentError
+        For a game that does not exist, and for values that it does not have.
+    UnavailableError
+        If there is no gateway, or if the class's device cannot run the game.
     """
     found, remote = _game("enter", game), gateway("enter")
     point = found.point(**choice)
@@ -39,10 +58,25 @@ def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:
 
 
 def leaderboard(game: str = "schedule") -> Comparison:
-    """The ranking as it is now, the fastest first; games and errors as of `enter`.
+    """Show the class's ranking of a game as it is now.
 
     >>> leaderboard()  # doctest: +SKIP
     2 entries for schedule; the fastest: the night shift
+
+    Parameters
+    ----------
+    game : {"schedule", "tiling"}
+        As for `enter`.
+
+    Returns
+    -------
+    Comparison
+        The ranking, the fastest first.
+
+    Raises
+    ------
+    ArgumentError, UnavailableError
+        As for `enter`.
     """
     read = partial(_table, _game("leaderboard", game))
     table: Comparison = gateway("leaderboard").connection.ask("GET", f"/scores/{game}", read=read)

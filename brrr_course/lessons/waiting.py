@@ -14,10 +14,33 @@ from brrr_course.view.display import in_notebook, message_html, publish, side_by
 
 @dataclass(frozen=True)
 class Comparison:
-    """A sentence, the table behind it, and the badge of what was measured; other tables may stand beside it.
+    """A sentence and the table behind it, with a badge that says where the numbers come from.
 
-    Its text comes first, for a screen reader and for tests. Numbers that are grouped under titles stand close together:
-    `groups` has each title with its number of columns, `shades` a background for cells by row and column.
+    >>> Comparison("One is larger.", ("name", "value"), (("a", "1"), ("b", "2")), "MADE UP")
+    One is larger.
+    name  value
+    a     1
+    b     2
+    MADE UP
+
+    `compare` and the course's tables return it.
+
+    Attributes
+    ----------
+    text : str
+        The sentence. It comes first, for screen readers and for tests.
+    header : tuple of str
+        The columns' titles.
+    rows : tuple of tuple of str
+        The table's cells.
+    badge : str
+        Where the numbers come from.
+    groups : tuple
+        Titles over several columns, each with its number of columns.
+    shades : mapping
+        Background colours, by row and column.
+    beside : tuple of Comparison
+        Other tables that stand beside it.
     """
 
     text: str = ""

@@ -262,21 +262,54 @@ class Workload:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, its axes (at most three sliders), its variants and its lines.
+    """What is measured: a question, its axes (the sliders), its variants (what runs), and its lines (what is drawn).
 
-    `field` is the time that the lines show: then each variant has a line (`Variant.its_line`), those that stand in for
-    others last, and `lines` holds only what is beside these. Without it, `lines` holds all of them.
+    >>> from brrr_course.experiments import experiment
+    >>> matmul = experiment("matmul")
+    >>> [axis.name for axis in matmul.axes], matmul.point(size=4096)
+    (['size'], {'size': 4096})
 
-    `package` is the folder it lies in (`__name__`): the function `workload` in its module `work` makes a `Workload`
-    of a variant and a point; its module `claims`, if any, has the functions that its claims' expressions call.
-    `supports` says whether a variant exists at a point (all do, without it); `cost` gives a variant's `Cost` at a
-    point without making anything, so that a recording can be planned. `rate` is what a time may be shown as,
-    `other_rates` what else, `guides` are theoretical lines, `traces` the variants and points whose timeline is
-    recorded. `settle` gives the seconds that a variant runs unmeasured before its samples of each round, until the
-    clock that its neighbour left has settled. `predicts` gives a variant's `PredictedRun` at a point, None where no
-    time is predicted; explorers show these predictions without being asked if `predict_by_default`. With
-    `names_kernels` a measurement also notes which kernels were launched, and how; of the variants named there,
-    where it names some.
+    It is a description only: making it loads no torch.
+
+    Parameters
+    ----------
+    name : str
+        Its name, as `explore` takes it.
+    title, question : str
+        What figures are called, and what is asked.
+    axes : tuple of Axis
+        At most three of them get sliders.
+    variants : tuple of Variant
+        The ways of doing the work.
+    lines : tuple of Line
+        What is drawn. With `field`, only what is beside each variant's own line.
+    field : str, optional
+        The time that the variants' lines show, such as "period_s".
+    package : str
+        The folder that it lies in (`__name__`). Its module `work` has the function `workload`, which makes a `Workload`
+        of a variant and a point; its module `claims`, if any, what its claims' expressions call.
+    supports : callable, optional
+        Whether a variant exists at a point. By default all do.
+    anchors : tuple of mapping
+        Points that are measured again in each run of a recording, to see a drift.
+    cost : callable, optional
+        A variant's `Cost` at a point, without making anything: a recording can then be planned.
+    rate : Rate, optional
+        What a time may be shown as, per second.
+    other_rates : tuple of Rate
+        What else it may be shown as.
+    guides : tuple of Guide
+        Theoretical lines.
+    traces : tuple
+        The variants and points of which a timeline is recorded.
+    settle : callable, optional
+        The seconds that a variant runs unmeasured before its samples, until the clock has settled.
+    predicts : callable, optional
+        A variant's `PredictedRun` at a point; None where no time is predicted.
+    predict_by_default : bool
+        Whether `explore` shows predictions without being asked.
+    names_kernels : bool or tuple of str
+        Whether a measurement also notes which kernels were launched, or of which variants.
     """
 
     name: str
@@ -307,7 +340,7 @@ class Experiment:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """What is claimed of it: the ledger's sentences."""
+        """What is claimed of it in data/claims.toml."""
         return claims_of(self.name, self.package)
 
     def axis(self, name: str) -> Axis:
@@ -319,7 +352,7 @@ class Experiment:
         return next((v for v in self.variants if v.name == name), None) or self._unknown("variant", name, self.variants)
 
     def variants_on(self, kind: DeviceKind) -> tuple[str, ...]:
-        """On a GPU machine the CPU's and the GPU's variants; without one, the CPU's and the queue's."""
+        """The variants that a machine runs: the CPU's, and the GPU's or, without one, the CPU queue's."""
         kinds = ("cpu", "cuda" if is_gpu(kind) else "cpu-queue")
         return tuple(each.name for each in self.variants if each.device in kinds)
 
@@ -328,22 +361,22 @@ class Experiment:
         return next((x for x in self.lines if x.name == name), None) or self._unknown("line", name, self.lines)
 
     def twins(self, name: str) -> tuple[Line, ...]:
-        """The line of that name, then the one that stands in for it: those of both that there are."""
+        """The line of that name, and the one that stands in for it where there is no GPU."""
         found = [each for each in self.lines if name in (each.name, each.stands_in_for)]
         return tuple(sorted(found, key=lambda each: each.name != name))
 
     def stands_for(self, variant: str) -> tuple[str, ...]:
-        """The variants in whose lines' places those of this one stand."""
+        """The variants for which this one stands in where there is no GPU."""
         replaced = [each.stands_in_for for each in self.lines if each.variant == variant and each.stands_in_for]
         return tuple(dict.fromkeys(self.line(name).variant for name in replaced))
 
     def available(self, name: str, variants: Collection[str]) -> Line | None:
-        """The line of that name if its variant is among those that a source has, else the one that stands in for it."""
+        """The line of that name if its variant is among the given ones, else the line that stands in for it."""
         self.line(name)
         return next((each for each in self.twins(name) if each.variant in variants), None)
 
     def point(self, **at: Value) -> dict[str, Value]:
-        """A full, valid point: every axis named, each value fit for its axis."""
+        """A full, valid point: a value for every axis, each checked."""
         for name in at:
             self.axis(name)
         for axis in self.axes:
@@ -352,7 +385,7 @@ class Experiment:
         return {axis.name: axis.checked(f"{self.name}.point", at[axis.name]) for axis in self.axes}
 
     def points(self, *, quick: bool = False) -> Iterator[dict[str, Value]]:
-        """Every point of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""
+        """All points of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""
         grids = [axis.quick or axis.values if quick else axis.values for axis in self.axes]
         for values in product(*grids):
             yield dict(zip((axis.name for axis in self.axes), values, strict=True))
@@ -373,11 +406,11 @@ class Experiment:
         raise ArgumentError(f"experiment {self.name!r}", what, name, f"one of {names}")
 
     def has(self, variant: str, point: Point) -> bool:
-        """Whether the variant exists at the point: a CPU one may stop at a size that takes too long."""
+        """Whether the variant exists at the point. One on the CPU may stop at a size that would take too long."""
         return self.supports is None or self.supports(self.variant(variant), point)
 
     def cost_at(self, variant: str, point: Point) -> Cost | None:
-        """FLOP and bytes of a variant at a point, None where the experiment does not tell without running it."""
+        """FLOP and bytes of a variant at a point; None if the experiment cannot tell without running it."""
         return None if self.cost is None else self.cost(self.variant(variant), point)
 
     def settle_s(self, point: Point) -> float:
@@ -385,14 +418,14 @@ class Experiment:
         return 0.0 if self.settle is None else self.settle(point)
 
     def rate_of(self, amount: str = "") -> Rate | None:
-        """The rate of an amount, without one the first rate; None where the experiment names no such."""
+        """The rate of that name, by default the first one; None if the experiment has none."""
         rates = [rate for rate in (self.rate, *self.other_rates) if rate is not None]
         return next((rate for rate in rates if amount in ("", rate.of)), None)
 
     def predicted_run(self, variant: str, point: Point) -> PredictedRun | None:
-        """What is predicted of a variant at a point: nothing is run, and no torch loaded.
+        """What is predicted for a variant at a point. Nothing runs, and torch is not loaded.
 
-        Without `predicts`, its cost as one kernel; None where there is nothing to predict from.
+        Without `predicts` it is the variant's cost as one kernel; None if there is nothing to predict from.
         """
         if self.predicts is not None:
             return self.predicts(self.variant(variant), point)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -14,7 +14,7 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.recordings import VARIABLE, recorded_devices
 from brrr_course.lessons.course import notebooks_in
 from brrr_course.nouns.places import share
-from brrr_course.site.page import index_page, lesson_page
+from brrr_course.site.page import index_page, lesson_page, metadata_of
 from brrr_course.sources import source
 
 
@@ -39,9 +39,9 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
         paths = notebooks_in(share("notebooks"))
         if not paths:
             raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
-        names = [path.stem for path in paths]
+        before, after = zip(*roads(paths).values(), strict=True)
         with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as pool:
-            found = list(pool.map(partial(lesson_page, with_slides=slides), paths, ["", *names], [*names[1:], ""]))
+            found = list(pool.map(partial(lesson_page, with_slides=slides), paths, before, after))
     lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
     if lacking and recordings is None:
         raise BrrrError("brrr site: " + "; ".join(lacking))
@@ -53,3 +53,21 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
     for name, html in pages.items():
         (out / name).write_text(html, encoding="utf-8", newline="\n")
     return [out / name for name in pages]
+
+
+def roads(paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
+    """By lesson, those before and after it: along the main road; from a side road to where it leaves that, and on.
+
+    A side road's notebook says in its metadata from which lesson it `leaves`.
+    """
+    leaves = {path.stem: metadata_of(path).get("leaves", "") for path in paths}
+    by_number = {name.partition("_")[0]: name for name in leaves}
+    main = ["", *(name for name, begins in leaves.items() if not begins), ""]
+    found = {}
+    for name, begins in leaves.items():
+        at = name
+        while leaves[at]:
+            at = by_number[leaves[at]]
+        place = main.index(at)
+        found[name] = (by_number[begins] if begins else main[place - 1], main[place + 1])
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
@@ -28,6 +27,7 @@ class Page(NamedTuple):
     missing: list[str]
     html: str
     slides: str = ""
+    is_side_road: bool = False
 
 
 def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = False) -> Page:
@@ -35,11 +35,18 @@ def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = Fals
 
     It shows the recording of the device that its metadata names, if it names one.
     """
-    device = json.loads(path.read_text(encoding="utf-8")).get("metadata", {}).get("brrr", {}).get("recorded")
+    device = metadata_of(path).get("recorded")
     with patch.dict(os.environ, {"BRRR_SOURCE": f"recorded:{device}"} if device else {}):
         found = Lesson(path)
         page = page_of(found, before, after, f"{found.name}.slides" if with_slides else "")
-        return page._replace(slides=slides_page(found) if with_slides else "")
+        leaves = bool(metadata_of(path).get("leaves"))
+        return page._replace(slides=slides_page(found) if with_slides else "", is_side_road=leaves)
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    """What a notebook says of itself to the course."""
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")).get("metadata", {}).get("brrr", {})
+    return found
 
 
 def page_of(found: Lesson, before: str = "", after: str = "", beside: str = "") -> Page:
@@ -76,11 +83,11 @@ def _data(found: Lesson) -> str:
 
 
 def index_page(lessons: Sequence[Page]) -> Page:
-    """The first page: what this is, and every lesson with its question, those for engineers beside the core."""
+    """The first page: what this is, and every lesson with its question, side roads beside the main road."""
     badge = next((each.badge for each in lessons if each.badge), "RECORDED")
     title = "brrr: why GPU code is fast or slow"
     items = [
-        f'<li class="{"b" if re.match(r"[0-9]+b", each.name) else "core"}"><a href="{each.name}.html">'
+        f'<li class="{"b" if each.is_side_road else "core"}"><a href="{each.name}.html">'
         f"{escape(each.title)}</a><br>{escape(each.question)}</li>" for each in lessons
     ]  # fmt: skip
     html = _html(
@@ -89,8 +96,8 @@ def index_page(lessons: Sequence[Page]) -> Page:
         "moving data, or into computing. There is nothing to install. Every figure carries a badge, as "
         f"<em>{escape(badge)}</em>: it was measured there, and nothing between two points is invented.</p>"
         "<p>To measure on your own computer, and for the exercises that run your code, get the notebooks:</p>"
-        f"{COMMANDS}<h2>The map of the course</h2><p>Lessons for engineers stand beside those of the core, "
-        f'which never need them.</p><ul class="map">{"".join(items)}</ul></main>',
+        f"{COMMANDS}<h2>The map of the course</h2><p>The main road is on the left. Side roads, for engineers, stand on "
+        f'the right, below the lesson that they leave from.</p><ul class="map">{"".join(items)}</ul></main>',
     )
     return Page("index", title, "", badge, [], html)
 

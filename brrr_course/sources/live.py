@@ -19,10 +19,24 @@ if TYPE_CHECKING:
 
 
 class Live(OnDevice):
-    """Measure on this machine; a point measured once is kept for the rest of the session.
+    """Measurements made now on this machine; a point measured once is kept for the session.
 
     >>> Live("cpu").live
     True
+
+    `explore` and the others take it as `source`.
+
+    Parameters
+    ----------
+    kind : {"cuda", "cpu"}
+        The device.
+    budget_s : float
+        About how many seconds to measure each point.
+
+    Raises
+    ------
+    UnavailableError
+        If the device is not here.
     """
 
     def __init__(self, kind: DeviceKind = "cuda", *, budget_s: float = 0.2) -> None:
@@ -38,16 +52,16 @@ class Live(OnDevice):
 
     @property
     def name(self) -> str:
-        """`cuda` or `cpu`."""
+        """ "cuda" or "cpu"."""
         return self.kind
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        """What was measured so far."""
+        """What was measured so far in this session."""
         experiment.variant(variant)
         return self._measured.get((experiment.name, variant), {})
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
-        """Check the result, then measure; kept, so that asking again returns the same measurement."""
+        """Check the result, then measure it. The measurement is kept, and asking again returns the same."""
         full = experiment.point(**point)
         key = tuple(full.values())
         kept = self._measured.setdefault((experiment.name, variant), {})
@@ -59,7 +73,7 @@ class Live(OnDevice):
         return kept[key]
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        """Measure the variants that this machine has and that are not known yet, interleaved; keep what succeeds."""
+        """Measure in turns those of the variants that run here and are not known yet; keep what succeeds."""
         from brrr_course.sources.timers import measure_point
 
         full = experiment.point(**point)
@@ -73,7 +87,7 @@ class Live(OnDevice):
                 self._measured.setdefault((experiment.name, variant), {})[key] = _with_error(found)
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """None: a point is measured once."""
+        """Empty: a point is measured once, so it cannot drift."""
         return {}
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
@@ -83,7 +97,7 @@ class Live(OnDevice):
         return tuple(dict(zip(names, key, strict=True)) for key in kept)
 
     def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
-        """Check the result, then trace; kept, so that asking again returns the same timeline."""
+        """Check the result, then trace it. The timeline is kept, and asking again returns the same."""
         full = experiment.point(**point)
         key = tuple(full.values())
         kept = self._timelines.setdefault((experiment.name, variant), {})

@@ -25,13 +25,28 @@ OWN = "your recording"
 
 
 class Recorded:
-    """The recordings of one device; files are read when first needed, and kept.
+    """The measurements that were recorded on one device; it invents no point between them.
 
-    `Recorded("h200").measure(experiment("matmul"), "gpu", {"size": 4096})` gives the recorded measurement.
+    >>> Recorded("h200").name
+    'recorded:h200'
 
-    Of each experiment the first file on the search path is shown, so that one's own lie over the course's; `root` is
-    the one folder of recordings to look into instead. Raises ArgumentError for a device that was not recorded, naming
-    those that were; RecordingError for damaged files, when they are read.
+    ``Recorded("h200").measure(experiment("matmul"), "gpu", {"size": 4096})`` gives the recorded measurement. Files are
+    read when they are first needed, and kept.
+
+    Parameters
+    ----------
+    device : str
+        The folder of the recording, such as "h200".
+    root : str or pathlib.Path, optional
+        The one folder of recordings to look into. By default a search path on which your own recordings lie over the
+        course's.
+
+    Raises
+    ------
+    ArgumentError
+        If nothing was recorded on that device; the message names those that were.
+    RecordingError
+        If a file is damaged, when it is read.
     """
 
     live = False
@@ -61,13 +76,13 @@ class Recorded:
         return f"recorded:{self.device}"
 
     def experiments(self) -> tuple[str, ...]:
-        """The names of the experiments that there is a file of."""
+        """The names of the experiments that were recorded."""
         return tuple(sorted({path.stem for folder in self.folders for path in folder.glob("*.csv")}))
 
     def recording(self, experiment: Experiment) -> Recording:
-        """All rows of an experiment, of every run and cache state; NotRecordedError names what is there instead.
+        """All rows of an experiment, from every run and cache state; NotRecordedError names what was recorded instead.
 
-        A row may be of a variant that the experiment had when it was recorded, and has no more: it is left out.
+        Rows of a variant that the experiment no longer has are left out.
         """
         if experiment.name not in self._recordings:
             there = [each for each in self.folders if (each / f"{experiment.name}.csv").exists()]
@@ -83,10 +98,10 @@ class Recorded:
         return self._recordings[experiment.name]
 
     def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
-        """RECORDED, the device, the date of the newest run of this experiment, torch's version.
+        """RECORDED, the device, the date of this experiment's newest run, and torch's version.
 
-        Where rows of several softwares are shown, or some of the reader's own, each part is named with its points. The
-        number of GPUs is the recording's, whatever of it is shown.
+        If rows with several versions of the software are shown, or some of your own, each part is named with its
+        points. The number of GPUs is the recording's, whatever part of it is shown.
         """
         every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
         rows = [row for found in every.values() for row in found.values()]
@@ -129,7 +144,7 @@ class Recorded:
         return [run for run in recording.machine.runs if run.id in used]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        """The variants that have rows, in the experiment's order."""
+        """The variants that were recorded, in the experiment's order."""
         there = {row.variant for row in self.recording(experiment).rows}
         return tuple(variant.name for variant in experiment.variants if variant.name in there)
 
@@ -145,8 +160,8 @@ class Recorded:
     def known(self, experiment: Experiment, variant: str) -> Mapping[Key, Measurement]:
         """From each recorded point, in the order of the axes, to its measurement.
 
-        The cache state is the variant's, or the point's where the experiment has an axis `cache`. A point that
-        several runs measured shows the newest run's row.
+        The cache state is the variant's, or the point's if the experiment has an axis `cache`. A point that several
+        runs measured has the newest run's row.
         """
         key = (experiment.name, variant)
         if key not in self._known:
@@ -154,7 +169,7 @@ class Recorded:
         return self._known[key]
 
     def rows(self, experiment: Experiment, variant: str) -> Mapping[Key, Row]:
-        """As `known`, but the whole rows: with FLOP, bytes, the error against the reference and the run."""
+        """As `known`, but with the whole rows: FLOP, bytes, the error against the reference, and the run."""
         experiment.variant(variant)
         return self._chosen(experiment).get(variant, {})
 
@@ -174,7 +189,7 @@ class Recorded:
         return self._newest[experiment.name]
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
-        """The measurement recorded at exactly this point; NotRecordedError names the three nearest that there are."""
+        """The measurement recorded at exactly this point; NotRecordedError names the three nearest ones."""
         full = experiment.point(**point)
         known = self.known(experiment, variant)
         found = known.get(tuple(full.values()))
@@ -183,10 +198,10 @@ class Recorded:
         return found
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        """Nothing: what was recorded was measured together then."""
+        """Do nothing: what was recorded was measured together then."""
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """From variant and field to the largest flagged drift of an anchor, in the runs that rows come from."""
+        """For each variant and time, the largest drift flagged at an anchor in the runs that rows come from."""
         name = experiment.name
         if name not in self._drifts:
             anchors = (drift for run in self._runs(experiment) for drift in run.anchors)
@@ -201,7 +216,7 @@ class Recorded:
         return tuple(point for point in listed if self._trace_file(experiment, variant, point).is_file())
 
     def timeline(self, experiment: Experiment, variant: str, point: Point) -> Timeline:
-        """The timeline recorded at exactly this point; NotRecordedError names the three nearest that there are."""
+        """The timeline recorded at exactly this point; NotRecordedError names the three nearest ones."""
         from brrr_course.sources.timeline_file import read
 
         full = experiment.point(**point)

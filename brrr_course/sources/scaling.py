@@ -42,9 +42,27 @@ MEANS: dict[Regime, str] = {
 
 @dataclass(frozen=True)
 class Scaling:
-    """A function measured at a batch and at `factor` times that batch, and what follows; prints as a sentence.
+    """A function measured at a batch and at a multiple of it, and what follows from the two.
 
-    `bytes_growth` says how many times as many bytes the larger batch moves, None where that is unknown.
+    >>> from brrr.core.measurement import Estimate, Measurement
+    >>> one, two = (Measurement(period_s=Estimate(t, t, t, 9)) for t in (1e-3, 2e-3))
+    >>> Scaling(8, 2, one, two, 2.0).regime
+    'scales with the work'
+
+    `scaling_test` returns it; it prints as a sentence.
+
+    Attributes
+    ----------
+    batch : int
+        The smaller batch.
+    factor : int
+        How many times as large the other is.
+    small, large : Measurement
+        The two measurements.
+    bytes_growth : float or None
+        How many times as many bytes the larger batch moves, if that is known.
+    badge : str
+        Where the measurements come from.
     """
 
     batch: int
@@ -62,7 +80,7 @@ class Scaling:
 
     @property
     def idle_share(self) -> float | None:
-        """The share of the smaller batch's time in which the device does nothing; None without the device's times."""
+        """The share of the smaller batch's time in which the device is idle; None if the device's times are missing."""
         return self.small.idle_share
 
     @property
@@ -93,7 +111,7 @@ class Scaling:
 
     @property
     def text(self) -> str:
-        """All of it as a sentence or two."""
+        """What was found, in a sentence or two."""
         middle, low, high = (units.ratio(each) for each in (self.growth.median, self.growth.low, self.growth.high))
         grown = f"the time grows {middle} ({low} to {high}; {units.ratio(self.factor)} would be in proportion)"
         moved = "" if self.bytes_growth is None else f", the bytes {units.ratio(self.bytes_growth)}"
@@ -112,7 +130,7 @@ def scaling_test(
     cost: Callable[[int], Cost] | None = None, variant: str = "", source: str | Source | None = None,
     budget_s: float = 0.2,
 ) -> Scaling:  # fmt: skip
-    """Measure a function at `batch` and at `factor * batch`, interleaved, and say what sets its time.
+    """Measure a function at a batch and at a multiple of it, and say what sets its time.
 
     >>> import torch
     >>> def make(batch):
@@ -121,19 +139,45 @@ def scaling_test(
     >>> scaling_test(make, 4, device="cpu", budget_s=0.02).bytes_growth
     2.0
 
-    Args:
-        make: `make(batch)` makes the inputs and returns the function of no arguments to be timed. Or the name of an
-            experiment with variants in pairs, as "scaling": then `variant` names the one and `source` the source.
-        batch: the smaller batch; of an experiment, the nearest batch that the source has.
-        factor: how many times as large the other is.
-        device: as `measure` takes it.
-        cost: the `Cost` at a batch; without it, the bytes of all tensors that torch's operators read and write are
-            counted in one call. (A CUDA Graph and kernels of one's own are not seen.)
-        budget_s: seconds for each of the two.
+    Parameters
+    ----------
+    make : callable or str
+        ``make(batch)`` makes the inputs and returns the function to time, which takes no arguments. Or the name of an
+        experiment with variants in pairs, such as "scaling".
+    batch : int
+        The smaller batch; of an experiment, the nearest one that the data have.
+    factor : int
+        How many times as large the other batch is.
+    device : {"cuda", "cpu"} or CpuQueue, optional
+        As for `brrr.measure`.
+    cost : callable, optional
+        ``cost(batch)`` gives the `Cost` of a call. By default the bytes of all tensors that torch's operators read and
+        write are counted in one call; a CUDA graph and kernels of your own are not seen.
+    variant : str
+        Of an experiment, the variant.
+    source : str or Source, optional
+        Of an experiment, where the measurements come from, as for `explore`.
+    budget_s : float
+        About how many seconds to measure each of the two.
 
-    That the time hardly grows is overhead's sign, but not its proof: a product of a small batch with large weights
-    reads the same weights for any batch. So the bytes are looked at, and on a GPU whether it waits for the host.
-    Raises ArgumentError for arguments that cannot be used; what `make` and its functions raise passes through.
+    Returns
+    -------
+    Scaling
+        It prints how much longer the larger batch takes, and what that means.
+
+    Raises
+    ------
+    ArgumentError
+        If an argument cannot be used. What `make` and its functions raise passes through.
+
+    Notes
+    -----
+    A time that hardly grows is a sign of overhead, but no proof: a matmul of few rows with a large weight matrix reads
+    the same weights for any batch. So the bytes are looked at, too, and on a GPU whether it waits for the host.
+
+    References
+    ----------
+    Doubling the batch as a test is from H. He, "Making Deep Learning Go Brrrr From First Principles" (2022).
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise ArgumentError("scaling_test", "batch", batch, "a positive whole number")

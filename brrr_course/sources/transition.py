@@ -62,7 +62,30 @@ class Pays:
 
 
 def pays(line: str, *, over: str, at_least: float = 1.05) -> Pays:
-    """The predicate "`line` is at least `at_least` times as fast as `over`"; ArgumentError unless that is above 0."""
+    """Make the question "is this line at least so many times as fast as that one?" for `find_transition`.
+
+    >>> print(pays("graph", over="eager", at_least=1.5))
+    "graph" is at least 1.5x as fast as "eager"
+
+    Parameters
+    ----------
+    line : str
+        The line that should be faster.
+    over : str
+        The line that it is compared with.
+    at_least : float
+        The factor, above 0.
+
+    Returns
+    -------
+    Pays
+        The predicate. It answers None if the interval of the ratio contains the factor.
+
+    Raises
+    ------
+    ArgumentError
+        If the factor is not above 0.
+    """
     if isinstance(at_least, bool) or not isinstance(at_least, int | float) or not 0 < at_least < math.inf:
         raise ArgumentError("pays", "at_least", at_least, "a factor above 0, as 1.05")
     return Pays(line, over, at_least)
@@ -70,10 +93,30 @@ def pays(line: str, *, over: str, at_least: float = 1.05) -> Pays:
 
 @dataclass(frozen=True)
 class Transition:
-    """Between `low` and `high` the answer changes: at `low`, and below as far as seen, it is `below`; at `high` not.
+    """Two values of an axis between which an answer changes.
 
-    `measured` holds every value asked, in order, with the answer: True, False, or None where the noise left it open.
-    `monotone` is False where a value measured outside the bracket contradicts it.
+    >>> found = Transition("width", 256, 512, True, True, ((256, True), (512, False)), "the graph pays", "")
+    >>> found.undecided
+    ()
+
+    `find_transition` returns it; it prints as a sentence.
+
+    Attributes
+    ----------
+    axis : str
+        The axis.
+    low, high : int or float
+        The last value before the change, and the first one behind it.
+    below : bool
+        The answer at `low`, and below it as far as was measured.
+    monotone : bool
+        False if a value outside of the two contradicts them.
+    measured : tuple
+        Every value that was asked, in order, with its answer; None if the noise left it open.
+    says : str
+        The question in words.
+    badge : str
+        Where the measurements come from.
     """
 
     axis: str
@@ -87,12 +130,12 @@ class Transition:
 
     @property
     def undecided(self) -> tuple[Value, ...]:
-        """The values inside the bracket at which the noise left the answer open."""
+        """The values between `low` and `high` at which the noise left the answer open."""
         inside = {value: answer for value, answer in self.measured if float(self.low) < float(value) < float(self.high)}
         return tuple(sorted((value for value, answer in inside.items() if answer is None), key=float))
 
     def holds(self, value: float) -> bool:
-        """Whether a value is a fair guess of the first one behind the change: nobody measured between the two."""
+        """Whether a value lies above `low` and at or below `high`, and so may be the first one behind the change."""
         return float(self.low) < value <= float(self.high)
 
     def __str__(self) -> str:
@@ -112,21 +155,44 @@ def find_transition(
     experiment: str | Experiment, axis: str, predicate: Predicate, *, at: Mapping[str, Value] | None = None,
     source: str | Source | None = None, low: Value | None = None, high: Value | None = None, most: int = 12,
 ) -> Transition:  # fmt: skip
-    """Bisect along an axis, on measurements, for the place where a predicate changes its answer.
+    """Search along an axis for the place where an answer changes, by measuring and halving the interval.
 
-    Args:
-        experiment: its name, or the experiment.
-        axis: a numeric axis; `at` gives the values of all other axes.
-        predicate: takes the readings of a point, from a line's name to its `Estimate`, and says True, False, or None
-            where the noise does not tell. If it has `lines`, only these are measured, else all. `pays` makes one.
-        source: where to measure (default as everywhere). A recorded source is searched over its values; a live one
-            over all whole numbers between `low` and `high` (default: the axis's ends), to within a tenth.
-        most: how many points are measured at most; one measured again counts twice.
+    >>> find_transition("pseudo_linear", "width", pays("pseudo graph", over="pseudo eager"), at={...})  # doctest: +SKIP
 
-    On a machine without a GPU the CPU queue's `queue LINE` stands in for LINE.
+    Parameters
+    ----------
+    experiment : str or Experiment
+        The experiment.
+    axis : str
+        A numeric axis.
+    predicate : callable
+        Takes the readings of a point, from each line's name to its `Estimate`, and returns True, False, or None if the
+        noise does not tell. `pays` makes one. If it has `lines`, only these are measured, else all.
+    at : mapping of str, optional
+        The values of all other axes.
+    source : str or Source, optional
+        As for `explore`. A recording is searched over its values; a live source over all whole numbers between `low`
+        and `high`, to within a tenth.
+    low, high : int or float, optional
+        Between which values to search. By default the axis's ends.
+    most : int
+        How many points are measured at most; one that is measured again counts twice.
 
-    Raises ArgumentError for an axis that is a category, missing values in `at`, and where both ends give the same
-    answer; NotRecordedError where the source has no two points to search between.
+    Returns
+    -------
+    Transition
+        The two values between which the answer changes, and all that was measured.
+
+    Raises
+    ------
+    ArgumentError
+        If the axis is a category, if `at` lacks values, or if both ends give the same answer.
+    NotRecordedError
+        If the data have no two points to search between.
+
+    Notes
+    -----
+    The method is bisection on medians with their intervals. On a machine without a GPU the CPU queue's line stands in.
     """
     from brrr_course.sources import source as source_named
 

@@ -18,11 +18,12 @@ Show = str | Mapping[str, str | Mapping[str, str]]
 _WORDS: Mapping[str, dict[str, str | Mapping[str, str]]] = {
     "time": {}, "rate": {"y": "rate"}, "ladder": {"ladder": "time"}, "stack": {"stack": {}},
 }  # fmt: skip
+_SHOWN = ("time", "rate", "share")
 _KINDS = ("y", "rate", "ratio", "speedup", "ladder", "stack")
 _EXPECTED = (
     '"time", "rate", "ladder", "stack", {"rate": "bytes"}, {"rate": "flop"}, {"ratio": LINE}, '
     '{"speedup": {LINE: BASE}}, {"ladder": "rate"} or '
-    '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}'
+    '{"stack": {LINE: PART}}; over lines also {"x": AXIS}, as in {"y": "rate", "x": AXIS}, and {"y": "share"}'
 )
 
 
@@ -82,7 +83,7 @@ def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
     kinds = [name for name in show if name in _KINDS]
     known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
     times = [show[name] for name in ("y", "ladder") if name in show]
-    if not known or any(value not in ("time", "rate") for value in times) or not _is_amount(show.get("rate", "flop")):
+    if not known or any(value not in _SHOWN for value in times) or not _is_amount(show.get("rate", "flop")):
         raise ArgumentError("explore", "show", dict(show), _EXPECTED)
     if "x" in show and ("ladder" in show or "stack" in show):
         hint = "Bars stand at the sliders' point and have no x: leave it out."
@@ -147,7 +148,7 @@ def _with_panels(view: View) -> View:
 # ---------------------------------------------------------------------------------------------------------------------
 # What an explorer shows: which quantity, in which form, what lies along x, and which values are kept.
 
-Shows = Literal["time", "rate", "ratio", "speedup"]
+Shows = Literal["time", "share", "rate", "ratio", "speedup"]
 Form = Literal["lines", "ladder", "stack"]
 
 

@@ -378,7 +378,7 @@ def asides(curves: Sequence[Curve]) -> dict[str, float]:
 def covered(curves: Sequence[Curve], limits: tuple[float, float]) -> dict[Curve, dict[float, int]]:
     """For each measured line, at which of its points others that are drawn later lie on it, and how many."""
     measured = [curve for curve in curves if not (curve.guide or curve.predicted)]
-    room = SAME * math.log(limits[1] / limits[0])
+    room = SAME * math.log(limits[1] / (limits[0] or 1.0))
     found: dict[Curve, dict[float, int]] = {}
     for place, one in enumerate(measured, start=1):
         later = [dict(zip(other.xs, other.ys, strict=True)) for other in measured[place:]]

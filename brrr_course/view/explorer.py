@@ -132,38 +132,58 @@ def explore(
     source: str | Source | None = None,
     predict: bool | None = None,
 ) -> Explorer:
-    """Explore an experiment: move its sliders over what was recorded, or measure here.
+    """Show an experiment as a figure with sliders, over recorded measurements or over new ones from this machine.
 
     >>> explore("matmul", at={"size": 4096}, lines=["synchronized", "unsynchronized"])  # doctest: +SKIP
     At size 4096: GPU, clock stopped without waiting: 9.2 µs; GPU, clock stopped after synchronize(): 2.7 ms. ...
 
-    Args:
-        name: the experiment, as "matmul".
-        at: where the sliders start, and where the axes without a slider stand; values snap to the source's.
-        lines: the lines to offer; without it, all that the source has.
-        sliders: the axes that get a slider, at most three; without it, all axes, or those not in `at` if there
-            are more than three. The first lies along x. [] is a figure that stands still.
-        values: for an axis, the values to keep of those that the source has; without it, all.
-        show: what is drawn.
+    Parameters
+    ----------
+    name : str
+        The experiment, such as "matmul".
+    at : mapping of str, optional
+        Where the sliders start, and the values of the axes without a slider. Values snap to those that the data have.
+    lines : sequence of str, optional
+        The lines to show. By default all that the data have.
+    sliders : sequence of str, optional
+        The axes that get a slider, at most three; the first lies along x. By default all axes, or those not in `at` if
+        there are more than three. With [] the figure stands still.
+    values : mapping of str to sequence, optional
+        For an axis, the values to keep. By default all that the data have.
+    show : str or mapping, optional
+        What is drawn:
 
-            - "time", or "rate" for the experiment's bytes or FLOP over the time; {"rate": "bytes"} or
-              {"rate": "flop"} where it names both;
-            - {"ratio": LINE} for the times over those of a line;
-            - {"speedup": {LINE: BASE, ...}} for how many times faster than its base each line is;
-            - "ladder" (of rates: {"ladder": "rate"}) for one bar a line where the sliders stand;
-            - {"stack": {LINE: PART, ...}}, from the cheapest line to the dearest, for what each adds, under the
-              part's name; "stack" takes the order from `lines` and the names from the lines' labels;
-            - of the first three, with {"x": AXIS} for another axis along x, as in {"y": "rate", "x": "batch"}.
+        - "time", or "rate" for the experiment's bytes or FLOP per second; ``{"rate": "bytes"}`` or
+          ``{"rate": "flop"}`` if it has both;
+        - ``{"ratio": LINE}`` for the times over those of a line;
+        - ``{"speedup": {LINE: BASE, ...}}`` for how many times as fast as its base each line is;
+        - "ladder" (of rates: ``{"ladder": "rate"}``) for one bar per line where the sliders stand;
+        - ``{"stack": {LINE: PART, ...}}``, from the fastest line to the slowest, for what each adds, under the part's
+          name; "stack" takes the order from `lines` and the names from their labels;
+        - ``{"y": "share"}`` where times are seconds of each second, in percent;
+        - of the first three, with ``{"x": AXIS}`` for another axis along x, as in ``{"y": "rate", "x": "batch"}``.
 
-            The experiment's theoretical lines of that view are drawn dashed.
-        published: "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
-        unlock: a guess; the explorer stays covered until it is answered.
-        source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
-        predict: whether to show for each line, where the sliders stand, the predicted time, what limits it, and the
-            measured time over the predicted one; without it, where the experiment says so. Predictions are drawn thin
-            and dashed; a button switches them on and off.
+        The experiment's theoretical lines of that view are drawn dashed.
+    published : str, optional
+        "pseudo_linear" draws the published speed-ups of other machines below, in panels of their own.
+    unlock : Guess, optional
+        The figure stays covered until this guess is given.
+    source : str or Source, optional
+        Where the measurements come from: "recorded:h200", "cuda", "cpu" or a source. By default what `BRRR_SOURCE`
+        says, else the GPU if there is one, else the recording.
+    predict : bool, optional
+        Whether to show the predicted time of each line, thin and dashed, with what limits it. By default as the
+        experiment says. A button switches it.
 
-    Raises ArgumentError for an experiment, axis, line, value or view that does not exist.
+    Returns
+    -------
+    Explorer
+        It shows itself in a notebook; as text it says what the figure shows.
+
+    Raises
+    ------
+    ArgumentError
+        If an experiment, axis, line, value or view does not exist.
     """
     found = experiment_named(name)
     at = dict(at or {})

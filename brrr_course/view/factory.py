@@ -53,13 +53,28 @@ _INK, _FAINT, _PAPER = "#24292f", "#57606a", "#ffffff"
 
 
 def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Picture:
-    """A host and its GPU, as far as a lesson needs them; `highlight` brings out what the work waits for.
+    """Draw a host and its GPU, and bring out what the work waits for.
 
     >>> factory("memory", detail="dram").alt[:57]
     'Memory-bound: the multiprocessors wait for the next bytes'
 
-    `detail` is "gpu", "link", "dram", "l2" or "sm": each adds to the one before. Latency shows in the warps; where no
-    multiprocessors are drawn yet, "latency" brings out compute.
+    Parameters
+    ----------
+    highlight : {"overhead", "memory", "compute", "latency"}, optional
+        What is brought out. By default nothing. Latency shows in the warps; with less detail than "sm", "latency"
+        brings out compute.
+    detail : {"gpu", "link", "dram", "l2", "sm"}
+        How much is drawn; each adds to the one before.
+
+    Returns
+    -------
+    Picture
+        It shows itself in a notebook; `alt` says in words what it shows.
+
+    Raises
+    ------
+    ArgumentError
+        If a word is not one of these.
     """
     if highlight not in TITLES:
         raise ArgumentError("factory", "highlight", highlight, "'overhead', 'memory', 'compute', 'latency' or None")

@@ -60,6 +60,24 @@ class Times:
         return ""
 
 
+class Shares(Times):
+    """Seconds of each second, in percent: on an axis from nothing to all of it."""
+
+    unit, label, extremes = "%", "share of the time", ("", "")
+
+    def points(self, line: Line) -> Points:
+        """A hundred times the seconds."""
+        return {key: time * 100 for key, time in self.times(line).items()}
+
+    def short(self, value: float) -> str:
+        """A value with its unit."""
+        return units.quantity(value, "%")
+
+    def between(self, low: float, high: float) -> str:
+        """An interval with its unit."""
+        return f"{self.short(low)} to {self.short(high)}"
+
+
 class Ratios(Times):
     """Each time over that of one line."""
 
@@ -175,7 +193,7 @@ class Rates(Times):
         return f"{ends[0][0] if ends[0][1:] == ends[1][1:] else ' '.join(ends[0])} to {' '.join(ends[1])}"
 
 
-KINDS: Mapping[str, type[Times]] = {"time": Times, "ratio": Ratios, "speedup": Speedups, "rate": Rates}
+KINDS: Mapping[str, type[Times]] = {"time": Times, "share": Shares, "ratio": Ratios, "speedup": Speedups, "rate": Rates}
 
 
 def quantity(experiment: Experiment, source: Source, view: View) -> Times:

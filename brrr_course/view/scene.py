@@ -26,7 +26,7 @@ _FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond wh
 _ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
 FEW = 8  # lines for all of which the legend has room, switched on or not
 _PARTS = ("median", "low", "high")
-_EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0)}  # of an axis before anything was measured
+_EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0), "%": (1.0, 100.0)}  # of an axis before anything was measured
 _EMPTY_RATES = (1e6, 1e12)
 
 

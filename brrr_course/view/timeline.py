@@ -183,22 +183,37 @@ def timeline(
     at: Mapping[str, Value] | None = None, unlock: Lock | None = None, source: str | Source | None = None,
     calls: int | None = None,
 ) -> TimelineView:  # fmt: skip
-    """Show the timelines of an experiment: who did what, when, and who waited; a slider moves along one axis.
+    """Show the timeline of an experiment: what the host launched, what the GPU did when, and who waited.
 
     >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text
     'GPU, one launch after the other, elements in each of 20 products 1024: 7 calls, ... without the profiler: ...'
 
-    Args:
-        name: the experiment, as "run_ahead".
-        variant: the variant whose timelines are shown; on a machine without a GPU, `queue NAME` stands in for NAME.
-        variants: several, to choose from; without either, all that the experiment lists timelines of.
-        at: where the slider starts, and where the other axes stand; values snap to what there is.
-        unlock: a guess; the timeline stays covered until it is answered.
-        source: `recorded:h200`, `cuda`, `cpu` or a source; without it, `BRRR_SOURCE`, then a GPU if there is one.
-            Live, a point is traced on a button, the first one at once.
-        calls: how many calls the picture shows; without it, as many as can be read.
+    Parameters
+    ----------
+    name : str
+        The experiment, such as "run_ahead".
+    variant : str, optional
+        The variant to show. On a machine without a GPU, `queue NAME` stands in for NAME.
+    variants : sequence of str, optional
+        Several, to choose from. By default all that have timelines.
+    at : mapping of str, optional
+        Where the slider starts, and the values of the other axes. Values snap to those that there are.
+    unlock : Guess, optional
+        The timeline stays covered until this guess is given.
+    source : str or Source, optional
+        As for `explore`. Live, a button traces a point; the first one is traced at once.
+    calls : int, optional
+        How many calls the picture shows. By default as many as can be read.
 
-    Raises ArgumentError for an experiment, variant, axis or value that does not exist.
+    Returns
+    -------
+    TimelineView
+        It shows itself in a notebook; `text` says what it shows.
+
+    Raises
+    ------
+    ArgumentError
+        If an experiment, variant, axis or value does not exist.
     """
     found = experiment_named(name)
     if variant is not None and variants is not None:

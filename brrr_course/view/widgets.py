@@ -17,6 +17,7 @@ CSS = f"""<style>
 .brrr-badge .brrr-chip {{ border: 1px solid currentColor; border-radius: 999px; padding: 1px 10px; font-size: 85%; }}
 .brrr-said {{ line-height: 1.5; min-height: 4.5em; max-width: {plots.WIDTH}px; white-space: normal; }}
 .brrr-said b {{ white-space: nowrap; }}
+.brrr-explorer .brrr-long .widget-readout {{ max-width: none; min-width: 27em; }}
 .brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
   overflow: clip !important;
   outline: 1px solid rgba(128, 128, 128, .35); }}
@@ -39,6 +40,7 @@ CSS = f"""<style>
 </style>"""
 
 FULL = {"width": "100%", "max_width": f"{plots.WIDTH}px"}
+READING = 18  # letters for which a slider's read-out has room as ipywidgets makes it
 
 
 class Named(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
@@ -83,10 +85,10 @@ class Panel:
         self, title: str, options: Sequence[tuple[str, Value]], value: Value, react: Callable[[Any], object]
     ) -> Any:
         """A slider over named values; `react` takes the new one."""
-        made = widgets.SelectionSlider(
-            options=options, value=value, description=title.split(" (")[0], tooltip=title,
-            style={"description_width": "initial"}, layout=dict(FULL),
-        )  # fmt: skip
+        made = widgets.SelectionSlider(options=options, value=value, description=title.split(" (")[0], tooltip=title,
+                                       style={"description_width": "initial"}, layout=dict(FULL))  # fmt: skip
+        if max(len(reading) for reading, _ in options) > READING:
+            made.add_class("brrr-long")
         made.observe(self._guarded(lambda change: react(change["new"])), "value")
         return made
 
@@ -94,10 +96,8 @@ class Panel:
         self, title: str, options: Sequence[tuple[str, str]], react: Callable[[Any], object], **more: Any
     ) -> Any:
         """A list to choose from; `react` takes the new choice."""
-        made = widgets.Dropdown(
-            options=options, description=title, style={"description_width": "initial"}, layout={"width": "max-content"},
-            **more,
-        )  # fmt: skip
+        made = widgets.Dropdown(options=options, description=title, style={"description_width": "initial"},
+                                layout={"width": "max-content"}, **more)  # fmt: skip
         made.observe(self._guarded(lambda change: react(change["new"])), "value")
         return made
 

@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'overlap', asks: 'why do three streams not help? For engineers', before: '02'}
 #   brrr:
+#     leaves: '02'
 #     needs: [cuda]
 # ---
 

@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'caches', asks: 'when does memory keep up? For engineers', before: '04'}
 #   brrr:
+#     leaves: '04'
 #     needs: [cuda]
 # ---
 

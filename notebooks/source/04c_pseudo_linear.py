@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'pseudo-Linear', asks: 'where did the speed-up go? For engineers', before: '04'}
 #   brrr:
+#     leaves: '04'
 #     needs: [cuda, triton]
 # ---
 

@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'code generation', asks: 'who writes the kernel? For engineers', before: '05'}
 #   brrr:
+#     leaves: '05'
 #     needs: [cuda, triton]
 # ---
 

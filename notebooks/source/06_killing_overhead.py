@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'killing overhead', asks: 'how much of the time is PyTorch itself?', before: '03, 05'}
 #   brrr:
+#     leaves: '05'
 #     needs: [cuda, pycuda, nvmath, triton]
 # ---
 

@@ -1,6 +1,6 @@
 # ---
 # jupyter:
-#   readme: {short: 'GEMM shapes', asks: 'what does one more column cost?', before: '03, 04'}
+#   readme: {short: 'GEMM shapes', asks: 'what does one more column cost?', before: '03, 04, 05'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -8,8 +8,9 @@
 # %% [markdown] tags=["question"]
 # # 07 · What does one more column cost?
 #
-# Nearly all the arithmetic of a network is in products of matrices ([[GEMM|GEMM]]): weights `W` (M × K) times a mini-batch
-# `x` (K × N), a column a sample. **Does one sample more cost a little more?**
+# Nearly all the arithmetic of a network is in matrix multiplications. Libraries call their kernel for it [[GEMM|GEMM]], *general matrix
+# multiplication*. Here weights `W` (M × K) are multiplied by a mini-batch `x` (K × N), one column per sample. **Does one more sample
+# cost a little more?**
 
 # %% tags=["setup", "question"]
 from IPython.display import display
@@ -22,14 +23,14 @@ at = reachable("gemm", columns=1, size=2048, dtype="float32")
 # %% [markdown] tags=["guess"]
 # ## Guess: from one sample to 32
 #
-# M = K = 2048, float32 without [[tensor core|tensor cores]]. A product with one column has to fetch all of `W` for it: it is
-# [[memory-bound]]. With 32 columns each weight is fetched once, too, and used by all of them.
+# M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, all of `W`
+# must be fetched for it: the matmul is [[memory-bound]]. With 32 columns each weight is also fetched once, but used more often.
 #
-# Then run: along x the columns, upwards FLOP/s. Move *size* and *type*, and compare NT and TN, where `x` or `W` is stored
-# [[transposed operand|transposed]].
+# Then run: along x the columns, upwards FLOP/s. The second letter of NN, NT and TN says whether `x` is stored
+# [[transposed operand|transposed]], the first whether `W` is.
 
 # %% tags=["guess"]
-g = guess("With 32 columns instead of one, the product takes ... times as long", unit="x")
+g = guess("With 32 columns instead of one, the matmul takes ... times as long", unit="x")
 
 # %% tags=["run"]
 batches = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
@@ -45,25 +46,27 @@ compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# The mini-batch shares the weights: they are read once, for all its samples, and the product is memory-bound as long as reading
-# them takes longer than the arithmetic.
+# The mini-batch shares the weights: they are read once for all samples. As long as reading them takes longer than the
+# arithmetic, the matmul is memory-bound and one more sample costs little.
 #
 # </details>
 #
-# So many samples cost far less than one each. *Two* columns are the worst choice in
-# float32: for one the library has a kernel for a matrix and a vector, for two it takes a kernel made for many, and most of
-# what that computes is thrown away.
+# For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel made for many columns, and most
+# of what that computes is thrown away: it takes longer than 32 columns.
 #
-# A kernel cuts the result into [[tile|tiles]]; a [[thread block]] computes one of them, on one [[multiprocessor]]. So
-# cost comes in steps:
+# **Why do NN and TN differ?** Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A warp's loads are
+# [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its own, with other tiles. With two columns the
+# library's choice for NN is bad: NT stores the same `W` and takes less than half as long. With many columns the layouts hardly differ.
 #
-# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one;
-# - **[[wave quantisation]]**: the multiprocessors work through the tiles in [[wave|waves]], and one tile more may be a wave of
-#   its own;
-# - **the library's choice**: at some sizes it takes another kernel, or cuts each sum into parts ([[split-K]]) to have more
-#   blocks.
+# A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
+# steps:
 #
-# Where NN and TN differ at your size, store the weights the faster way once: **pre-transposing** costs one copy.
+# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉, each
+#   rounded up.
+# - **[[wave quantisation]]**: blocks run in [[wave|waves]] of one per multiprocessor. Waves = ⌈blocks / multiprocessors⌉, and
+#   blocks / (waves · multiprocessors) is how full they are. 132 blocks on 132 multiprocessors: one wave, full. 133 blocks: two waves, and
+#   133 of 264 places are used.
+# - **[[split-K]]**: with few tiles, the library cuts each sum into parts, a block each, and adds them up afterwards.
 
 # %% tags=["explain"]
 drawing("gemm-tiles", source="recorded:h200", columns=385, dtype="float32")
@@ -86,47 +89,59 @@ explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=
 compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 
 # %% [markdown] tags=["explain"]
-# That is no tile and no wave. Rows of `x` and of the result are N numbers of two bytes; if N is odd, they begin at odd
-# places (the [[leading dimension]]). Tensor cores' kernels load 16 bytes at once, and such [[misaligned access]] leaves the
-# library only older, slower kernels: the drawing above names them. Set its type to bfloat16 and go to 1024, 1025 and 1032.
+# That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
+# do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
+# [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
+# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`).
 #
-# **It matters which dimension is contiguous.** A `Linear` layer stores a sample as a row: there the odd number is the number of
-# rows, each row begins where it should, and the line *a Linear layer* hardly notices. And **[[padding]]** mends the rest: copy
-# `x` to rows of whole 16 bytes, multiply, and look at the part that you need.
+# **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
+# rows, each row begins where it should, and the line *a Linear layer* hardly changes.
+#
+# **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need. (The line
+# *padded* does that with our own copy kernel.) `suggest_shape` predicts such choices:
 
 # %% tags=["explain"]
-suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
+found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
+print("as asked:", found.asked)
+print("best:    ", next(each for each in found.better if each.what == "larger"))
 
 # %% [markdown] tags=["explore"]
-# ## Explore: four small products or a large one?
+# ## Explore: four small matmuls or one large one?
 #
-# The gates of a recurrent layer, the heads of an attention layer, q, k and v: several weights times the same mini-batch of
-# 64 columns. One after the other, on [[stream|streams]], as a [[batched GEMM]], as a [[grouped GEMM]] (which may have
-# different sizes), or with all weights below each other as one product.
+# Some weights multiply the same input: q, k and v of attention, the gates of a recurrent layer. Here are four, with 64 columns: one after
+# the other, in a CUDA Graph, on [[stream|streams]], as a [[batched GEMM]] (`torch.bmm`), or stacked into one large matmul. Which is fastest,
+# and why? And does it matter what the *numbers* are?
 #
-# And what do the *numbers* do? The table has a large product, again and again for a second: where power is the limit, the GPU
-# lowers its clock, and zeros switch fewer transistors than random numbers. **Benchmark with data like yours.**
+# <details><summary>Answers</summary>
+#
+# Stacked, then batched: one launch, and enough tiles for all multiprocessors at once. If your weights differ in size, a [[grouped GEMM]]
+# does the same.
+#
+# Where power is the limit, the GPU lowers its clock, and zeros switch fewer transistors than random numbers: with tensor cores, zeros are
+# faster. **Benchmark with data like yours.**
+#
+# </details>
 
 # %% tags=["explore"]
 four = reachable("gemm_many", count=4, size=512, dtype="float32")
-ways = ["loop", "graph", "streams", "batched", "grouped", "combined"]
+ways = ["loop", "graph", "streams", "batched", "combined"]
 display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare(None, "gemm", of="data"))
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the waves
 #
-# With 385 columns in float32 the library takes tiles of 128 rows × 256 columns and cuts each sum into 4 parts. M = 2048, the
-# GPU has 132 multiprocessors, each works on one piece at a time. *Calculate* how many pieces of work there are, how many waves they
+# With 385 columns in float32 the library takes tiles of 128 rows × 256 columns and cuts each sum into 4 parts, a block each. M = 2048, and
+# each of the GPU's 132 multiprocessors works on one block at a time. *Calculate* how many blocks there are, how many waves they
 # make, and the largest number of columns that takes no longer. Then look at the drawing.
 
 # %% tags=["your-turn", "exercise:07-waves", "calculates"]
-check("07-waves", pieces=..., waves=..., columns=...)
+check("07-waves", blocks=..., waves=..., columns=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: one line is slow
 #
 # A small language model in bfloat16 multiplies 12287 tokens by these weights. One of the four lines is far slower than its size
-# allows. Which one, and what would you make of its 50257 words?
+# allows. Which one? Its size 50257 is the vocabulary: to how many words would you pad it?
 
 # %% tags=["your-turn", "exercise:07-slow-line", "makes"]
 for name, (m, n, k) in model_lines().items():
@@ -137,8 +152,7 @@ check("07-slow-line", line=..., words=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The source is *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago. Each
-# sentence is judged on your source. Live, measure the points first.
+# From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago. Live, measure the points first.
 
 # %% tags=["claims"]
 claims("07")
@@ -146,32 +160,33 @@ claims("07")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A product's time is a staircase: count tiles and waves before you blame the GPU.
+# - A matmul's time is a staircase: count tiles and waves before you blame the GPU.
 # - A mini-batch shares the weights: its first samples cost far less than one each, and a sample in a tile that is there
 #   already costs nothing.
-# - In short types the contiguous dimension must be a multiple of 8; pad it, or store the matrix the other way.
+# - In short types the contiguous dimension must be a multiple of 8: pad it, or store the matrix the other way.
 #
 # Terms: [[GEMM]], [[tile quantisation]], [[wave quantisation]], [[leading dimension]], [[padding]], [[batched GEMM]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Find the slow shape, pad it once where the weights are made, and stack what multiplies the same input:
+# `torch.profiler.profile(record_shapes=True)` finds the slow shape. Round it up where the weights are made, and stack what multiplies
+# the same input:
 #
 # ```python
 # import torch
-# x = torch.randn(64, 768, dtype=torch.bfloat16)
-# head = torch.nn.Linear(768, -(-50257 // 8) * 8, dtype=torch.bfloat16)
-# qkv = torch.nn.Linear(768, 3 * 768, dtype=torch.bfloat16)
-# with torch.profiler.profile(record_shapes=True) as found:
-#     logits, (q, k, v) = head(x)[..., :50257], qkv(x).chunk(3, dim=-1)
-# print(found.key_averages(group_by_input_shape=True).table(row_limit=5))
+# vocabulary, width = 50257, 768
+# head = torch.nn.Linear(width, -(-vocabulary // 8) * 8)
+# qkv = torch.nn.Linear(width, 3 * width)
+# x = torch.randn(64, width)
+# logits = head(x)[:, :vocabulary]
+# q, k, v = qkv(x).chunk(3, dim=-1)
 # ```
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) asks it of a whole model. Beside the road, [08 · What if each step
-# waits for the last?](08_rnn.ipynb) has products that are too small, and [09 · Faster than the peak?](09_strassen.ipynb) multiplies less.
+# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) asks it of a whole model. Side roads: [08 · What if each step
+# waits for the last?](08_rnn.ipynb) and [09 · Faster than the peak?](09_strassen.ipynb).
 #
-# Back: [06b · Can a whole network be one kernel?](06b_megakernel.ipynb)
+# Back: [05 · What does fusion save?](05_fusion.ipynb)

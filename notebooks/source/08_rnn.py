@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'RNN', asks: 'what if each step waits for the last?', before: '07'}
 #   brrr:
+#     leaves: '07'
 #     needs: [cuda]
 # ---
 

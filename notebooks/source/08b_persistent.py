@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'persistent RNN', asks: 'why fetch the same weights at each step? For engineers', before: '08, 06b'}
 #   brrr:
+#     leaves: '08'
 #     needs: [cuda]
 # ---
 

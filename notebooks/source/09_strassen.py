@@ -1,38 +1,41 @@
 # ---
 # jupyter:
-#   readme: {short: 'Strassen', asks: 'can a product be faster than the hardware''s peak?', before: '04, 05'}
+#   readme: {short: 'Strassen', asks: 'can a matrix multiplication be faster than the hardware''s peak?', before: '07'}
 #   brrr:
+#     leaves: '07'
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---
 
 # %% [markdown] tags=["question"]
 # # 09 · Faster than the peak?
 #
-# A product of two n × n matrices takes 2n³ FLOP, and a datasheet says how many FLOP a GPU does in a second. One
-# over the other is the shortest time, one would think. In 1969 Volker Strassen needed seven products where the textbook
-# needs eight. **Can a product be faster than the hardware's peak?**
+# *Side road. Read 07 first.*
+#
+# Multiplying two n × n matrices takes 2n³ FLOP, and a datasheet says how many FLOP a GPU does per second. That gives the shortest
+# possible time, or so it seems. In 1969, Volker Strassen found a way with fewer multiplications. **Can a matmul be faster than the
+# hardware's peak allows?**
 
 # %% tags=["setup", "question"]
 from IPython.display import display
 
 from brrr_course import check, claims, compare, drawing, explore, factory, first_available
-from brrr_course import guess, reachable, speedup_table
+from brrr_course import guess, reachable
 
 factory("compute", detail="sm")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: seven instead of eight
 #
-# Cut both matrices into four blocks. The textbook multiplies eight pairs of blocks of half the size. Strassen multiplies
-# seven pairs of *sums* of blocks, and adds the seven products up: one [[Strassen level|level]] of his algorithm. The additions
-# touch each element a few times; the products touch each one n times. The right matrix may be a network's weights: their sums
-# are made once, beforehand (*prepared*).
+# Cut both matrices into four blocks. The textbook multiplies eight pairs of blocks, each of half the size. Strassen first adds some
+# blocks, and then needs only seven multiplications. Sums of the seven products are the blocks of the result. This is one
+# [[Strassen level|level]]; two levels cut each of the seven again. If the right-hand matrix is a network's weights, its sums
+# can be made once, beforehand (*prepared*).
 #
-# We run it in float32 without [[tensor core|tensor cores]], against cuBLAS's product (*SGEMM*). The levels' products are cuBLAS's own,
-# too: the only difference is the algorithm.
+# We compare with *SGEMM*, cuBLAS's float32 matmul without [[tensor core|tensor cores]]. cuBLAS does the seven multiplications too,
+# so only the algorithm differs.
 
 # %% tags=["guess"]
-g = guess("With one level, a float32 product of size 8192 is faster by a factor of ...", unit="x")
+g = guess("With one level, a float32 matmul of size 8192 is faster by a factor of ...", unit="x")
 
 # %% tags=["run"]
 at = reachable("strassen", size=8192)
@@ -45,22 +48,20 @@ explore("strassen", at=at, show={"speedup": levels}, unlock=g)
 compare(g, "strassen", levels, of="speed-up", **at)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Seven for eight should gain 8/7 a level. Why less on small matrices? What else might a level change on a
-# GPU? Double-click here and write two sentences.
+# **Your explanation.** Seven multiplications instead of eight should gain 8/7. Why less for small matrices? Double-click
+# here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# 8/7 a level is the bound if the additions cost nothing and the library is as good at half the size. The additions are pointwise
-# kernels: [[memory-bound]]. They grow with n², the arithmetic with n³: the smaller the matrices, the lower the
-# [[arithmetic intensity]], and the more of the gain they take. What exceeds the bound comes from a fuller GPU (below) or another kernel.
-#
-# For the same reason a level pays later **with tensor cores**. In bfloat16 the arithmetic takes a fraction of the time, and the
-# additions still move half of float32's bytes.
+# A level saves an eighth of the arithmetic, which grows with n³. It adds sums of blocks, which grow with n². The sums are pointwise
+# kernels, so they are [[memory-bound]]. A small matrix has little arithmetic per byte (a low [[arithmetic intensity]]), so the sums
+# take longer than the level saves.
 #
 # </details>
 #
-# Step through it with whole numbers. Only the sums and products in the middle go through memory.
+# Here is a level with whole numbers. The columns in the middle are what it adds: sums and products that are written to memory and
+# read again.
 
 # %% tags=["explain"]
 drawing("strassen-flow", step=12)
@@ -68,9 +69,10 @@ drawing("strassen-flow", step=12)
 # %% [markdown] tags=["guess"]
 # ## Guess: more than 8/7
 #
-# The source put this into a network of linear layers, and fused cleverly: the sums *after* one layer, its bias and ReLU, and
-# the sums *before* the next are one pointwise kernel. Its GPU was a GTX 1070 with 15 [[multiprocessor|multiprocessors]]. At its
-# best point, 8 layers of batch 128 and hidden size 4096, what did a level gain?
+# The article behind this lesson put Strassen into a network of 8 linear layers. Between two layers it fused everything into one
+# kernel: the sums *after* the first, bias, ReLU, and the sums *before* the second. Its GPU was a GTX 1070 with 15
+# [[multiprocessor|multiprocessors]]; its best result was at batch 128, hidden size 4096. How much faster than a fused network
+# without Strassen?
 
 # %% tags=["guess"]
 s = guess("There, one level made the fused network faster by a factor of ...", unit="x")
@@ -82,62 +84,69 @@ drawing("strassen-tiles", unlock=s)
 compare(s, "strassen", of="published")
 
 # %% [markdown] tags=["explain"]
-# **Fuller [[wave|waves]].** A product is cut into [[tile|tiles]] of 128 × 128, one for each [[thread block]], and these run in
-# waves. A last wave with two tiles lasts as long as a full one ([[wave quantisation]]). Seven products of half the size make more and smaller tiles,
-# which fill the waves better. So part of that gain was never Strassen's: a better choice of tiles has it too. Choose the H200: what
-# is left?
+# Counting tiles and bytes (in brackets) names the winner in seven of eight cells, but does not explain the lowest numbers, at batch 32.
 #
-# **Heavier weights.** With fewer rows a level loses. The product then waits for its weights, and seven buffers of a quarter each
-# are 7/4 of the bytes. In the first drawing below, move *batch*: when does arithmetic take longer than
-# the bytes?
+# **Why more than 8/7? Fuller [[wave|waves]].** In the drawing, the one matmul has 32 [[tile|tiles]]: two full waves on 15
+# multiprocessors, and a third wave with two tiles, which takes just as long ([[wave quantisation]]). The seven have smaller tiles and
+# fill their waves better. That part of the gain is not Strassen's: better tiles alone would bring it.
 #
-# **Faster than the peak?** No multiplier works faster than it can. The *actual* rate counts what was multiplied: 7/8 of the
-# FLOP a level. The [[effective rate]] counts what you asked for, 2n³, and may pass the peak. Both are honest. In the
-# second drawing, move *levels*: the roof rises at the right, and falls at the left, where additions weigh most.
+# **Why less than 1? More weights.** With few rows, a matmul waits for its weights. A level reads seven sums, each a quarter of the
+# size: 7/4 of the bytes, as in the first drawing below.
+#
+# **Faster than the peak?** The *actual* rate counts the FLOP that were done, 7/8 of the textbook's per level, and stays below the peak. The
+# [[effective rate]] counts what you asked for, 2n³, and may be above it. In the second drawing, levels raise the roof on the
+# right, where matrices are large, and lower it on the left, where the sums weigh most.
 
 # %% tags=["explain"]
 display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 
 # %% [markdown] tags=["explore"]
-# ## Explore: where do levels pay?
+# ## Explore: where does a level pay off?
 #
-# The effective rate over the size. Find the size from which each level wins. Does a level anywhere gain more than 8/7 over
-# *sgemm*? Then think of waves, and of [[tile quantisation]]. What do odd sizes cost? (They are single markers.)
+# The effective rate against the size. From which size on does each number of levels beat SGEMM? Where does one level gain more than
+# 8/7? What does an odd size cost (4097, a single marker)?
 #
-# Below it, the source's table, then ours: one level in each layer of the network, over PyTorch and over fusion; then, over
-# PyTorch, *StrassenMLP*, which chooses levels and products by size. These are times of a loop, [[host overhead]] included: on narrow layers
-# it decides.
+# <details><summary>Answer, on the H200</summary>
+#
+# Along the lines, two levels win from 2048 on, one and three from 3072 on. At 3072 and 12288 one level gains a little more than 8/7: SGEMM's own rate
+# dips there. At 4097, SGEMM loses more ([[tile quantisation]]) than the levels do.
+#
+# In the article's network one level gains nothing (the last claim below): by counting, the H200's waves are full without it. All
+# points: `speedup_table("strassen")`.
+#
+# </details>
 
 # %% tags=["explore"]
 rates = [f"sgemm strassen {level} prepared" for level in (1, 2, 3)]
 rates = first_available("strassen", ["sgemm", *rates], ["cpu sgemm", *cpus])
-display(explore("strassen", at=at, lines=rates, show="rate"), speedup_table("strassen", layers=8))
+explore("strassen", at=at, lines=rates, show="rate")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from which size on?
 #
-# T(n) = a n³ + b n²: arithmetic, and what touches each element once. Two sizes give a and b of one curve; both curves
-# give the n from which a level pays. *Calculate* it from two sizes of the slider, `sizes`: `classical` and `strassen` map them
-# to seconds, `crossing` returns n, or `float("inf")` for never. Then compare with the figure.
+# Model a time as T(n) = a n³ + b n²: the arithmetic, and what touches each element once. Two measured sizes give a and b. With those of
+# both curves, *calculate* the n from which a level wins.
+#
+# `classical` and `strassen` map two sizes to seconds. Complete `crossing`: it returns this n, or `float("inf")` if there is none. Choose
+# two `sizes` of the slider, and compare with the figure.
 
 
 # %% tags=["your-turn", "exercise:09-crossover", "calculates"]
 def crossing(classical, strassen):
     (one, first), (two, second) = sorted(classical.items())
     a = (second / two**2 - first / one**2) / (two - one)
-    b = first / one**2 - a * one  # and those of the other line?
+    b = first / one**2 - a * one  # and of the other curve?
     return a, b
 
 
 check("09-crossover", sizes=..., crossing=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: one sign, one sum
+# ## Your turn: one wrong sign
 #
-# Transposing gives seven other products: M1 stays, M4 = (A12 - A11) B22, M5 = A22 (B11 + B21),
-# M7 = (A12 + A22)(B21 ± B22). In C11 = M1 + M4 - M5 + M7 all but A11 B11 + A12 B21 must cancel: which sign, +1 or -1?
-# And of the sums below, of the drawing's products, one is broken: which part fails to cancel? Mend it, then write
-# `recombine=recombine`.
+# The drawing with whole numbers shows the products M1 to M7. `recombine` adds them up to the four blocks of the result, but one sign is
+# wrong. C12 is right: M3 + M5 = A11 (B12 - B22) + (A11 + A12) B22 = A11 B12 + A12 B22, as A11 B22 cancels. Write out the
+# others, fix the sign, and answer `recombine=recombine`.
 
 
 # %% tags=["your-turn", "exercise:09-sign", "makes"]
@@ -149,13 +158,13 @@ def recombine(m1, m2, m3, m4, m5, m6, m7):
     return c11, c12, c21, c22
 
 
-check("09-sign", sign=..., recombine=...)
+check("09-sign", recombine=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070, and what this course adds, on your source. Live, measure
-# the points first.
+# The last sentence is from *GPU Overheads and Fused Strassen* (2021), the first three are this course's. Each is checked against the
+# data shown. Live, measure the points first.
 
 # %% tags=["claims"]
 claims("09")
@@ -163,18 +172,16 @@ claims("09")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A Strassen level trades an eighth of the arithmetic for passes over memory, so it pays on large matrices, and later where arithmetic is
-#   faster.
+# - A Strassen level saves an eighth of the arithmetic and adds passes over memory, so it pays off on large matrices only.
 # - An effective rate above the peak beats no hardware: fewer operations were done.
-# - A gain above 8/7 a level comes from something else, such as fuller waves or a better kernel.
+# - A gain above 8/7 per level has another cause too, such as fuller waves or another kernel of the library.
 #
 # Terms: [[Strassen level]], [[effective rate]], [[memory-bound]], [[tensor core]], [[wave]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Before any algorithm: which rate does a product reach here, and with which digits? (For float32's own digits on any inputs,
-# this course's package has `matmul`: docs/strassen.md.)
+# First see what PyTorch alone gives: one line lets float32 matmuls use tensor cores, with fewer digits (TF32).
 #
 # ```python
 # import torch
@@ -186,11 +193,13 @@ claims("09")
 #     seconds = Timer("a @ b", globals={"a": a, "b": b}).blocked_autorange().median
 #     print(f"{allow}: {2 * n**3 / seconds / 1e12:.1f} TFLOP/s")
 # ```
+#
+# To keep float32's accuracy, this course's package has `matmul`: docs/strassen.md.
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb). For engineers, [09b · How much accuracy
-# buys how much time?](09b_strassen_forms.ipynb) has the error, too.
+# Back on the road: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb). Side road: [09b · How much accuracy
+# buys how much time?](09b_strassen_forms.ipynb)
 #
-# Back: [08b · Why fetch the same weights at each step?](08b_persistent.ipynb)
+# Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)

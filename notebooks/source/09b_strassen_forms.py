@@ -1,37 +1,40 @@
 # ---
 # jupyter:
-#   readme: {short: 'Strassen''s forms', asks: 'how much accuracy buys how much time? For engineers', before: '09'}
+#   readme: {short: 'Speed for accuracy', asks: 'how much accuracy buys how much time?', before: '09'}
 #   brrr:
+#     leaves: '09'
 #     needs: [cuda, triton, nvcc, pycuda]
 # ---
 
 # %% [markdown] tags=["question"]
 # # 09b · How much accuracy buys how much time?
 #
-# For engineers. [[Strassen level|Levels]], forms, short types, [[split product|split products]]: most trade digits for time, and some memory besides.
-# **Which trades are worth it, and which are beaten by another?**
+# *Side road. Read 09 first.*
+#
+# Numbers with fewer digits are faster to multiply, and so are matrices with Strassen. Both make the result less accurate. **Why is speed
+# paid for in accuracy, and which of these trades are worth it?**
 
 # %% tags=["setup", "question"]
 import torch
-from IPython.display import display
 
-from brrr.strassen import fuse, matmul, plan
-from brrr_course import against_float64, check, claims, compare, drawing, explore, factory
+from brrr.strassen import plan
+from brrr_course import check, claims, compare, drawing, explore, factory
 from brrr_course import first_available, guess, reachable
 
 factory("compute", detail="sm")
 
 # %% [markdown] tags=["guess"]
-# ## Guess: the last digits
+# ## Guess: what do two levels cost?
 #
-# Levels nest: two have 49 products of a quarter of the size, three 343. A level has more than one **form**: Strassen's
-# has 18 additions; Winograd's 15, by sharing partial sums.
+# Every operation rounds its result: float32 keeps 24 bits. The error that this leaves, relative to the size of the exact result, is the
+# [[relative error]].
 #
-# A level enlarges rounding errors. A sum of two blocks of normally distributed numbers is larger than a block by √2, so its
-# products' rounding errors are too, while the result stays the same size. What becomes of the [[relative error]]?
+# A [[Strassen level|level]] multiplies *sums* of blocks. If the elements are normally distributed, a sum of two blocks is larger than a
+# block by √2, and rounding errors grow with it. In the end the large parts cancel, but the rounding errors stay. How much larger
+# does the relative error become?
 
 # %% tags=["guess"]
-g = guess("Two levels of Strassen's form in float32: the error is larger by a factor of ...", unit="x")
+g = guess("Two levels of Strassen in float32: the error is larger by a factor of ...", unit="x")
 
 # %% tags=["run"]
 drawing("strassen-errors", unlock=g)
@@ -40,30 +43,33 @@ drawing("strassen-errors", unlock=g)
 compare(g, "strassen", of="error", level=2)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** In the table, two levels gain most in float32. Where do they gain least, and why? Double-click here and write two sentences.
+# **Your explanation.** In the table, where do two levels gain the least time, and where does the error grow most? Why? Double-click here and
+# write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A level saves an eighth of the arithmetic and adds passes over memory. In float32 without [[tensor core|tensor cores]] the
-# arithmetic takes long, and the passes are small beside it. bfloat16 does it in a fraction of that time, and moves half as
-# many bytes. So there a level pays on larger matrices only.
+# In bfloat16, both. A level saves an eighth of the arithmetic and adds sums, which move bytes. [[tensor core|Tensor cores]] do bfloat16's
+# arithmetic in a fraction of float32's time, so there is less to save; the sums still move half the bytes. And a sum of bfloat16
+# numbers is rounded once more.
 #
 # </details>
 #
-# Each level also multiplies the buffers of its sums by 7/4, and in short types the sums are rounded before they are multiplied, which costs
-# more of the digits. The figure has both forms: their additions, more or fewer, are made in registers, inside of one pass over memory. So
-# **the form with the smaller error is the better one, not the one with fewer additions**.
+# The drawing also has Winograd's form of a level: 15 additions instead of 18, because some sums are built on others. These are larger, so
+# the error grows faster; and the saved additions were almost free, in registers during one pass over memory.
 
 # %% [markdown] tags=["guess"]
-# ## Guess: float32's accuracy through the tensor cores
+# ## Guess: float32's digits from short numbers
 #
-# Tensor cores multiply short numbers. A split product writes each float32 number as two float16 terms, its upper and its
-# lower digits, 11 bits each: three products of terms (upper by upper, upper by lower, lower by upper) are as accurate as float32, if partial
-# sums move to float32 registers often enough. Three products, and by the datasheet float16 has fifteen times float32's rate.
+# Why are tensor cores so fast? They multiply short numbers. A multiplier for 11 bits is far smaller than one for 24, so many more fit
+# on the chip. By the datasheet, float16 has fifteen times float32's rate.
+#
+# To keep the digits, write each float32 number as a sum of two float16 *terms*, its upper and its lower 11
+# bits. A product is then upper · upper + upper · lower + lower · upper + lower · lower, and the last part is too small to matter. So
+# three fast matmuls replace a slow one: a [[split product]].
 
 # %% tags=["guess"]
-s = guess("Split into two float16 terms, a float32 product of size 8192 is faster than SGEMM by ...", unit="x")
+s = guess("Split into two float16 terms, a float32 matmul of size 8192 is faster than SGEMM by ...", unit="x")
 
 # %% tags=["run"]
 at = reachable("strassen", size=8192)
@@ -75,17 +81,24 @@ explore("strassen", at=at, show={"speedup": splits}, unlock=s)
 compare(s, "strassen", splits, of="speed-up", **at)
 
 # %% [markdown] tags=["explain"]
-# **Why it works.** A float32 number is its upper term plus its lower term, except for digits that float32's own rounding would lose;
-# the fourth product, lower by lower, is below them. Tensor cores drop the last digits when they add: partial sums must move to
-# float32 registers before that shows. And float16's range is short: the terms are scaled by powers of two first.
+# **Why less than five times?** Fifteen times the rate for three matmuls would be five. But the numbers must be split first, and
+# tensor cores drop the last bits when they add, so partial sums must move to float32 registers often.
 #
-# **Badly scaled inputs.** A sum of a large and a small block keeps few digits of the small one. The error of the whole
-# matrix hides that; the worst row's does not. Dividing rows and columns by powers of two beforehand (*outer*), or along the
-# sum's index (*inner*), rounds nothing and brings the sizes together. Which scaling helps which inputs?
+# **When digits are lost: badly scaled inputs.** A large number plus a small one loses digits of the small one. A level adds large and
+# small blocks, so in the drawing below small rows lose most of their digits. The whole matrix's error hides this: look at the worst row.
 #
-# **A mask** of -1e9 in `a` that meets rows of zeros in `b` adds nothing to the result, and takes the digits of all numbers
-# beside it: two terms keep a number to 2^-40 of the largest of its row. So `matmul` checks on the GPU which results may have lost digits,
-# and the classical product recomputes those; the host does not wait.
+# The remedy is to scale by powers of two, which change no digit. *Outer* scaling divides each row of `a` and each column of `b`, and
+# scales the result back; *inner* scaling divides columns of `a` and multiplies rows of `b`. Which one helps if the rows of `a` differ in
+# size?
+#
+# <details><summary>Answer</summary>
+#
+# *Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ ("badly scaled inside"). Neither helps the other case.
+#
+# </details>
+#
+# **A mask does the same.** -1e9 in `a` that meets zeros in `b` does not change the exact result. But two float16 terms keep digits only relative to
+# the row's largest number:
 
 # %% tags=["explain"]
 drawing("strassen-errors", inputs="badly scaled rows")
@@ -97,36 +110,35 @@ scale = a.abs().amax(1, keepdim=True) / 2**15
 hi = (a / scale).half().float()
 two = (hi + (a / scale - hi).half().float()) * scale
 exact = a.double() @ b.double()
-for name, y in {"a in two terms": two @ b, "matmul": matmul(a, b, inner="fp16x3", level=0), "float32": a @ b}.items():
+for name, y in {"a in two float16 terms": two @ b, "a in float32": a @ b}.items():
     print(f"{name}: the worst row is off by {float(((y - exact).norm(dim=1) / exact.norm(dim=1)).max()):.0e}")
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the frontier
 #
-# Time alone says little: put the error beside it. Each marker is a way of multiplying. A way is **dominated**, small and hollow,
-# if another is faster and no less accurate. The others are the [[frontier]]: on it you choose, off it you lose. Move *size*,
-# then *right sides*: where are levels on the frontier, and with which product inside? Where the text names two clocks, tensor cores
-# drew so much power that the GPU slowed its clock, by an amount that depends on the way.
+# Each marker is a way of multiplying. It is small and hollow if another way is faster and no less accurate. The others form the
+# [[frontier]]: there, more speed always costs accuracy. Move *size*, then *right sides* (prepared: the sums or terms of `b` are made
+# beforehand). Where are levels on the frontier?
 #
-# **Somebody has to choose.** `matmul` asks how accurate the product must be, predicts time and error of every way, and takes
-# the fastest of those accurate enough, a level only where it gains clearly; `plan` says which, and why. `fuse` makes a chain of linear layers a
-# fused one, with the same parameters. The fused model can be trained.
+# <details><summary>Answer, on the H200</summary>
+#
+# At 16384, around bfloat16 and around the split product; at 8192 only with prepared right sides; at 4096 nowhere. Levels of plain float32
+# are beaten at all three: the split product is faster *and* more accurate.
+#
+# </details>
+#
+# A program can choose: this course's `plan` predicts time and error of each way, and takes the fastest that is accurate enough.
 
 # %% tags=["explore"]
-display(drawing("strassen-frontier"))
-for accuracy in ("fp32", 1e-5, "bf16"):
-    print(f"asked for {accuracy}:", plan(8192, 8192, 8192, accuracy=accuracy, device="h200"), sep="\n", end="\n\n")
-layers = [torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU()]
-device = "cuda" if torch.cuda.is_available() else "cpu"
-model = torch.nn.Sequential(*layers).to(device)
-against_float64(model, fuse(model, level=1), torch.randn(128, 256, device=device))
+print(plan(8192, 8192, 8192, accuracy="fp32", device="h200"))
+drawing("strassen-frontier")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: with bfloat16 instead
 #
-# A float32 number has 24 significant bits, a bfloat16 number 8, and float32's range. *Calculate* how many bfloat16 terms it needs;
-# how many products of two terms are left, if term i, from 0 on, is 2^(-8i) times the first and products of 2^-24 and less are dropped; and how
-# many times as fast as SGEMM with 51 TFLOP/s that can be at most, on tensor cores with 770 TFLOP/s.
+# A float32 number has 24 significant bits, a bfloat16 number 8. *Calculate* how many bfloat16 `terms` hold a float32 number. Term i, from 0
+# on, is about 2^(-8i) times the first: how many `products` of two terms remain without those of 2^-24 and less? One bfloat16 matmul is
+# 13 times as fast as SGEMM; how many times as fast are all of them at most (`faster`)?
 
 # %% tags=["your-turn", "exercise:09b-terms", "calculates"]
 check("09b-terms", terms=..., products=..., faster=...)
@@ -134,8 +146,8 @@ check("09b-terms", terms=..., products=..., faster=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: scale, multiply, scale back
 #
-# `scaled(a, b, multiply)` should return `a @ b`, multiplied once by `multiply`, a fast product that loses small rows. This
-# one returns something else, and would help little. Mend it, then write `scaled=scaled`.
+# `scaled(a, b, multiply)` should return `a @ b`, with one call of `multiply`, a fast matmul that loses small rows' digits. This version
+# returns something else, and its scaling hardly helps. Fix both, and answer `scaled=scaled`.
 
 
 # %% tags=["your-turn", "exercise:09b-scaling", "makes"]
@@ -150,7 +162,8 @@ check("09b-scaling", scaled=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# These are this course's own sentences, judged on your source. Live, measure the points first.
+# This course's own sentences, each checked against the data shown. Live, measure the points first. `matmul` is this course's function; it
+# chooses as `plan` does.
 
 # %% tags=["claims"]
 claims("09b")
@@ -158,16 +171,16 @@ claims("09b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Tensor cores can carry float32's digits: split each number, multiply the terms, and add up in float32.
-# - A level costs digits, more in short types, and pays later where the arithmetic is faster.
-# - Judge a fast product by its worst row and on badly scaled inputs, and choose on the frontier of time and error.
+# - Short numbers are fast because their multipliers are small, and sums of several short numbers can carry float32's digits.
+# - A Strassen level makes errors larger, more so in short types, and much more so on badly scaled inputs.
+# - Judge a fast matmul by its worst row on data like yours, and choose on the frontier of time and error.
 #
 # Terms: [[Strassen level]], [[relative error]], [[tensor core]], [[split product]], [[frontier]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# How many digits do you lose? Compare with float64 once, on inputs as yours, row by row:
+# How many digits does a faster type cost? Compare with float64 once, row by row, on data like yours:
 #
 # ```python
 # import torch
@@ -178,11 +191,12 @@ claims("09b")
 #     rows = (found - exact).norm(dim=1) / exact.norm(dim=1)
 #     print(dtype, f"worst row {rows.max():.1e}, all {(found - exact).norm() / exact.norm():.1e}")
 # ```
+#
+# This course's `matmul(a, b, accuracy=...)` chooses a way by itself (docs/strassen.md).
 
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) takes a whole model apart. Every lesson's lines stand in
-# docs/cheatsheet.md.
+# Back on the road: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)
 #
 # Back: [09 · Faster than the peak?](09_strassen.ipynb)

@@ -1,6 +1,6 @@
 # ---
 # jupyter:
-#   readme: {short: 'diagnose your model', asks: 'what holds *your* model back?', before: '03 to 06'}
+#   readme: {short: 'diagnose your model', asks: 'what holds *your* model back?', before: '03, 04, 05, 07'}
 #   brrr:
 #     needs: [cuda]
 # ---
@@ -9,8 +9,8 @@
 # # 10 · What holds *your* model back?
 #
 # You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and latency. A real
-# model has all of them at once, one operator this and the next one that. **Which one sets the pace of yours, how do you tell, and
-# what helps?**
+# model has all of them at once: one operator is limited by this, the next by that. **Which one sets the pace of yours, how do you tell,
+# and what helps?**
 
 # %% tags=["setup", "question"]
 import torch
@@ -24,11 +24,11 @@ at = reachable("block", step="forward", width=256, batch=1)
 # %% [markdown] tags=["guess"]
 # ## Guess: a rounding error
 #
-# A transformer block as wide as BERT, forward and backward, bfloat16. Products of matrices do nearly all of its [[FLOP]]; layer norms
-# do less than a thousandth. FLOP a *second* is another matter.
+# A transformer block as wide as BERT, forward and backward, in bfloat16. Its matmuls do nearly all of the [[FLOP]], its layer norms
+# less than a thousandth. But how many FLOP *per second* does each of them reach?
 
 # %% tags=["guess"]
-g = guess("The products reach ... times as many FLOP a second as the layer norms", unit="x")
+g = guess("The matmuls reach ... times as many FLOP per second as the layer norms", unit="x")
 
 # %% tags=["compare"]
 compare(g, "block", of="classes")
@@ -39,25 +39,25 @@ compare(g, "block", of="classes")
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# A norm reads and writes each number and computes a little with it: the memory sets its pace. A product uses each number
-# hundreds of times, and runs on tensor cores. Count bytes for the one, FLOP for the other.
+# A norm reads and writes each number and computes little with it: memory sets its pace. A matmul uses each number
+# hundreds of times, on tensor cores. So count bytes for the norm and FLOP for the matmul.
 #
 # </details>
 #
-# The source found a factor of 250 for norms and of 700 for pointwise operators, on BERT and an older GPU. The verdicts below say how far
-# this block is from that, and why.
+# *Other* includes the sums that make the gradients of the biases.
 #
-# FLOP done over what the device could do in that time is a step's **FLOP utilisation**. Where it is low, something else than
-# arithmetic sets the pace. The question is what.
+# The line above the table: the FLOP that a step does, over what the device could do in that time, is the step's
+# **FLOP utilisation**. Where it is low, something other than arithmetic sets the pace. But what?
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the same code at two sizes
 #
-# One block forward, in four parts of its time:
+# The time of one block, forward, has four parts:
 #
-# - **overhead**: the GPU has nothing to run, and waits for the host;
-# - **latency**: a kernel runs that cannot fill the GPU: twice the batch would cost it nothing;
-# - **memory**: bytes set a kernel's pace; **compute**: arithmetic does.
+# - **overhead**: the GPU has nothing to run and waits for the host;
+# - **latency**: a kernel runs that is too small to fill the GPU, so twice the batch would cost nothing;
+# - **memory**: bytes set a kernel's pace;
+# - **compute**: arithmetic does.
 
 # %% tags=["guess"]
 s = guess("Width 256, one sequence: most of the step is", options=["overhead", "latency", "memory", "compute"])
@@ -67,29 +67,29 @@ parts = {"compute": "compute", "memory": "memory", "latency": "latency", "step":
 explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"], unlock=s)
 
 # %% [markdown] tags=["explain"]
-# Move *sequences* to the right, then *width*: overhead gives way to the device's own work, and compute takes over. Now let *step*
-# be a [[CUDA Graph]] of the same, and go back to the smallest: with the host out of the way, the same kernels are limited by latency.
-# At width 256 with 64 sequences memory takes as much as compute.
+# Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
+# larger widths to compute. Now go back to the smallest size and set *step* to a [[CUDA Graph]] of the same. The host is out of the way,
+# and what is left is latency.
 #
-# Each part has its remedy. Nothing helps against a limit that is not yours.
+# Each part has its own remedy, and only a large part is worth it.
 #
-# | what you see | it is | how to make sure | what helps |
+# | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
-# | the GPU idle between kernels; the time hardly depends on the size | overhead | replay it as a [[CUDA Graph]]: faster | graph, compile, larger batch, no `.item()` |
-# | far below the peak FLOP, near the bandwidth | [[memory-bound]] | half the bytes: faster | fusion, shorter types, computing again |
-# | near the peak FLOP of its type | [[compute-bound]] | fewer FLOP alone make it faster | tensor cores, shorter types, Strassen |
-# | far below both, the GPU busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
-# | one size is slow, its neighbour fast | a bad shape | one column more or less | [[padding]] |
+# | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | `torch.compile(mode="reduce-overhead")`, larger batch, no `.item()` |
+# | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
+# | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
+# | far below both, but the GPU is busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
+# | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
-# Change one thing and measure again: without the host, as a [[CUDA Graph]]; then, as a graph, with half the bytes at as many FLOP; then
-# with twice the batch. Ask in this order: does the graph gain a third? It is overhead. Do fewer bytes? Memory. Is twice the batch
-# (nearly) free? Latency. Else compute.
+# Change one thing and measure again. First, run it as a CUDA Graph, without the host. Then, as a graph: half the bytes with as many FLOP;
+# and twice the batch. Ask in this order. Does the graph gain a third? It is overhead. Do half the bytes gain a third? Memory. Is
+# twice the batch (nearly) free? Latency. Otherwise it is compute.
 #
-# A takes the cumulative sums of 8 rows of a million numbers; a block of threads takes a row. B takes the layer norms of 16384 rows of 4096.
-# C is 16 layers of width 64 on 8 samples.
+# Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
+# numbers. C is 16 layers of width 64 on 8 samples.
 
 # %% tags=["guess"]
 limits = ["overhead", "memory", "latency", "compute"]
@@ -107,20 +107,28 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # %% [markdown] tags=["explore"]
 # ## Explore: fully utilised
 #
-# `nvidia-smi` calls a GPU utilised while *any* kernel runs, on whatever part of it. Products of two matrices in a loop: the driver's
-# figure, the share of time with a kernel running, and the share that their FLOP would take at the peak, in seconds of each second.
-# Issued one by one, small products leave gaps, and the driver sees them. Now put *products* on *as a CUDA Graph*: the gaps go, the
-# driver's line is at the top, and the peak's is still at the bottom.
+# Matmuls of one size run in a loop. Three percentages of the time: the utilisation that `nvidia-smi` reports, how long a kernel
+# was running, and how long the FLOP would take at the datasheet's peak. Compare small and large sizes, and both settings of *matmuls*.
+# What does `nvidia-smi` tell you about the work?
+#
+# <details><summary>Answer</summary>
+#
+# Only that *some* kernel was running, on however little of the GPU. Launched one by one, small matmuls leave gaps, and the driver
+# sees those. As a CUDA Graph there are hardly any gaps: the driver's line is at the top for every size, and
+# the FLOP of small matmuls are still near zero.
+#
+# </details>
 
 # %% tags=["explore"]
-explore("utilisation", show={"y": "time", "x": "size"}, lines=["driver", "busy", "peak"], sliders=["how", "size"])
+tiny = reachable("utilisation", how=["as a CUDA Graph"], size=256)
+explore("utilisation", at=tiny, show={"y": "share", "x": "size"}, lines=["driver", "busy", "peak"])
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how far from the peak?
 #
-# A training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, its products 0.83 ms of that; the datasheet has 990 TFLOP/s.
-# The four products have 12 w² weights. *Calculate* the products' FLOP forward and backward, the share of the peak that the step
-# reaches (as a part of one), and how many times as fast it would be if only the products remained.
+# A training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, of which its matmuls take 0.83 ms. The datasheet has 990 TFLOP/s.
+# The block's weights are 12 w² numbers. *Calculate* the FLOP of its matmuls, forward and backward; the share of the peak that the step
+# reaches, from 0 to 1; and how many times as fast the step would be if only its matmuls remained.
 
 # %% tags=["your-turn", "exercise:10-peak", "calculates"]
 check("10-peak", flop=..., share=..., at_most=...)
@@ -128,20 +136,23 @@ check("10-peak", flop=..., share=..., at_most=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the rule as a function
 #
-# Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs: a change counts
-# from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15. Then diagnose a model of your own: `diagnose` takes any module
-# or function and runs here, on a CPU too; `try_remedies=True` also tries what is safe.
+# Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
+# from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
+#
+# Then diagnose your own model: `diagnose` takes any module or function, on a CPU too. `print(found)` adds the tables of all operators.
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-print(diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1))
+found = diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1)
+said, *tables, helps = found.text.split("\n\n")
+print(said, helps, sep="\n\n")
 
 check("10-regime", regime=...)
 
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The shares of FLOP and time follow *Making Deep Learning Go Brrrr*. Live, measure the points first.
+# The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU. Live, measure the points first.
 
 # %% tags=["claims"]
 claims("10")
@@ -149,9 +160,9 @@ claims("10")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A model has no regime of its own; a step at a size has one, and another size another.
-# - Change one thing, measure, and you know: the host, the bytes, or the batch.
-# - Utilisation says that the GPU is occupied, and only FLOP and bytes a second say how much it does.
+# - A model has no regime of its own; a step at one size has one, and at another size it may have another.
+# - Change one thing and measure, and you know: the host, the bytes, or the batch.
+# - Utilisation says that the GPU is occupied; FLOP and bytes per second say how much it does.
 #
 # Terms: [[regime]], [[overhead-bound]], [[memory-bound]], [[compute-bound]], [[CUDA Graph]].
 
@@ -174,7 +185,7 @@ claims("10")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Your own model; docs/diagnosis.md has all that `diagnose` says, and [00 · Start here](00_start_here.ipynb) the map. Or
-# [10b · What does a faster memory buy?](10b_memory_swap.ipynb), where a regime needs no model.
+# Your own model; [00 · Start here](00_start_here.ipynb) has the map. Side road: [10b · What does a faster memory
+# buy?](10b_memory_swap.ipynb), where a regime needs no model.
 #
-# Back: [09b · How much accuracy buys how much time?](09b_strassen_forms.ipynb)
+# Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)

@@ -46,3 +46,12 @@ def test_every_picture_is_dark_on_a_dark_page(opened: NotebookPage) -> None:
         opened.page.wait_for_selector(f"body[data-jp-theme-light='{str(theme == 'Light').lower()}']", state="attached")
         assert len(found := opened.page.evaluate(look)) == 2
         assert set(found) == filters
+
+
+def test_the_longest_reading_of_a_slider_is_shown_whole(window: Window) -> None:
+    call = "conv3x3_channels_last 16x128x57x57x160 bfloat16"
+    with window.ran("reading.ipynb", SET_UP, f'drawing("memory-swap", call="{call}", source="recorded:h200")') as page:
+        said = page.explorer(0).root.locator(".widget-readout")
+        page.photograph("reading", page.explorer(0).root)
+        assert said.inner_text() == call
+        assert said.evaluate("it => it.scrollWidth <= it.clientWidth")

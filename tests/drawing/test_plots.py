@@ -56,6 +56,14 @@ def test_a_slider_axis_has_the_same_margin_at_both_ends() -> None:
     assert 10 / left == pytest.approx(right / 100_000) and 1 < 10 / left < 2
 
 
+def test_a_share_stands_between_nothing_and_all() -> None:
+    on = style.axes(style.figure())
+    style.value_axis(on, "%", "share of the time")
+    on.figure.canvas.draw()
+    said = [tick.get_text() for tick in on.get_yticklabels()]
+    assert on.get_yscale() == "linear" and on.get_ylim()[0] == 0 and {"0 %", "50 %", "100 %"} <= set(said)
+
+
 def test_the_time_axis_has_a_tick_a_decade() -> None:
     drawn = style.figure()
     on = style.axes(drawn)

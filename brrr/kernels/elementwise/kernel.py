@@ -76,7 +76,7 @@ class Elementwise:
 
     @property
     def bytes(self) -> int:
-        """What any kernel for this line must move: each input read once, the result written once."""
+        """The compulsory bytes: each input read once, and the result written once."""
         read = sum(each.numel() * each.element_size() for each in self._tensors(self._inputs).values())
         return int(read + self._plan.count * ITEMSIZE[self._plan.dtype])
 
@@ -140,7 +140,7 @@ class Elementwise:
 
 @extras("elementwise")
 def elementwise(line: str, **inputs: Input) -> Elementwise:
-    """Make one line of CUDA C++ into a kernel that runs once for each element; call what comes back for the result.
+    """Turn one line of CUDA C++ into a GPU kernel that computes it for each element.
 
     >>> import torch
     >>> cos_cos = elementwise("y = cosf(cosf(x))", x=torch.zeros(3))
@@ -149,15 +149,33 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
     >>> print(cos_cos.source.splitlines()[0])
     // y = cosf(cosf(x))
 
-    line: assignments, the last of which gives the result its value; each input has its name. Types are float, and
-        double where an input is float64. Write 0.5f, for 0.5 alone is a double, and slow.
-    inputs: tensors of float32, float16, bfloat16 or float64 on one GPU, and numbers. Shapes are broadcast as torch
-        does; 16-bit types are computed in float32 and rounded once. The result has the type that the tensors' types
-        promote to.
+    Parameters
+    ----------
+    line : str
+        Assignments, separated by ";". The last one gives the result its value. Numbers are float: write 0.5f, because
+        0.5 is a double in C and slow. With a float64 input they are double.
+    **inputs : torch.Tensor or float
+        The line's inputs by name: tensors of float32, float16, bfloat16 or float64 on one device, and numbers. Shapes
+        are broadcast as in torch. 16-bit types are computed in float32 and rounded once.
 
-    On CPU tensors the line is evaluated through torch instead, for C's arithmetic and the functions of
-    `emulate.py`. LineError with a caret for a line that does not compile; ArgumentError for inputs that do not fit;
-    UnavailableError where a GPU's tensors are given and there is no NVRTC.
+    Returns
+    -------
+    Elementwise
+        Call it for the result, of the type to which the tensors' types promote. `source` is the kernel.
+
+    Raises
+    ------
+    LineError
+        If the line does not compile; a caret shows where.
+    ArgumentError
+        If the inputs do not fit.
+    UnavailableError
+        If the tensors are a GPU's and there is no NVRTC.
+
+    Notes
+    -----
+    CPU tensors are computed by torch instead: C's arithmetic, and the functions of
+    `brrr/kernels/elementwise/emulate.py`.
     """
     return Elementwise(line, inputs)
 

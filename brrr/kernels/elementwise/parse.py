@@ -227,7 +227,7 @@ _WORD = re.compile(r"\w+")
 
 
 class LineError(BrrrError, ValueError):
-    """The line of CUDA C++ does not compile, or the emulation does not understand it; a caret shows where.
+    """A line of CUDA C++ given to `elementwise` does not compile.
 
     >>> raise LineError("y = cossf(x)", 'identifier "cossf" is undefined', 4)
     Traceback (most recent call last):
@@ -235,6 +235,19 @@ class LineError(BrrrError, ValueError):
     brrr.kernels.elementwise.parse.LineError: elementwise: identifier "cossf" is undefined
         y = cossf(x)
             ^
+
+    On a CPU it is raised for what the emulation does not understand. It is a ValueError, too.
+
+    Parameters
+    ----------
+    line : str
+        The line.
+    problem : str
+        What is wrong with it.
+    column : int, optional
+        Where the caret stands, counted from 0.
+    hint : str
+        What to do, if that helps.
     """
 
     def __init__(self, line: str, problem: str, column: int | None = None, hint: str = "") -> None:

@@ -27,20 +27,41 @@ HALF_FROM = (8, 0)
 
 
 class PersistentRNN(torch.nn.Module):
-    """A torch.nn.RNN (tanh or ReLU) or torch.nn.LSTM with one launch a layer, over all of its time steps.
+    """A torch RNN or LSTM that runs each layer as one kernel, over all time steps, with its weights kept on the chip.
 
-    It shares the module's parameters and is called as the module is: x of shape (steps, batch, inputs), or with
-    batch_first (batch, steps, inputs), or without a batch; it returns the results and the last state. float32, float16
-    or bfloat16, one type throughout. Products are added up in float32; those of float32 are computed in float32, or as
-    three products of TF32 that together keep 22 bits of each factor (docs/rnn.md); the input's product is torch's own.
-    Gradients pass, once. Results do not depend on the order in which blocks run: in one process they are the same at
-    each call.
+    >>> lstm = torch.nn.LSTM(256, 256, device="cuda")                     # doctest: +SKIP
+    >>> y, (h, c) = PersistentRNN(lstm)(torch.randn(100, 4, 256, device="cuda"))      # doctest: +SKIP
 
-    choose: without gradients, the first call of a shape times cuDNN (float32 in full precision) beside the one launch,
-    and the faster computes that shape from then on; a capture times nothing. False: always the one launch, as with
-    debug: blocks that wait too long give up, and UnavailableError says so. ArgumentError for what cannot be computed: a
-    GRU, two directions, projections, dropout in training, a layer too large for the chip (which names the largest that
-    fits); UnavailableError without a GPU. Diamos et al., "Persistent RNNs" (2016), had the idea.
+    It shares the module's parameters and is called as the module is.
+
+    Parameters
+    ----------
+    module : torch.nn.RNN or torch.nn.LSTM
+        RNN with tanh or ReLU. All of float32, float16 or bfloat16. Inputs have the shape (steps, batch, inputs), with
+        batch_first (batch, steps, inputs), or no batch.
+    debug : bool
+        Blocks that wait too long give up, with an UnavailableError, instead of hanging.
+    choose : bool
+        The first call of a shape (without gradients) also times cuDNN, and the faster of the two computes that shape
+        from then on. False: always the one kernel. A CUDA graph's capture times nothing.
+
+    Raises
+    ------
+    ArgumentError
+        For what it cannot compute: a GRU, two directions, projections, dropout in training, or a layer too large for
+        the chip. The message names the largest that fits.
+    UnavailableError
+        If there is no GPU.
+
+    Notes
+    -----
+    Sums are added up in float32. Products of float32 are computed in float32, or as three products of TF32 that
+    together keep 22 bits of each factor (docs/rnn.md); the input's matmul is torch's. Gradients pass once. In one
+    process, each call gives the same result.
+
+    References
+    ----------
+    G. Diamos et al., "Persistent RNNs: Stashing Recurrent Weights On-Chip" (2016), had the idea.
     """
 
     def __init__(self, module: torch.nn.RNN | torch.nn.LSTM, debug: bool = False, choose: bool = True) -> None:
@@ -50,7 +71,7 @@ class PersistentRNN(torch.nn.Module):
         self._won: dict[object, bool] = {}
 
     def forward(self, x: Tensor, state: State = None) -> tuple[Tensor, Any]:
-        """The results and the last state, as of the module: (y, h), or (y, (h, c)) for an LSTM."""
+        """The results and the last state, as the module returns them: (y, h), or (y, (h, c)) for an LSTM."""
         module = self.module
         checked_input(module, x)
         needs = torch.is_grad_enabled() and any(

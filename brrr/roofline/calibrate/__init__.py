@@ -32,18 +32,42 @@ def calibrate(
     quick: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Peaks:
-    """Measure the peaks of a device: bandwidth by working set, arithmetic by data type, launches, host costs; and on a
-    GPU, as long as there is time, calls that correct what is carried over from the reference's sweep.
+    """Measure what a device can do at best: bandwidth, arithmetic, launches, and what the host costs.
 
     >>> calibrate("tpu")
     Traceback (most recent call last):
     brrr.core.errors.ArgumentError: calibrate: device is 'tpu'; expected 'cuda', 'cpu' or None ...
 
-    `device` is "cuda" (torch's current device), "cpu", or None for the GPU if there is one. It takes less than
-    `budget_s` seconds; what does not fit is left out, and `notes` of the result say so. `quick` measures fewer sizes,
-    compiles nothing, and takes a few seconds: for tests. `progress` is told the name of each part as it begins.
+    `predict`, `diagnose` and `roofline_plot` then compare with this device's own peaks.
 
-    Every kernel's result is checked before it is timed: WrongResultError. UnavailableError where there is no GPU.
+    Parameters
+    ----------
+    device : {"cuda", "cpu"}, optional
+        torch's current CUDA device or the CPU. By default the GPU if there is one.
+    budget_s : float
+        It takes less than so many seconds, at least 1. What does not fit is left out, and the result's `notes` say so.
+    quick : bool
+        Measure fewer sizes and compile nothing, in a few seconds: for tests.
+    progress : callable, optional
+        Called with the name of each part as it begins.
+
+    Returns
+    -------
+    Peaks
+        The measured figures, each with its 95 % interval.
+
+    Raises
+    ------
+    ArgumentError
+        If the device or the budget cannot be used.
+    WrongResultError
+        If a kernel's result is wrong: results are checked before anything is timed.
+    UnavailableError
+        If a GPU is asked for and there is none.
+
+    Notes
+    -----
+    The device's short sweep corrects the long one that was recorded on a reference device (docs/predictor.md).
     """
 
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
@@ -71,7 +95,7 @@ def _chosen(device: str | None) -> Processor:
 
 def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
     """Run all parts of the device's calibration within the budget."""
-    import torch  # noqa: F401 (its loading is not the device's doing, and so not in the budget)
+    import torch  # its loading is not the device's doing, and so not in the budget
 
     from brrr.gpu.device import this_device
     from brrr.roofline.calibrate.part import Findings, run_parts
@@ -86,6 +110,8 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
     here = this_device(device)
     found = Findings(time.perf_counter() + budget_s, quick, here.name)
     run_parts(PARTS, found, progress)
+    if is_gpu(device):
+        torch.cuda.empty_cache()
     return Peaks(
         here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), brrr=__version__,
         driver=here.driver_version or "", cuda=here.cuda_version or "", torch=here.torch_version or "",

@@ -68,7 +68,7 @@ EXPERIMENT = Experiment(
     variants=(
         *(Variant(f"to-{name}", name, "cuda", timer="own", way=name, line=name) for name in LIMITS),
         Variant("step", "the whole step", "cuda", timer="own", field="period_s"),
-        *(Variant(name, name, "cuda", timer="own", shown=False) for name in CLASSES),
+        *(Variant(name, name.replace("products", "matmuls"), "cuda", timer="own", shown=False) for name in CLASSES),
     ),
     field="busy_s",
     package=__name__,

@@ -112,7 +112,7 @@ EXPERIMENT = Experiment(
         Variant("nn", "W x, both row by row (NN)", "cuda"),
         Variant("nt", "x stored transposed (NT)", "cuda", shown=False),
         Variant("tn", "W stored transposed (TN)", "cuda", shown=False),
-        Variant("linear", "a Linear layer: a row a sample", "cuda", shown=False),
+        Variant("linear", "a Linear layer: one row per sample", "cuda", shown=False),
         Variant("zeros", "W x of zeros", "cuda", shown=False),
         Variant("padded", "x padded to whole 16 bytes", "cuda", shown=False),
         Variant("cpu", "W x on the CPU", "cpu", stands_in_for="nn"),

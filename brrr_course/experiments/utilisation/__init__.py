@@ -1,8 +1,8 @@
-"""What the driver calls utilisation, beside what the GPU does: products of matrices in a loop, from tiny to large.
+"""What the driver calls utilisation, beside what the GPU does: matmuls in a loop, from tiny to large.
 
 NVML's utilisation is the share of time in which at least one kernel was running, whatever part of the GPU it used.
-Issued one by one, small products leave gaps; in a CUDA Graph there are hardly any. All three lines are seconds of each
-second.
+Launched one by one, small ones leave gaps; in a CUDA Graph there are hardly any. All three lines are seconds of each
+second, which `show={"y": "share"}` tells in percent.
 """
 
 from brrr.core.measurement import Point, Value
@@ -25,13 +25,13 @@ EXPERIMENT = Experiment(
     title="The driver's utilisation",
     question="A GPU is 100 % utilised. Does it work?",
     axes=(
-        Axis("how", (EAGER, GRAPH), label="products", scale="category"),
+        Axis("how", (EAGER, GRAPH), label="matmuls", scale="category"),
         Axis("size", SIZES, label="matrix size n", quick=(256, 2048)),
     ),
     variants=(
-        Variant("driver", "utilisation as the driver reports it", "cuda", timer="own"),
-        Variant("busy", "kernels are running", "cuda", timer="own"),
-        Variant("peak", "needed at the datasheet's peak", "cuda", timer="own"),
+        Variant("driver", "utilisation, as nvidia-smi reports it", "cuda", timer="own"),
+        Variant("busy", "a kernel is running", "cuda", timer="own"),
+        Variant("peak", "FLOP done, of the datasheet's peak", "cuda", timer="own"),
     ),
     field="busy_s",
     package=__name__,

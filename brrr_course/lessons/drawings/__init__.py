@@ -32,13 +32,33 @@ def drawings() -> dict[str, LessonDrawing]:
 
 
 def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | None = None, **at: Value) -> Drawing:
-    """A drawing with its sliders; `at` says where they start, by name.
+    """Show one of the lessons' drawings, with its sliders.
 
     >>> drawing("strassen-tiles", gpu="gtx-1070", batch=128, hidden=4096).settings["hidden"]
     4096
 
-    unlock: a guess; the drawing stays covered until it is answered. source: for those that show measurements too.
-    ArgumentError for a drawing, slider or value that does not exist.
+    Most drawings are calculated, not measured; the badge says which.
+
+    Parameters
+    ----------
+    name : str
+        The drawing.
+    unlock : Guess, optional
+        The drawing stays covered until this guess is given.
+    source : str or Source, optional
+        Where the measurements come from, for drawings that show some, as for `explore`.
+    **at
+        Where the sliders start, by name.
+
+    Returns
+    -------
+    Drawing
+        It shows itself in a notebook.
+
+    Raises
+    ------
+    ArgumentError
+        If a drawing, slider or value does not exist.
     """
     there = drawings()
     if name not in there:

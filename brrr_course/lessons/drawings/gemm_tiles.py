@@ -110,23 +110,20 @@ def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
     name = kernel.split()[0]
     cut = Tiling.of(kernel, n)
     if cut is None:
-        return f"{said}{name} has no tiles in its name: one column is a product of a matrix and a vector."
+        return f"{said}One column is a matrix times a vector: the library's kernel for it, {name}, names no tiles."
     used = n * SWEPT / (cut.tiles * cut.columns * cut.rows)
-    split = f", each sum in {cut.parts} parts" if cut.parts > 1 else ""
+    split = f", each sum cut into {cut.parts} parts" if cut.parts > 1 else ""
     return (
-        f"{said}{units.percent(used)} of the tiles' area is result; {cut.work} pieces of work make "
-        f"{cut.work / sms:.2g} waves on {sms} multiprocessors. The kernel {name} was launched with a grid of "
-        f"{kernel.split()[-3]}: tiles of {cut.rows} x {cut.columns}, {cut.down} x {cut.across} of them{split}."
+        f"{said}The result has {cut.down} x {cut.across} tiles of {cut.rows} rows x {cut.columns} columns{split}: "
+        f"{cut.work} blocks, {cut.work / sms:.2g} waves on {sms} multiprocessors. {units.percent(used)} of the tiles' "
+        f"area is result. Kernel: {name}."
     )
 
 
 def draw(
-    settings: Mapping[str, Value],
-    times: Callable[[str], Times],
-    kernels: Mapping[str, Mapping[int, str]],
-    sms: int,
+    settings: Mapping[str, Value], times: Callable[[str], Times], kernels: Mapping[str, Mapping[int, str]], sms: int,
     peers: Mapping[str, Mapping[int, float]],
-) -> Picture:
+) -> Picture:  # fmt: skip
     """Above the time over the columns, measured and predicted; below the result in tiles, and the blocks in waves."""
     n, dtype = int(settings["columns"]), str(settings["dtype"])
     kernel = kernels[dtype].get(n, "")
@@ -205,5 +202,5 @@ def _waves(on: Axes, count: int, sms: int) -> None:
     on.set_yticks([0, sms])
     on.set_xticks(range(max(waves, 2) + 1) if waves <= 12 else [0, waves])
     on.grid(visible=False)
-    on.set_title(f"{count} pieces of work in waves of {sms}", loc="left", y=1.0, fontsize=10, pad=5)
+    on.set_title(f"{count} blocks in waves of {sms}", loc="left", y=1.0, fontsize=10, pad=5)
     on.tick_params(labelsize=8.5)

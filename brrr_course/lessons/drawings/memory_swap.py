@@ -19,7 +19,7 @@ from brrr_course.lessons.special_quantities import swap_evidence
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
 
-LABELS = ("streams", "products, attention, convolution", "others", "fits one cache or hardly", "in the cache of both")
+LABELS = ("streams", "matmuls, attention, convolution", "others", "close to the size of the caches", "in both caches")
 
 
 def drawing(source: Source) -> Made:

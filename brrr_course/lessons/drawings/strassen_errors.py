@@ -54,7 +54,7 @@ def text(settings: Mapping[str, Value]) -> str:
     if not any(map(any, found.values())):
         return "every result is exact: sums and products of small whole numbers need no rounding."
     told = "; ".join(f"{TITLES[form]} {_growth(each)}" for form, each in found.items())
-    return f"the worst row's or column's relative error is {first:.1e} without levels, then grows a level by: {told}."
+    return f"the worst row's or column's relative error is {first:.1e} without levels; a level multiplies it: {told}."
 
 
 def _growth(found: tuple[float, ...]) -> str:

@@ -72,8 +72,8 @@ def text(settings: Mapping[str, Value]) -> str:
     fuller = seven.used * _fit(seven) / (one.used * _fit(one))
     gain = units.ratio(one.time / seven.time)
     return (
-        f"one product is {_in_words(one)}; the seven are {_in_words(seven)}. The one's time over the seven's: {gain}; "
-        f"of that {units.ratio(8 / 7)} is seven products for eight, {units.ratio(fuller)} how full the waves and "
+        f"one product is {_in_words(one)}; the seven are {_in_words(seven)}. The seven are {gain} as fast: "
+        f"{units.ratio(8 / 7)} for an eighth less arithmetic, times {units.ratio(fuller)} for how full waves and "
         "tiles are."
     )
 

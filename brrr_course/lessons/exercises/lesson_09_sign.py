@@ -1,6 +1,6 @@
-"""Exercise 09-sign: one sign of seven products with rows and columns exchanged, and a recombination to mend.
+"""Exercise 09-sign: fix the one wrong sign in the sums that make the result's blocks out of Strassen's seven products.
 
-Both are marked in whole numbers: a wrong one is written out in products of blocks, so that what fails to cancel shows.
+It is marked in whole numbers: a wrong sum is written out in products of blocks, so that what fails to cancel shows.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,21 +13,13 @@ from brrr.strassen.algebra.blocks import BLOCKS, signed_sum
 from brrr.strassen.algebra.forms import STRASSEN
 from brrr_course.lessons.marks import Wrong, ask, exercise
 
-EXCHANGED = [0, 2, 1, 3]
-LEFT, RIGHT = STRASSEN.right[:, EXCHANGED].astype(np.int64), STRASSEN.left[:, EXCHANGED].astype(np.int64)
-"""Strassen's products with rows and columns exchanged: seven others, of which C11 is the same sum."""
-
-SEVENTH, ASKED = 6, 3
-"""Of the seventh one's right factor, B21 ? B22, the sign of B22 is asked for."""
-
 NAMES = tuple(f"M{number + 1}" for number in range(7))
 Numbers = npt.NDArray[np.int64]
 
 
-@exercise("09-sign", values=("sign",))
-def sign_and_sum(sign: Any, recombine: Any) -> str:
-    """The sign is +1 or -1; `recombine(m1, ..., m7)` returns C11, C12, C21 and C22."""
-    _look_at_sign(sign)
+@exercise("09-sign")
+def one_sign(recombine: Any) -> str:
+    """`recombine(m1, ..., m7)` returns C11, C12, C21 and C22."""
     given = coefficients_of(recombine)
     for block, mine, right in zip(BLOCKS, given, STRASSEN.result, strict=True):
         if not np.array_equal(mine, right):
@@ -38,18 +30,6 @@ def sign_and_sum(sign: Any, recombine: Any) -> str:
         "the four blocks are those of A B, with seven products. All else cancels: that is the whole "
         "trick, and a sum that cancels is also where digits are lost."
     )
-
-
-def _look_at_sign(sign: Any) -> None:
-    if isinstance(sign, bool) or sign not in (1, -1):
-        raise Wrong(f"`sign` is {sign!r}.", "Write +1 or -1.")
-    factors = RIGHT.copy()
-    factors[SEVENTH, ASKED] = sign
-    rest = expanded(STRASSEN.result[0], LEFT, factors) - wanted("11")
-    if not rest.any():
-        return
-    said = f"with B21 {'+' if sign > 0 else '-'} B22, C11 = M1 + M4 - M5 + M7 has {in_words(rest)} too much."
-    raise Wrong(said, "Write out A12 B22 and A22 B22 in M1, M4, M5 and M7: they must cancel.")
 
 
 def coefficients_of(recombine: Callable[..., Any]) -> Numbers:
@@ -66,13 +46,14 @@ def coefficients_of(recombine: Callable[..., Any]) -> Numbers:
     return np.array(columns, dtype=np.int64).T
 
 
-def expanded(signs: Any, left: Any = STRASSEN.left, right: Any = STRASSEN.right) -> Numbers:
+def expanded(signs: Any) -> Numbers:
     """A sum of products as a sum of A's blocks (rows) times B's (columns).
 
     >>> expanded([0, 0, 1, 0, 1, 0, 0]).tolist()   # C12 = M3 + M5 = A11 B12 + A12 B22
     [[0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
     """
-    made: Numbers = np.einsum("p,pa,pb->ab", *(np.asarray(each, dtype=np.int64) for each in (signs, left, right)))
+    factors = (np.asarray(each, dtype=np.int64) for each in (signs, STRASSEN.left, STRASSEN.right))
+    made: Numbers = np.einsum("p,pa,pb->ab", *factors)
     return made
 
 

@@ -13,15 +13,15 @@ from brrr_course import check
 # %% [markdown]
 # ## The small part of the FLOP
 #
-# A product of (tokens, a) by (a, b) has 2 · tokens · a · b FLOP. Of arrays of tokens × width, a layer norm reads one and writes
-# one, an addition reads two and writes one, and the GELU's have four times the width.
+# A matmul of (tokens, a) by (a, b) takes 2 · tokens · a · b FLOP. Counted in arrays of tokens × width: a layer norm reads one and writes
+# one, an addition reads two and writes one, and the GELU reads four and writes four.
 
 # %% tags=["exercise:05-transformer"]
 width, tokens = 1024, 8192
 flop = 2 * tokens * (4 * width**2 + 2 * width * 4 * width)
 nbytes = (2 * 2 + 2 * 3 + 2 * 4) * tokens * width * 2
-rest, products = nbytes / 4.2e12, flop / 660e12
-check("05-transformer", flop=flop, nbytes=nbytes, share=rest / (rest + products))
+rest, matmuls = nbytes / 4.2e12, flop / 660e12
+check("05-transformer", flop=flop, nbytes=nbytes, share=rest / (rest + matmuls))
 
 # %% [markdown]
 # ## Three passes as one
@@ -43,37 +43,35 @@ check("05-passes", gated=gated)
 #
 # | | |
 # | --- | --- |
-# | Goal | Count the bytes of operators one by one and fused, predict the gain from them, and know the three cases in which fusion gains little. |
+# | Goal | Count the bytes of operators one by one and fused, predict the gain from them, know the three cases in which fusion gains little, and what stops a compiler from fusing. |
 # | Minutes | 45: 10 for the two cosines, 10 for the reductions and what gains less, 5 for the chain, 20 for the two exercises |
-# | Before | Lesson 04: memory-bound and compute-bound. Nothing of compilers. |
+# | Before | Lesson 04: memory-bound and compute-bound. Nothing about compilers. |
 # | Answers | [solutions/05_fusion.ipynb](../notebooks/solutions/05_fusion.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *Two cosines as one kernel take as long as two, for the arithmetic is the same.* It comes from counting operations. The
+# 1. *Two cosines as one kernel take as long as two, because the arithmetic is the same.* It comes from counting operations. The
 #    arithmetic is the same, and nobody waited for it: four arrays moved become two.
 # 2. *A softmax cannot be one kernel, because the sum must be known first.* It comes from thinking of the whole array. A row is
 #    enough, and it fits into a multiprocessor: it is fetched once and stays there until its result is written.
 # 3. *What can be fused should be: it always gains.* Not where an intermediate is needed elsewhere and must be written anyway; not
-#    behind a matrix product, where memory waits anyway; and not in a loop over tiny arrays, where a compiled function may be called more
+#    after a matmul, where memory waits anyway; and not in a loop over tiny arrays, where a compiled function may be called more
 #    slowly than the operators that it replaces.
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare. The calculator's cell prints what the bytes predict.
-# - *The small part of the FLOP:* 24 · tokens · width² = 206 GFLOP; 18 arrays of tokens × width, 302 MB; 19 % of the time. With the
-#   attention's scores, dropout and real rates it is the source's third.
+# - *The guesses:* in the cells that compare, from the data shown there. The calculator's cell prints what the bytes predict.
+# - *The small part of the FLOP:* 24 · tokens · width² = 206 GFLOP; 18 arrays of tokens × width, 302 MB; 19 % of the time. With
+#   attention's own matmuls, dropout and real rates it is the third that the article found.
 #   <!-- definition: the exercise -->
 # - *Three passes as one:* one loop, the sum in a variable; four accesses for each number in place of eight.
 # - *Why four fused sines gain less than a factor of four:* an accurate sine is a long polynomial. Four of them take longer than
 #   moving the bytes. `torch.jit.script` writes another kernel than `torch.compile`, and the claims
-#   hold both against the source's sentence.
-# - *Why some works gain more than their bytes say:* one of their operators is slower than its own bytes, as torch's addition of a
+#   hold both against the article's sentence.
+# - *Why some lines gain more than their bytes say:* one of their operators is slower than its own bytes, such as torch's addition of a
 #   row to each row of a matrix.
-# - *torch's own layer norm:* the claim that it is fused as well as a compiler's kernel fails on the recording. It is one kernel,
-#   but not the fastest one.
 #
-# **To discuss.** A model's profile shows forty small kernels between two matrix products. By how much can fusion shorten that
+# **To discuss.** A model's profile shows forty small kernels between two matmuls. By how much can fusion shorten that
 # part at best, and what do you have to count to say so? (The bytes of all inputs and results of the part against the bytes of
 # each kernel. What is needed again in the backward pass must be written, so it counts as a result.)
 #

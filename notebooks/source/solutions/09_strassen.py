@@ -13,8 +13,9 @@ from brrr_course import check, first_available
 # %% [markdown]
 # ## From which size on
 #
-# T(n) / n² = a n + b is a straight line, and two points give it. The level's line has the smaller a and the larger b; they
-# meet where the difference of b is made up for: n = (b' - b) / (a - a'). Where a' is not smaller, they never meet.
+# T(n) / n² = a n + b is a straight line, and two points give it. Call those of the curve with a level a' and b': a' is smaller,
+# because there is less arithmetic, and b' is larger, because the sums touch each element. The lines meet at
+# n = (b' - b) / (a - a'). Where a' is not smaller, they never meet.
 
 
 # %% tags=["exercise:09-crossover"]
@@ -32,11 +33,11 @@ on_gpu = first_available("strassen", ["sgemm"], ["cpu sgemm"]) == ["sgemm"]
 check("09-crossover", sizes=(1024, 4096) if on_gpu else (512, 1024), crossing=crossing)
 
 # %% [markdown]
-# ## One sign, one sum
+# ## One wrong sign
 #
-# C11 is A11 B11 + A12 B21. M1 = (A11 + A22)(B11 + B22) brings A22 B22 too much, and M4 = (A12 - A11) B22 brings A12 B22: M7 must
-# take both away, so B22 has a minus there. In C22, M1 brings A11 B11 and A22 B11 too much, among others; M2 = (A21 + A22) B11
-# takes A22 B11 and A21 B11 away, if it is subtracted: M6 = (A21 - A11)(B11 + B12) brings A21 B11 and takes A11 B11.
+# The result's block is C22 = A21 B12 + A22 B22. M1 = (A11 + A22)(B11 + B22) also contains A11 B11, A11 B22 and A22 B11, which must
+# cancel. M2 = (A21 + A22) B11 cancels A22 B11 if it is subtracted. That leaves - A21 B11, which M6 = (A21 - A11)(B11 + B12)
+# cancels, together with A11 B11. M3 = A11 (B12 - B22) cancels A11 B22, and - A11 B12 of M6. So C22 = M1 - M2 + M3 + M6.
 
 
 # %% tags=["exercise:09-sign"]
@@ -48,45 +49,43 @@ def recombine(m1, m2, m3, m4, m5, m6, m7):
     return c11, c12, c21, c22
 
 
-check("09-sign", sign=-1, recombine=recombine)
+check("09-sign", recombine=recombine)
 
 # %% [markdown] tags=["teaching"]
 # ## 09 · Faster than the peak?
 #
 # | | |
 # | --- | --- |
-# | Goal | Know how seven products take the place of eight and what the additions cost; tell an effective rate from an actual one; know two reasons why a published speed-up may be larger, or smaller, than the algorithm's. |
+# | Goal | Know how seven multiplications replace eight and what the additions cost; tell an effective rate from an actual one; know two reasons why a published speed-up may be larger, or smaller, than the algorithm's. |
 # | Minutes | 70: 20 for the first round and the steps, 20 for the network and the peak, 10 for exploring, 20 for the two exercises |
-# | Before | Lessons 04 and 05: the roofline, and what fusing pointwise work saves. Products of block matrices. |
+# | Before | Lesson 07: tiles and waves, and with it 04, the roofline. How to multiply matrices block by block. |
 # | Answers | [solutions/09_strassen.ipynb](../notebooks/solutions/09_strassen.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *8/7, as seven products say.* It forgets the additions: pointwise work that only moves bytes. They cost little on large
-#    matrices, and more than the eighth on small ones. How much is left of 8/7 is the whole question.
-# 2. *A measured gain above 8/7 must be a mistake* (or the algorithm is better than its proof). It compares two things at once: the
-#    algorithm and how well each product fills the machine. Seven products of half the size fill the waves of a small GPU better;
-#    another choice of tiles would have had that too.
-# 3. *A rate above the peak is impossible, so somebody counts wrongly.* The effective rate counts the textbook's FLOP, of which some
-#    were never done. The actual rate stays below the peak, and a claim checks it.
+# 1. *8/7, because seven replace eight.* This forgets the additions: pointwise work that only moves bytes. They cost little on large
+#    matrices, and more than the saved eighth on small ones. How much of 8/7 is left is the whole question.
+# 2. *A measured gain above 8/7 must be a mistake.* The comparison changes two things at once: the algorithm, and how well the
+#    matmul fills the machine. Seven matmuls of half the size fill the waves of a small GPU better; other tiles would have done so too.
+# 3. *A rate above the peak is impossible, so somebody counts wrongly.* The effective rate counts the textbook's FLOP, some of which were
+#    never done. The actual rate stays below the peak, and a claim checks it.
 #
 # **Answers**
 #
-# - *The guesses:* the first on your source, in the cell that compares; the second is published, with what counting tiles and bytes
-#   says in brackets. The two agree on who wins nearly everywhere; that the brackets are too high at hidden sizes of 1024 and 2048 is
-#   because a library takes smaller tiles where 128 × 128 would leave multiprocessors idle.
-# - *Where levels pay:* read it off the figure, on your source. Where a level gains more than 8/7, at sizes that tiles do not
-#   divide, the one product leaves more of its tiles and waves empty than the seven do: tiles, not the algorithm.
-# - *The source's table:* over PyTorch and over fusion in a loop's time. One level issues two kernels a layer from Python, as fusion
-#   does, and reads 7/4 of the weights; on a GPU that is done with a layer sooner than Python has issued it, the launches decide,
-#   not the algorithm. *StrassenMLP* takes a level only where it expects a gain, and replays a graph.
-# - *The steps:* 10 additions, 7 products, 8 additions. Those on the right side are made once for a network's weights.
-# - *One sign, one sum:* the seventh product has A12 - A22, and C22 = M1 - M2 + M3 + M6. What the check writes out (for example
-#   2 A21 B11 too much) is the way to the answer by hand, too.
-# - *From which size on:* divide each time by n²; the rest is a straight line through two points. n = (b' - b) / (a - a'). The check also
-#   says where the measured lines cross. Two sizes far from the crossing give a worse estimate: launches and waves are in neither
-#   term.
+# - *The guesses:* the first is measured on the data shown, in the cell that compares. The second is published; the brackets hold what
+#   counting tiles and bytes predicts. The two agree on the winner in seven of the eight cells.
+# - *Where a level pays off:* read it off the figure; for the H200 the answer is folded below the question. Where one level gains more
+#   than 8/7, SGEMM's own rate dips: the size does not suit its tiles and waves as well.
+# - *The article's network:* one level is two kernels per layer, as the fused network has, and it reads 7/4 of the weights.
+#   `speedup_table("strassen")` has all points, as times of a loop: there the launches from Python decide on narrow layers.
+#   `StrassenMLP` uses a level only where it expects a gain, and replays a CUDA graph.
+# - *The steps:* 10 additions, 7 multiplications, 8 additions. For a network's weights the additions on the right side are made once.
+# - *One wrong sign:* C22 = M1 - M2 + M3 + M6. What the check writes out (for example 2 A21 B11 too much) is the way to find it by
+#   hand.
+# - *From which size on:* divide each time by n²; what is left is a straight line through two points, so n = (b' - b) / (a - a'). The check
+#   also says where the measured lines cross. Two sizes far from the crossing give a worse estimate: launches and waves are in
+#   neither term.
 #
-# **To discuss.** Two libraries are compared by TFLOP/s. One uses Strassen inside and reports 2n³ over the time. Is that fair? (For
-# somebody who needs the product: yes, if the error is stated as well. For somebody who wants to know how well the hardware is used:
-# no. The word *effective* must stand beside it.)
+# **To discuss.** Two libraries are compared by TFLOP/s. One uses Strassen inside and reports 2n³ over the time. Is that fair? (If you
+# need the result: yes, as long as the error is stated too. If you want to know how well the hardware is used: no. The word
+# *effective* must stand beside the number.)

@@ -13,18 +13,18 @@ from brrr_course import check
 # %% [markdown]
 # ## With bfloat16 instead
 #
-# Three terms of 8 bits hold 24. Terms i and j make a product of 2^(-8(i + j)); with i + j up to 2 there are six, and the other three are
-# below the last bit. The bound is 770 / 51 / 6.
+# Three terms of 8 bits hold 24 bits. The product of terms i and j is about 2^(-8(i + j)) times the first. Six have i + j of at most 2;
+# the other three are below the last bit. Six matmuls, each 13 times as fast as SGEMM: 13 / 6.
 
 # %% tags=["exercise:09b-terms"]
-check("09b-terms", terms=3, products=6, faster=770 / 51 / 6)
+check("09b-terms", terms=3, products=6, faster=13 / 6)
 
 # %% [markdown]
 # ## Scale, multiply, scale back
 #
-# Each row of A gets a factor of its own, the power of two at or below its largest element; each column of B likewise. The
-# factors are powers of two, so that dividing changes no digit. What was divided out is multiplied in again: the rows' factors
-# down the result's rows, the columns' along its columns. One factor for all of A leaves small rows beside large ones.
+# Each row of `a` gets its own factor: the power of two at or below its largest element. Each column of `b` likewise. Dividing by a power
+# of two changes no digit. Afterwards both factors are multiplied in again: the rows' factors along the result's rows, the columns'
+# along its columns. One factor for all of `a` would leave small rows as small beside the large ones as before.
 
 
 # %% tags=["exercise:09b-scaling"]
@@ -41,35 +41,34 @@ check("09b-scaling", scaled=scaled)
 #
 # | | |
 # | --- | --- |
-# | Goal | Read a frontier of time against error; know what a level, a form and a split product trade; scale badly scaled inputs; let `matmul` and `fuse` choose. |
-# | Minutes | 75: 20 for levels and forms, 25 for split products and scaling, 15 for the frontier, 15 for the two exercises |
-# | Before | Lesson 09. What rounding is; float16, bfloat16, TF32. For engineers: the core does not need it. |
+# | Goal | Know why short numbers are fast and how several of them carry float32's digits; why a Strassen level makes errors larger; read a frontier of time against error; scale badly scaled inputs. |
+# | Minutes | 70: 20 for levels, 25 for split products and scaling, 10 for the frontier, 15 for the two exercises |
+# | Before | Lesson 09. What rounding is; float16, bfloat16, TF32. A side road: the main road does not need it. |
 # | Answers | [solutions/09b_strassen_forms.ipynb](../notebooks/solutions/09b_strassen_forms.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *Two levels lose many digits: a factor of ten, or a hundred.* It comes from the bounds in textbooks, which hold for the worst
-#    case. On random inputs a level costs a fraction of a digit. On badly scaled inputs the bound is what happens.
-# 2. *Fewer additions are better, so Winograd's form wins.* So it is where additions cost time. In one pass over memory they cost
-#    hardly any, and the sums that Winograd's form shares are longer, so that its errors are larger.
-# 3. *Three products instead of one take three times as long.* Each of the three runs on tensor cores, which are many times faster
-#    than the float32 units. What is left must pay for the splitting, and for taking sums out of the tensor core in time.
+# 1. *Two levels lose many digits: a factor of ten, or a hundred.* This comes from the bounds in textbooks, which hold for the worst
+#    case. On normally distributed inputs a level costs a fraction of a digit. On badly scaled inputs it costs most of them.
+# 2. *Fewer additions are better, so Winograd's form wins.* That is so where additions cost time. In one pass over memory they cost
+#    almost nothing, and the sums that Winograd's form shares have more parts, so its errors are larger.
+# 3. *Three matmuls instead of one take three times as long.* Each of the three runs on tensor cores, which are many times as fast
+#    as the float32 units. What is left must pay for the splitting, and for moving sums out of the tensor cores in time.
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare.
-# - *The frontier:* see the figure, on your source. Which ways lie on it changes with the size, and with whether the right side is
-#   prepared. Levels come to it on large matrices, and there with short types and split products inside, the right side prepared
-#   first. Without tensor cores they make SGEMM faster and stay dominated where split products are faster and more accurate still.
-# - *bfloat16:* its levels pay on larger matrices only, and each doubles the error: sums of blocks are rounded to bfloat16.
-# - *Scaling:* *outer* helps rows and columns of different size, *inner* helps columns of A against rows of B. Each does nothing for
-#   the other. Both round nothing, for their factors are powers of two. Whole numbers are exact at every level, while float32 holds
-#   them.
-# - *With bfloat16 instead:* three terms, six products (terms i and j with i + j up to 2), 770 / 51 / 6 = 2.5 at most.
+# - *The guesses:* measured on the data shown, in the cells that compare.
+# - *The frontier:* for the H200 the answer is folded below the question; on other data read it off the figure. Which ways are on it changes
+#   with the size, and with whether the right sides are prepared.
+# - *bfloat16:* its levels pay off on larger matrices only, and each about doubles the error, because sums of blocks are rounded to
+#   bfloat16.
+# - *Scaling:* *outer* helps where rows of `a` or columns of `b` differ in size, *inner* where columns of `a` and rows of `b` do. Neither
+#   helps the other case. Both round nothing, because their factors are powers of two.
+# - *With bfloat16 instead:* three terms, six products (terms i and j with i + j up to 2), at most 13 / 6 = 2.2 times as fast.
 #   <!-- definition: the exercise -->
-# - *Scale, multiply, scale back:* a factor for each row of A and each column of B, powers of two (`log2().floor().exp2()`), both
-#   multiplied in again. The broken one has one factor for all of A, and forgets the columns.
+# - *Scale, multiply, scale back:* a factor for each row of `a` and each column of `b`, powers of two (`log2().floor().exp2()`), both
+#   multiplied in again. The broken version has one factor for all of `a`, and forgets the columns.
 #
-# **To discuss.** Which products of your own network may lose a digit, and how would you find out? (Start with what goes into a
-# softmax or a loss; compare the loss, not the product, against float64 on a few batches. `matmul(accuracy=...)` predicts for
-# numbers of mean 0 that are alike in size: check that yours are.)
+# **To discuss.** Which matmuls of your own network may lose a digit, and how would you find out? (Start with what goes into a
+# softmax or a loss; compare the loss, not the matmul, with float64 on a few batches. `matmul(accuracy=...)` predicts for numbers of
+# mean 0 that are alike in size: check that yours are.)

@@ -13,9 +13,9 @@ from brrr_course import check
 # %% [markdown]
 # ## How far from the peak?
 #
-# Each token takes two FLOP for each of the 12 w² weights, and backward takes two products for each one: 618 GFLOP. That is 30 % of the
-# peak over the whole step. If only the products remained, the step would be 2.5 times as fast: this is what fusion, graphs and larger
-# batches can gain at most.
+# Each token takes two FLOP for each of the 12 w² weights, and backward takes two matmuls for each one forward: 618 GFLOP. That is 30 % of
+# the peak over the whole step. If only the matmuls remained, the step would be 2.5 times as fast. Fusion, graphs and larger
+# batches cannot gain more.
 
 # %% tags=["exercise:10-peak"]
 flop = 3 * 2 * 8192 * 12 * 1024**2
@@ -45,12 +45,12 @@ check("10-regime", regime=regime)
 # | --- | --- |
 # | Goal | Take a step apart by overhead, latency, memory and compute; find a regime by changing one thing; choose the remedy; tell utilisation from work. |
 # | Minutes | 60: 15 for FLOP and time, 15 for the block's parts, 10 for the three programs, 5 for utilisation, 15 for the two exercises |
-# | Before | Lessons 03 to 06; 07 helps. |
+# | Before | Lessons 03, 04, 05 and 07. |
 # | Answers | [solutions/10_diagnose_your_model.ipynb](../notebooks/solutions/10_diagnose_your_model.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *A thousandth of the FLOP takes a thousandth of the time.* That holds where all operators reach the same FLOP a second. A norm moves
+# 1. *A thousandth of the FLOP takes a thousandth of the time.* That would hold if all operators reached the same FLOP per second. A norm moves
 #    as many bytes as it has numbers, whatever it computes with them.
 # 2. *The model is memory-bound.* At one size it is; the same code at another size waits for the host, or multiplies matrices. A regime
 #    belongs to a step at a size on a device.
@@ -59,10 +59,10 @@ check("10-regime", regime=regime)
 #
 # **Answers**
 #
-# - *The guesses:* on your source, in the cells that compare. The smallest step is overhead; A latency, B memory, C overhead.
-# - *Utilisation:* issued one by one, small products leave gaps, and the driver sees these; the sentence that it is always full fails. In a
-#   CUDA Graph it is all but full, at a small part of the peak.
-# - *How far from the peak:* 72 w² FLOP for each token, 618 GFLOP; 0.30 of the peak; 2.5 times as fast if only the products remained.
+# - *The guesses:* in the cells that compare, from the data shown there. The smallest step is overhead; A latency, B memory, C overhead.
+# - *Utilisation:* launched one by one, small matmuls leave gaps, and the driver sees these; the sentence that it is always full fails. In a
+#   CUDA Graph it is almost full, at a small part of the peak.
+# - *How far from the peak:* 72 w² FLOP for each token, 618 GFLOP; 0.30 of the peak; 2.5 times as fast if only the matmuls remained.
 #   <!-- definition: the exercise -->
 # - *The rule as a function:* in the order of the questions; where two hold, the first counts.
 #

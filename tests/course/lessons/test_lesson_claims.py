@@ -85,7 +85,7 @@ def test_a_lesson_shows_its_badge_once_and_folds_the_rest_away() -> None:
     text, html = str(table), table._repr_html_()
     assert text.count("RECORDED") == html.count("RECORDED") == 1
     assert html.count("<details>") == 1 and html.index("So what?") < html.index("<details>") < html.index("is about 4")
-    assert text.splitlines()[-1] == "22 more: brrr claims pseudo_linear pseudo_linear_flaws"
+    assert text.splitlines()[-1] == "22 more, in a terminal: brrr claims pseudo_linear pseudo_linear_flaws"
     assert "is about 4" not in text and "is about 4" in table.details()
 
 

@@ -65,8 +65,8 @@ def test_every_call_is_drawn_where_its_bytes_and_its_ratio_are() -> None:
     assert picture.figure is not None
     lines: dict[str, Any] = {str(line.get_label()): line for line in picture.figure.axes[0].lines}
     assert sorted(lines["streams"].get_ydata()) == pytest.approx([1.4] * len(CALLS["streams"]))
-    drawn = sum(len(lines[label].get_xdata()) for label in ("streams", "others", "in the cache of both",
-                "products, attention, convolution", "fits one cache or hardly"))  # fmt: skip
+    drawn = sum(len(lines[label].get_xdata()) for label in ("streams", "others", "in both caches",
+                "matmuls, attention, convolution", "close to the size of the caches"))  # fmt: skip
     assert drawn == len(NAMES)
     assert set(lines["DATASHEET the bandwidths' ratio"].get_ydata()) == {4.8 / 3.35}
 
@@ -96,3 +96,22 @@ def test_the_eight_calls_are_recorded_and_move_what_the_guesses_say() -> None:
     told = [(cost_of(name).bytes / 1e6, float(size[1])) for name, said in asked
             if (size := re.search(r"(\d+) MB", said))]  # fmt: skip
     assert len(told) == 3 and all(said == round(counted) for counted, said in told)
+
+
+def test_the_text_compares_as_the_recordings_do() -> None:
+    told = {each.split(":")[0].removeprefix("At call "): each for each, _ in drawing("memory-swap").everywhere()}
+    gains = {call: float(re.findall(r"([\d.]+)x as fast", said)[0]) for call, said in told.items()}
+    assert max(gains[call] for call in CALLS["between"]) == pytest.approx(4.8 / 3.35, rel=0.05)
+    assert max(gains[call] for call in CALLS["between"]) < 4.8 / 3.35 < 1.6 < gains["rms_norm 50024x4096 bfloat16"]
+    assert max(gains["layer_norm 15351x984 float32"], gains["rms_norm 342484x47 float32"]) < 1.1
+    assert gains["softmax 16608x6299 bfloat16"] < 1.1 and cost_of("softmax 16608x6299 bfloat16").bytes > 1e8
+    clocks = re.findall(r"\(([\d.]+) GHz", told["matmul 4096x4096x8192 bfloat16 nn"])
+    assert float(clocks[0]) < 0.8 * float(clocks[1])
+    used = {}
+    for call in ("rms_norm 50024x4096 bfloat16", "layer_norm 15351x984 float32", "rms_norm 342484x47 float32"):
+        times = [
+            float(time) * {"µ": 1e-6, "m": 1e-3}[unit] for time, unit in re.findall(r"([\d.]+) ([µm])s", told[call])
+        ]
+        used[call] = [cost_of(call).bytes / time / peak for time, peak in zip(times, (3.35e12, 4.8e12), strict=True)]
+    assert used["rms_norm 50024x4096 bfloat16"][0] < 0.9 * used["rms_norm 50024x4096 bfloat16"][1]
+    assert max(used["layer_norm 15351x984 float32"] + used["rms_norm 342484x47 float32"]) < 0.7

@@ -263,6 +263,14 @@ def test_a_speed_up_says_faster_slower_or_neither(graph_s: float, said: str) -> 
     assert said in shown(source, show={"speedup": {"graph": "module"}}).text
 
 
+def test_seconds_of_each_second_are_shown_in_percent_from_nothing_to_all() -> None:
+    source = views.Recorded(fixed={"graph": 0.98, "module": 0.012}, grows=0.0)
+    e = shown(source, show={"y": "share"}, lines=["graph", "module"])
+    assert ": 98 %" in e.text and ": 1.2 %" in e.text and "over" not in e.text
+    assert e.scene.frame().unit == "%" and e.picture().png.startswith(b"\x89PNG")
+    assert e.scene.quantity.between(97.0, 99.0) == "97 % to 99 %"
+
+
 def test_each_line_may_have_its_own_base() -> None:
     e = shown(show={"speedup": {"graph": "module", "prepared": "aten"}})
     assert e.scene.y_label == "speed-up, each over its own base"
