@@ -17,6 +17,7 @@ from brrr.diagnosis.keeping import found_in, snapshot
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
 from brrr.gpu import GPU
+from brrr.roofline.peaks import short
 from brrr.timing import measure_together
 
 TOLERANCES = {"exact": 1e-4, "tensor cores": 5e-2, "lower precision": 5e-2}
@@ -52,7 +53,8 @@ def tried(
     plain, modules, back = step_of(fn, args, kwargs, backward), *snapshot((fn, args, kwargs))
     parameters = [each for module in modules.values() for each in module.parameters(recurse=False)]
     until, made, ended = time.monotonic() + longest_s, [], ""
-    rounds = ROUNDINGS * max((EPS.get(each.products, 0.0) for each in found.operators), default=0.0)
+    computed = {short(name) for each in found.operators for name in (each.products, each.name.rpartition(" ")[2])}
+    rounds = ROUNDINGS * max(EPS.get(name, 0.0) for name in ("", *computed))
     exact: list[Results] = []
     gains = {each.name: each.gain for each in found.remedies}
     names = list(gains)
