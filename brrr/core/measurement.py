@@ -286,10 +286,11 @@ class Measurement(Carded):
         idle = self.idle_share
         shares = {} if idle is None else {"GPU working": 1 - idle, "GPU idle": idle}
         times = [(str(self.get(name) or "not measured"), what, name) for name, what in FIELDS.items()]
-        clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
+        clock = "" if self.sm_clock_hz is None else f", SM clock {units.quantity(self.sm_clock_hz, 'Hz')}"
+        kernels = "" if self.kernels is None else f", kernels {self.kernels}"
         peak = f"memory {units.nbytes(self.peak_bytes or 0)} at most, beside what was there before the call"
-        more = [f"{self.cache} cache, SM clock {clock}, kernels {self.kernels}", peak * (self.peak_bytes is not None)]
-        more += [f"flags: {', '.join(self.flags) or 'none'}", *(f"note: {note}" for note in self.notes)]
+        more = [f"{self.cache} cache{clock}{kernels}", peak * (self.peak_bytes is not None)]
+        more += [*([f"flags: {', '.join(self.flags)}"] * bool(self.flags)), *(f"note: {note}" for note in self.notes)]
         return Card(f"{self}.", (), shares, self.device, [[("time", "what it is", "in code"), *times], *more])
 
 

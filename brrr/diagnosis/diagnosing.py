@@ -213,7 +213,8 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
     said = [*other, PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None and not other:
-        said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
+        advice = "name one with device=, such as 'h200'" if gpu else "brrr calibrate measures this machine's"
+        said.append(f"no figures of {name or 'its device'} are known here: {advice}")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""

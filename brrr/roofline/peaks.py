@@ -220,7 +220,8 @@ def text(peaks: Peaks) -> str:
     software = (("driver", peaks.driver), ("CUDA", peaks.cuda), ("torch", peaks.torch), ("brrr", peaks.brrr))
     about = ", ".join(f"{name} {value}" for name, value in software if value)
     lines = [f"Peaks of {peaks.device} ({about}), measured {peaks.date}", ""]
-    lines += [*units.table([HEAD, *_rows(peaks)]), "", *_streams(peaks.curves)]
+    rows = [row[: 6 if peaks.datasheet else 4] for row in (HEAD, *_rows(peaks))]
+    lines += [*units.table(rows), "", *_streams(peaks.curves)]
     lines += [f"sweep: {len(sweep)} {name}{_spread(sweep)}" for name, sweep in peaks.sweeps.items()]
     lines += [f"assumed: {name} {peak} ({_said(peak)})" for name, peak in peaks.assumed.items()]
     return "\n".join([*lines, *(f"note: {note}" for note in peaks.notes)]).rstrip()

@@ -38,16 +38,10 @@ UNJUDGED = ("memory", "data")
 
 
 def compare(
-    guess: Guess | None,
-    experiment: str,
-    lines: Sequence[str] | Mapping[str, str] = (),
-    *,
-    of: str = "time",
-    truth: str = "",
-    at: Mapping[str, Value] | None = None,
-    source: Source | None = None,
+    guess: Guess | None, experiment: str, lines: Sequence[str] | Mapping[str, str] = (), *, of: str = "time",
+    truth: str = "", at: Mapping[str, Value] | None = None, source: Source | None = None,
     **axes: Value | tuple[Value, Value],
-) -> Comparison:
+) -> Comparison:  # fmt: skip
     """Hold a guess against the measurement.
 
     >>> from brrr_course.lessons.guessing import guess

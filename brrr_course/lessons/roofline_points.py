@@ -26,13 +26,9 @@ Places = dict[str, tuple[Cost, Estimate]]
 
 
 def roofline_of(
-    experiment: str,
-    lines: Sequence[str],
-    *,
-    at: Mapping[str, Value] | None = None,
-    source: Source | None = None,
+    experiment: str, lines: Sequence[str], *, at: Mapping[str, Value] | None = None, source: Source | None = None,
     **axes: Value | tuple[Value, ...],
-) -> Picture | Comparison:
+) -> Picture | Comparison:  # fmt: skip
     """Draw lines of an experiment as points below a roofline.
 
     >>> roofline_of("repeat", ["cuda mul"], repeat=(1, 512), elements=2**26, dtype="float32")  # doctest: +SKIP

@@ -123,16 +123,10 @@ class Scaling(Carded):
 
 
 def scaling_test(
-    make: Callable[[int], Callable[[], Any]] | str,
-    batch: int,
-    *,
-    factor: int = 2,
-    device: Place | None = None,
-    cost: Callable[[int], Cost] | None = None,
-    variant: str = "",
-    source: str | Source | None = None,
+    make: Callable[[int], Callable[[], Any]] | str, batch: int, *, factor: int = 2, device: Place | None = None,
+    cost: Callable[[int], Cost] | None = None, variant: str = "", source: str | Source | None = None,
     budget_s: float = 0.2,
-) -> Scaling:
+) -> Scaling:  # fmt: skip
     """Measure a function at a batch and at a multiple of it, and say what sets its time.
 
     >>> import torch
