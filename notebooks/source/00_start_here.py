@@ -88,7 +88,7 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # </details>
 
 # %% [markdown] tags=["explore"]
-# Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text above the
+# Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the bold line above the
 # figure. From which size on is the GPU faster? And what does its time consist of at the left end, and at the right end?
 #
 # <details><summary>Answer, for the recording</summary>

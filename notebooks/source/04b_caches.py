@@ -84,7 +84,8 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 
 # %% tags=["run"]
 there = reachable("strides", stride=8, offset=[0], numbers=2**28)
-explore("strides", at=there, lines=["read", "write"], show="rate", sliders=["stride", "offset"], unlock=s, guessed={"stride": 1})
+both, axes = ["read", "write"], ["stride", "offset"]
+explore("strides", at=there, lines=both, show="rate", sliders=axes, unlock=s, guessed={"stride": 1})
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
