@@ -77,7 +77,7 @@ factory()
 # docs/glossary.md. In a terminal, `brrr doctor` lists what this computer has.
 
 # %% [markdown] tags=["explore"]
-# Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the line of text above the
+# Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the bold line above the
 # figure. From which size on is the GPU faster? And what does its time consist of at the left end, and at the right end?
 #
 # <details><summary>Answer, for the recording</summary>

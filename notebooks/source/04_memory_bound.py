@@ -80,9 +80,9 @@ w = guess("On 2^26 float32 numbers, gelu takes ... times as long as relu", unit=
 
 # %% tags=["run"]
 there = {"elements": 2**26, "dtype": "float32"}
-shown = ["copy", "relu", "gelu", "tanh", "cos"]
+operators = ["copy", "relu", "gelu", "tanh", "cos"]
 display(
-    explore("unary", at=there, lines=shown, show="rate", unlock=w, guessed={"gelu": "relu"}),
+    explore("unary", at=there, lines=operators, show="rate", unlock=w, guessed={"gelu": "relu"}),
     compare(w, "unary", {"relu": "gelu"}, of="speed-up", at=there),
 )
 

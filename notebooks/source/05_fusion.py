@@ -12,8 +12,6 @@
 # do you gain if the numbers stay in [[registers]] in between?**
 
 # %% tags=["setup", "question"]
-from IPython.display import display
-
 from brrr import array, cost, predict
 from brrr_course import check, claims, compare, cos_cos, explore, factory, guess
 

@@ -29,10 +29,10 @@ def test_a_page_works_in_firefox(tmp_path):
         (number, explorer), *_ = [each for each in enumerate(found.views) if isinstance(each[1], Explorer)]
         said = f"return document.querySelectorAll('.view')[{number}].querySelector('.said').textContent"
         scene = explorer.fresh()
-        assert browser.run(said) == words.text(scene)
+        assert browser.run(said) == words.verdict(scene)
         (slider,) = browser.call("FindElement", using="css selector", value="input[type=range]").values()
         browser.call("ElementSendKeys", id=slider, text=ARROW_RIGHT)
         scene.move("size", scene.values["size"][1])
-        assert browser.run(said) == words.text(scene)
+        assert browser.run(said) == words.verdict(scene)
         drawn = f"return document.querySelectorAll('.view')[{number}].querySelectorAll('svg text').length"
         assert browser.run(drawn) > 10

@@ -22,6 +22,7 @@ from brrr_course.nouns.source import Evidence, broken
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.rows import Timed
+from brrr_course.view.display import signed
 
 MATMUL = experiment("matmul")
 
@@ -46,7 +47,7 @@ def test_the_table_says_all_of_every_claim(synthetic_root: Path) -> None:
     for claim, verdict in table.rows:
         assert all(part in text for part in (claim.text, claim.source, claim.decides, verdict.measured))
         assert claim.text in brief and verdict.figure in brief and claim.decides not in brief
-        assert escape(claim.text) in html and escape(verdict.figure) in html
+        assert escape(claim.text) in html and signed(verdict.figure) in html
         assert verdict.status in html
         assert verdict.status.upper() in text
 
