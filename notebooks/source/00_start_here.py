@@ -128,7 +128,7 @@ def finished(launches_us, kernels_us):
 check("00-queue", finished=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
 # it *fails*, or it is *undecided* if the measurements are not precise enough. *After the data* marks a sentence that was

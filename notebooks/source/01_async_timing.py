@@ -183,7 +183,7 @@ def timer(call, synchronize, event):
 check("01-timer", timer=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 

@@ -154,7 +154,7 @@ def process(parts, gpu):
 check("02-trips", process=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Its claims are judged on
 # the data above.

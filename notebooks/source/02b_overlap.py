@@ -188,7 +188,7 @@ def pipeline(chunks, buffers, upload, compute, download):
 check("02b-pipeline", pipeline=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The article is *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. We judge it by the data shown here.
 # Live, measure the points first.

@@ -162,7 +162,7 @@ def quiet(x):
 check("03-chatty", quiet=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles* and *GPU Overheads and Fused Strassen* (2021), measured on other GPUs.
 

@@ -172,7 +172,7 @@ def flops(elements, repeat, iterations_per_s):
 check("04-slips", float_bytes=..., bandwidth=bandwidth, flops=flops)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The claims are from *Making Deep Learning Go Brrrr From First Principles*, measured on another GPU.
 

@@ -153,7 +153,7 @@ def place(thread, step):
 check("04b-mend", place=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The course's own sentences, judged on the data shown here. Live, measure the points first.
 

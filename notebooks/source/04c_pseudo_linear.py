@@ -164,7 +164,7 @@ def benchmark(randn, weight, bias, relu, synchronize, clock):
 check("04c-mend", benchmark=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # What the thread (*Surprisingly low performance in pseudo-Linear layer*) and this course say, judged on the data shown here. The
 # *stand-in* is `pseudo`. Live, measure the points first.

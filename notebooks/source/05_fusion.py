@@ -176,7 +176,7 @@ def gated(memory, n):
 check("05-passes", gated=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course's
 # own expectations. Live, measure the points first.

@@ -190,7 +190,7 @@ def fused(x, scale, r):
 check("05-fuse", fused=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles* and this course, judged on the data shown here. Live, measure the points
 # first.

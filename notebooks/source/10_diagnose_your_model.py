@@ -150,7 +150,7 @@ print(said, helps, sep="\n\n")
 check("10-regime", regime=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU. Live, measure the points first.
 
