@@ -82,7 +82,7 @@ drawing("call-life", function="relu-64x1024")
 # - **event pair each call**: the same with one event before each call and one behind it
 # - **transfers included**: as *sync each call*, but copies the input to the GPU and the result back
 #
-# *Cache hot* in the figure means that the data were just used, and may still be in the GPU's cache.
+# *Cache hot*: the data were just used, and may still be in the GPU's cache.
 
 # %% tags=["guess"]
 timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
@@ -111,8 +111,8 @@ compare(r, "timers", timers, truth="measure", **small)
 #   the launch, and for its trip to the GPU.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
 #
-# On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*? (*GEMM* is the
-# libraries' word for it; each matrix has 4096 × 4096 numbers.)
+# On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*? (*GEMM*: matrix
+# multiplication.)
 #
 # <details><summary>Answer</summary>
 #
@@ -133,8 +133,8 @@ compare(r, "timers", timers, truth="measure", **small)
 # ```
 #
 # Or launch a long kernel first (`torch.cuda._sleep`), so that all your calls are waiting when the GPU reaches them. Below,
-# `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler for the kernel's own time. The
-# graph reads 1.45 µs, 0.43 µs more than the kernel: the gap from one kernel to the next.
+# `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. The
+# graph reads nearly half as much again: it also sees the gap from one kernel to the next.
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
@@ -148,9 +148,9 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Without copies the GPU is ahead from 256 on. With copies, it is only about 1.5x as fast from 1000 to 2048, and no faster at 3000; from
-# 4096 on it stays ahead, by more and more. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up. (It begins a
-# fresh process, so it also makes the [[CUDA context]], which *no warm-up* above already had.)
+# Without copies the GPU is ahead from 256 on. With copies, it is only about half again as fast from 1000 to 2048, and no faster at
+# 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up. (It starts a
+# fresh process, and makes a [[CUDA context]]; *no warm-up* above had one.)
 #
 # </details>
 

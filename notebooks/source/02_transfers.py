@@ -46,7 +46,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 #   of its own, and the caller waits.
 # - **Which way it goes.** A copy within the GPU's own memory has far more bandwidth than one over the link.
 #
-# **Does pinning pay?** The table shows what one copy saves, *pageable* less *pinned*: about 4 ms for these 67 MB. Pinning itself costs time; measure the first
+# **Does pinning pay?** The table shows what one copy saves, *pageable* less *pinned*: here three quarters of its time. Pinning itself costs time; measure the first
 # `x.pin_memory()` on your machine (later ones reuse memory that is pinned). It pays back after (time to pin) / (time saved per copy)
 # copies. So pin a buffer once and use it often.
 

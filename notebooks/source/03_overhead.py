@@ -79,8 +79,8 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # %% [markdown] tags=["explain"]
 # The first figure shows how long the **host** takes until the call returns. TorchScript costs more here: getting into the script is
 # overhead too, and pays only for a chain of operators. The second figure stacks the differences between one program and the next;
-# *the launch* is PyCUDA's whole call, Python included; *the function* is `F.relu` around `torch.relu`; *autograd* is what recording for the
-# backward pass adds to the module.
+# *the launch* is PyCUDA's whole call, Python included; *the function* is `F.relu` around `torch.relu`; *autograd* is the recording for
+# the backward pass.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Overhead need not hurt: the host can launch the next operation while the GPU works on the last one. When is the
@@ -130,7 +130,7 @@ display(
 # overhead; little idle time and bytes that hardly grow, a skinny GEMM; else an under-filled GPU.
 #
 # Below, *chain* is eight small operators in a row, *gemm* a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time
-# *falls*: the library changes to another, faster kernel.)
+# *falls*: the library changes kernels.)
 
 # %% tags=["explore"]
 print(scaling_test("scaling", 1, variant="chain"))

@@ -57,8 +57,8 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # [[memory-bound]].
 #
 # **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. Each thread reads 256
-# numbers: in 256 rounds of one load, or in 32 rounds of eight. By the table, one block takes 0.37 µs a round of one, and
-# 0.52 µs a round of eight, nearly half as long again: a thread must start eight loads and add eight numbers, and the kernel's start and end are
+# numbers: in 256 rounds of one load, or in 32 rounds of eight. By the table's times of one block, a round of eight takes
+# nearly half as long again as a round of one: a thread must start eight loads and add eight numbers, and the kernel's start and end are
 # spread over fewer rounds.
 #
 # **The dents.** A multiprocessor holds eight of these small blocks. (Of blocks that need much room it holds one: lesson 07.) If all are full, one block more has to wait, and runs in a

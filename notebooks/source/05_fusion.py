@@ -33,8 +33,7 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
 # First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. (On a CPU: block by block,
-# in the cache.) Dashed is the prediction.
+# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. Dashed is the prediction.
 
 # %% tags=["run", "nbval-check-output"]
 work = cost(cos_cos, array(2**28, "float32"))
@@ -116,11 +115,11 @@ compare(s, "fusion", gains, of="speed-up", **there)
 # B = 8192 and N = 4096 that is 268 MB.
 #
 # The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than moving their bytes takes:
-# PyTorch adds a row to each row of a matrix with a slower kernel than it adds two matrices. The figure's dashes know these slower kernels; the
-# table, and the claims below, count *bytes alone*.
+# PyTorch adds a row to each row of a matrix with a slower kernel than two matrices. The figure's dashes know these kernels; table
+# and claims count *bytes alone*.
 #
-# In a loop over tiny arrays fusion can even lose: the host sets the pace there, and calling a compiled function costs it more than calling
-# the operators did. (The figures here show the GPU's own time, without the host.)
+# In a loop over tiny arrays fusion can even lose: calling a compiled function costs the host more than calling
+# the operators did. (The figures show only the GPU's time.)
 #
 # **What stops a compiler from fusing?**
 #
@@ -180,7 +179,7 @@ check("05-passes", gated=...)
 # ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course's
-# own expectations. Live, measure the points first.
+# own expectations.
 
 # %% tags=["claims"]
 claims("05")

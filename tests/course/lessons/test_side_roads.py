@@ -54,8 +54,8 @@ def test_strided_and_crooked_writes() -> None:
 
 def test_a_round_of_eight_loads() -> None:
     one, eight = (time("occupancy", "busy_s", f"loads-{n}", blocks=1) * n / 256 for n in (1, 8))
-    assert "0.37 µs a round of one, and 0.52 µs a round of eight, nearly half as long again" in said("04b")
-    assert (round(one * 1e8), round(eight * 1e8)) == (37, 52) and 1.35 < eight / one < 1.5
+    assert "a round of eight takes nearly half as long again as a round of one" in said("04b")
+    assert 1.35 < eight / one < 1.5
 
 
 def test_both_layers_miss_their_limits() -> None:
