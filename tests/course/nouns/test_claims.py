@@ -384,7 +384,7 @@ def test_by_source_each_sentence_has_its_place_and_its_verdicts() -> None:
         "source",
         "======",
         "text  [made-up.x; section 2]",
-        "    h200: HOLDS (after the data): 2x",
+        "    h200: HOLDS (claim written after the data): 2x",
         "    cpu: FAILS: 2x",
     ]
 
