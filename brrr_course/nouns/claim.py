@@ -1,7 +1,8 @@
 """A claim: a sentence of a lesson as a predicate over measurements; its verdict is computed, per device.
 
 A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles), *not measured*, or *retired*
-(its experiment or way is gone). *After the data* is a mark beside it: the recording was there when the claim was fixed.
+(its experiment or way is gone). *Claim written after the data* is a mark beside it: the recording was there when
+the claim was fixed.
 """
 
 import functools
