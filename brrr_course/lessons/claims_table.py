@@ -21,7 +21,7 @@ from brrr_course.view.display import caption_html, message_html
 
 Rows = tuple[tuple[Claim, Verdict], ...]
 
-AFTER = " (after the data)"
+AFTER = " (claim written after the data)"
 SIGNS = {"holds": ("✓", "right"), "fails": ("✗", "wrong"), "undecided": ("?", "open")}
 
 
@@ -50,7 +50,7 @@ class ClaimsTable:
     def _repr_html_(self) -> str:
         shown = "".join(self._html(*row, in_short(row[1])) for row in self.rows)
         folded = "".join(self._html(*row, row[1].measured) for row in self.folded)
-        told = folded + caption_html(f"In a terminal, with all that decides them: {self._command}")
+        told = folded + caption_html(f"For the evidence, run in a terminal: {self._command}")
         more = f"<details><summary>{len(self.folded)} more claims</summary>{told}</details>" if folded else ""
         return caption_html(self.badge) + shown + more
 
@@ -94,10 +94,10 @@ def in_short(verdict: Verdict) -> str:
     """What was measured, and the bound that the verdict follows from.
 
     >>> in_short(Verdict("holds", "2.03x (2x to 2.1x) at size 4096; at least 2x was claimed"))
-    '2.03x at size 4096 (to hold: at least 2x)'
+    '2.03x at size 4096 (needed: at least 2x)'
     """
     bound = re.search(r"; ([^;]*) was claimed$", verdict.measured)
-    return f"{verdict.figure} (to hold: {bound[1]})" if bound else verdict.figure
+    return f"{verdict.figure} (needed: {bound[1]})" if bound else verdict.figure
 
 
 def claims(name: str | Experiment, source: Source | str | None = None) -> ClaimsTable:

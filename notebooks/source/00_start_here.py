@@ -33,7 +33,7 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
 # is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
 # [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
-# computes, and writes its results back. (The grey words in the picture are a comparison. The course uses the real names.)
+# computes, and writes its results back. (The grey words in the picture are an analogy. The course uses the real names.)
 
 # %% tags=["explain"]
 factory()
@@ -61,20 +61,20 @@ factory()
 # %% [markdown] tags=["explain"]
 # ## How to read a figure
 #
-# Every figure and every table carries a **badge**:
+# Every figure and table of measurements carries a **badge**:
 #
 # | badge | where the numbers come from |
 # | --- | --- |
-# | RECORDED | measured before, on the machine it names; nothing between two points is invented |
+# | RECORDED | measured before, on the machine it names; a line between two points only joins them |
 # | LIVE | measured on this computer, now |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# How precise is a time? In the table, each time is followed by its [[interval]], as that one run has it. Some points were measured
+# How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. Some points were measured
 # again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
 # lines means something only if it is larger than that.
 #
-# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in the course's
-# docs/glossary.md. In a terminal, `brrr doctor` lists what this computer has.
+# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in `docs/glossary.md`
+# in the repository. *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time. In a terminal, `brrr doctor` lists what this computer has.
 
 # %% [markdown] tags=["explore"]
 # Move the slider of the figure above to the right, with the mouse or the arrow keys, and read the bold line above the
@@ -93,7 +93,8 @@ factory()
 # The host needs 10 µs to launch a kernel. The GPU needs 2 µs to run it, and runs it while the host launches the next one. A program
 # launches **100 kernels**. *Calculate* the microseconds from the start of the first launch to the end of the last kernel.
 #
-# Replace the `...` by your number and run the cell. It marks your answer; try as often as you like.
+# Replace the `...` by your number and run the cell. It marks your answer, and a wrong one gets a hint. Try as often as you like. The
+# answers to all exercises are in `notebooks/solutions` in the repository.
 
 # %% tags=["your-turn", "exercise:00-launches", "calculates"]
 check("00-launches", microseconds=...)
@@ -117,11 +118,11 @@ def finished(launches_us, kernels_us):
 check("00-queue", finished=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
-# it *fails*, or it is *undecided* if the measurements are not precise enough. *After the data* marks a sentence that was
-# written when its measurements already existed. Further claims are folded at the end; in a terminal, the command
+# it *fails*, or it is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
+# to hold. *Claim written after the data* marks a sentence that was written when its measurements already existed. Further claims are folded at the end; in a terminal, the command
 # `brrr claims` prints all of them. Here are three claims from later lessons.
 
 # %% tags=["claims"]

@@ -53,7 +53,7 @@ explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=
 compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", at=flawed)
 
 # %% [markdown] tags=["explain"]
-# What is timed with both layers pulls their ratio towards one. Here the random data and the ReLU cost about as much as the cheap
+# Work that both layers share pulls their ratio towards one. Here the random data and the ReLU cost about as much as the cheap
 # layer itself, and hide much of the difference. The stray `+ x` is work that only `pseudo` does. So a speed-up is true only of what was
 # timed.
 #
@@ -104,8 +104,8 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 # kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch
 # is slow at combining a matrix with a row (lesson 05).
 #
-# At the left end the layers wait for the host ([[host overhead]]). Launching a fused kernel costs it more than two operators do,
-# so the fused layers start lowest.
+# At the left end only the fused layers wait for the host ([[host overhead]]), so they start lowest: launching one fused kernel costs
+# it more than two operators do. The others keep the GPU busy, so there the graph gains little.
 #
 # </details>
 #
@@ -182,7 +182,7 @@ def benchmark(randn, weight, bias, relu, synchronize, clock):
 check("04c-mend", benchmark=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # What the thread (*Surprisingly low performance in pseudo-Linear layer*) and this course say, judged on the data shown here. The
 # *stand-in* is `pseudo`.

@@ -115,11 +115,12 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # So for a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
 # B = 8192 and N = 4096 that is 268 MB.
 #
-# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than their bytes: PyTorch
-# adds a row to each row of a matrix with a slower kernel than it adds two matrices.
+# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than moving their bytes takes:
+# PyTorch adds a row to each row of a matrix with a slower kernel than two matrices. The figure's dashes know these kernels; table
+# and claims count *bytes alone*.
 #
-# In a loop over tiny arrays fusion can even lose: the host sets the pace there, and calling a compiled function costs it more than calling
-# the operators did.
+# In a loop over tiny arrays fusion can even lose: calling a compiled function costs the host more than calling
+# the operators did. (The figures show only the GPU's time.)
 #
 # **What stops a compiler from fusing?**
 #
@@ -176,7 +177,7 @@ def gated(memory, n):
 check("05-passes", gated=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course's
 # own expectations.
@@ -189,7 +190,7 @@ claims("05")
 #
 # - Fusion saves the memory traffic between operators, and no arithmetic.
 # - Where memory sets the pace, expect a gain of all operators' bytes over the bytes of inputs and results; more where an operator
-#   alone takes longer than its bytes.
+#   alone takes longer than its bytes require.
 # - Expect little after a matmul, where an intermediate is needed anyway, or where the host sets the pace.
 #
 # Terms: [[fusion]], [[memory-bound]], [[compute-bound]], [[L2]], [[arithmetic intensity]].

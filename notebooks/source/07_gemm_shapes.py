@@ -147,7 +147,7 @@ for name, (m, n, k) in model_lines().items():
 check("07-slow-line", line=..., words=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago.
 

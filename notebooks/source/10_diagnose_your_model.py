@@ -147,7 +147,7 @@ display(diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1))
 check("10-regime", regime=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU.
 
