@@ -51,25 +51,27 @@ compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 #
 # </details>
 #
-# For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel made for many columns, and most
-# of what that computes is thrown away: it takes longer than 32 columns.
+# **A bad choice at two columns.** For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel
+# made for many columns, and most of what that computes is thrown away: it takes longer than 32 columns. NT reads the same `W`, with
+# another kernel, and takes less than half as long.
 #
-# **Why do NN and TN differ?** Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A warp's loads are
-# [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its own, with other tiles. With two columns the
-# library's choice for NN is bad: NT stores the same `W` and takes less than half as long. With many columns the layouts hardly differ.
+# **Why do NN and TN differ?** (T is for transposed, N for not.) Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. The loads of a
+# [[warp]] are [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its own, with other tiles. With many
+# columns the layouts hardly differ.
 #
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
 #
 # - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉, each
 #   rounded up.
-# - **[[wave quantisation]]**: blocks run in [[wave|waves]] of one per multiprocessor. Waves = ⌈blocks / multiprocessors⌉, and
+# - **[[wave quantisation]]**: blocks run in [[wave|waves]]. We count one block per multiprocessor: a large one leaves no room for a
+#   second (small ones do, as in 04b). Waves = ⌈blocks / multiprocessors⌉, and
 #   blocks / (waves · multiprocessors) is how full they are. 132 blocks on 132 multiprocessors: one wave, full. 133 blocks: two waves, and
 #   133 of 264 places are used.
 # - **[[split-K]]**: with few tiles, the library cuts each sum into parts, a block each, and adds them up afterwards.
 
 # %% tags=["explain"]
-drawing("gemm-tiles", source="recorded:h200", columns=385, dtype="float32")
+drawing("gemm-tiles", source="recorded:h200", columns=321, dtype="float32")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one column too many
@@ -92,13 +94,15 @@ compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 # That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
 # do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
 # [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
-# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`).
+# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). The same holds for every matrix, also for the
+# result.
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
-# rows, each row begins where it should, and the line *a Linear layer* hardly changes.
+# rows, each row begins where it should, and the line *a Linear layer* hardly changes here. (Elsewhere it may: a folded claim.)
 #
 # **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need. (The line
-# *padded* does that with our own copy kernel.) `suggest_shape` predicts such choices:
+# *padded* does that with our own copy kernel.) The next multiple of 8 is not always the best: another size may get another kernel.
+# `suggest_shape` tries several:
 
 # %% tags=["explain"]
 found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
@@ -132,7 +136,7 @@ display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare(None, 
 #
 # With 385 columns in float32 the library takes tiles of 128 rows × 256 columns and cuts each sum into 4 parts, a block each. M = 2048, and
 # each of the GPU's 132 multiprocessors works on one block at a time. *Calculate* how many blocks there are, how many waves they
-# make, and the largest number of columns that takes no longer. Then look at the drawing.
+# make, and the largest number of columns that takes no longer. Then move the drawing to 385.
 
 # %% tags=["your-turn", "exercise:07-waves", "calculates"]
 check("07-waves", blocks=..., waves=..., columns=...)

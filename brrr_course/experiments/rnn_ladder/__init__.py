@@ -13,7 +13,7 @@ from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
-    "fused": "one elementwise kernel", "transposed": "weights transposed before",
+    "fused": "one elementwise kernel", "transposed": "weights transposed beforehand",
     "inputs2": "inputs of two steps in one product", "inputs": "inputs of all steps in one product",
     "wavefront": "layers in wavefront order",
 }  # fmt: skip

@@ -350,6 +350,14 @@ def test_where_levels_are_on_the_frontier() -> None:
         assert levels and all(split.time_s < each.time_s and split.error < each.error for each in levels)
 
 
+def test_two_levels_double_the_error_and_the_drawing_shows_more() -> None:
+    assert "In float32 two levels double the error: one bit of 24 is lost" in said("09b")
+    table = compare(guess("The error?", unit="x"), "strassen", of="error", level=2, source=Recorded("h200"))
+    assert float(table.rows[0][1].removesuffix("x")) == pytest.approx(2, rel=0.05)
+    drawn = errors("normal", "none", "strassen")
+    assert drawn[2] > 2.3 * drawn[0]
+
+
 def test_which_scaling_helps_which_inputs() -> None:
     assert "*Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ" in said("09b")
     for inputs, helps, other in (("rows", "outer", "inner"), ("inside", "inner", "outer")):
