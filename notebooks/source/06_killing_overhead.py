@@ -107,9 +107,9 @@ compare(g, "mlp", rewrites, of="speed-up", **at)
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
 # On wider layers the GPU takes longer for a layer than the host takes to launch it, and the host's cost is hidden.
 #
-# **How much of it is `nn.Module`?** At batch 2 and hidden 128, *functional* saves about a fifth of the host's time, as leaving out `nn.Module`
-# did in 03. But the rewrite must launch its kernels too, so it can save less than half; of *that*, `nn.Module` is more than half.
-# Both claims are true: they divide by different times.
+# **How much of it is `nn.Module`?** At batch 2 and hidden 128, *functional* saves about a fifth of the host's time, as leaving out
+# `nn.Module` did in 03. But the rewrite must launch its kernels too, so it can save less than half; of *that*, `nn.Module` is more than
+# half. Both claims are true: they divide by different times.
 #
 # The article of 2021 that made this experiment found a **divide** there. Left: its GTX 1070; right: your data. They are two
 # machines: compare shapes, not heights. Shaded: the rewrite keeps less than half of its best gain.

@@ -55,9 +55,9 @@ compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 # made for many columns, and most of what that computes is thrown away: it takes longer than 32 columns. NT reads the same `W`, with
 # another kernel, and takes less than half as long.
 #
-# **Why do NN and TN differ?** (T is for transposed, N for not.) Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. The loads of a
-# [[warp]] are [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its own, with other tiles. With many
-# columns the layouts hardly differ.
+# **Why do NN and TN differ?** (T is for transposed, N for not.) Neighbours of `W` in memory lie along K if it is stored row by row, along
+# M if transposed. The loads of a [[warp]] are [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its
+# own, with other tiles. With many columns the layouts hardly differ.
 #
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:

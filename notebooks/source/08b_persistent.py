@@ -22,9 +22,9 @@ at = reachable("rnn", batch=1, hidden=1024, steps=256, cell="rnn_tanh", dtype="f
 # %% [markdown] tags=["guess"]
 # ## Guess: one sample, one thousand hidden units
 #
-# A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here without TF32, a faster type with fewer digits), and the
-# same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]: launched once for
-# all time steps, it keeps the weights on the chip.
+# A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here without TF32, a faster type with
+# fewer digits), and the same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]:
+# launched once for all time steps, it keeps the weights on the chip.
 #
 # Then run: along x the [[mini-batch]], upwards the time of 256 steps.
 
@@ -116,10 +116,10 @@ explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"])
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what does a step take at least?
 #
-# The tanh layer with 24 samples: three groups of 32 blocks; each block reads the state of its group's 8 samples, 1024 float32
-# numbers each. An exchange takes 0.49 µs, all blocks together read at most 13.8 TB/s (the fastest of 04b's reads), and tensor cores compute 122 TFLOP/s. *Calculate* the
-# bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the largest batch whose
-# arithmetic hides behind the exchange. Then set the drawing to 24.
+# The tanh layer with 24 samples: three groups of 32 blocks; each block reads the state of its group's 8 samples, 1024 float32 numbers
+# each. An exchange takes 0.49 µs, all blocks together read at most 13.8 TB/s (the fastest of 04b's reads), and tensor cores compute 122
+# TFLOP/s. *Calculate* the bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the
+# largest batch whose arithmetic hides behind the exchange. Then set the drawing to 24.
 
 # %% tags=["your-turn", "exercise:08b-step", "calculates"]
 check("08b-step", state_bytes=..., seconds=..., batch=...)

@@ -13,8 +13,8 @@
 #
 # You find a [[regime]] by changing one thing. Here somebody else changed it: the H200 is the H100 with a different memory. Both have 132
 # multiprocessors at the same clock, and the same power limit. But the [[DRAM bandwidth]] is 4.8 TB a second in place of 3.35, and the
-# [[L2]] is a fifth larger. Run the same kernel on both and divide the times: if nothing else differs, the ratio tells its regime. **Which of your
-# calls would gain?**
+# [[L2]] is a fifth larger. Run the same kernel on both and divide the times: if nothing else differs, the ratio tells its regime. **Which
+# of your calls would gain?**
 
 # %% tags=["setup", "question"]
 from IPython.display import display

@@ -113,7 +113,7 @@ def test_the_text_tells_time_tiles_and_waves() -> None:
         (1, "float32", "the library's kernel for it, internal::gemvx::kernel, names no tiles"),
         (256, "float32", "64 blocks, 1 wave of 132 multiprocessors, 48.5 % full. 100 % of the tiles' area is result."),
         (257, "float32", "128 blocks, 1 wave of 132 multiprocessors, 97 % full. 50.2 % of the tiles' area is result."),
-        (1088, "float32", "320 blocks, 2.4 waves"),
+        (1088, "float32", "320 blocks, 3 waves of 132 multiprocessors, 80.8 % full"),
         (64, "bfloat16", "16 blocks, 1 wave of 132 multiprocessors, 12.1 % full. 100 % of the tiles' area is result."),
         (65, "bfloat16", "32 blocks, 1 wave of 132 multiprocessors, 24.2 % full. 50.8 % of the tiles' area is result."),
     ],
