@@ -69,7 +69,7 @@ class DeviceModel:
             peaks.curves,
             known.sm_count if known else _sm_count(peaks),
             peaks,
-            reference() if carried else peaks if peaks.sweeps and is_gpu(peaks.kind) else None,
+            reference() if carried else peaks if peaks.sweeps else None,
             known,
         )
 
@@ -206,17 +206,11 @@ def assumed_launches(kind: Processor) -> Mapping[str, Peak]:
 
 
 def like_the_reference(measured: Mapping[str, Peak]) -> Mapping[str, Peak]:
-    """The reference's costs of the host, at the speed of a host where a relu took what was measured; none without."""
-    theirs = issued_like_the_reference()
-    if REFERENCE_CALL not in measured:
-        return {}
-    by = measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value
-    what = f"so many times a relu as beside an {reference().device}"
-    return {
-        name: Peak.stated(peak.value * by, "s", "assumed", what=what)
-        for name, peak in theirs.items()
-        if name.startswith("host.")
-    }
+    """The reference's starts and gaps, and its host costs at the speed of one where a relu took what was measured."""
+    theirs, what = issued_like_the_reference(), f"so many times a relu as beside an {reference().device}"
+    by = measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value if REFERENCE_CALL in measured else 1.0
+    host = {name: peak.value * by for name, peak in theirs.items() if name.startswith("host.")}
+    return {**theirs, **{name: Peak.stated(time_s, "s", "assumed", what=what) for name, time_s in host.items()}}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
