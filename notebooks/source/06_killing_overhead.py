@@ -61,16 +61,15 @@ compare(r, "mlp", ways, **at)
 #
 # **What the graph leaves.** A replay is one launch, of the whole list: the wide bar in the second timeline. (The profiler makes it
 # wide: without it, a replay costs the host less than a single layer of *module*.) The GPU takes longer than that, so the host runs
-# ahead. Small gaps between kernels remain, and a larger one between two replays, although the next one is queued already. We did
-# not look for its cause. The timelines are of another run than the figures, with a faster host: do not compare their times.
+# ahead. Small gaps between kernels remain, and a larger one between two replays, although the next is queued already (we did not
+# look for the cause). (The timelines are of another run than the figures, with a faster host.)
 #
 # **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
 # kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
-# those of *max-autotune* more than twice as long. Another process may pick other kernels: time it.
+# those of *max-autotune* more than twice as long.
 #
-# **In practice:** if your shapes never change, capture a graph by hand: at batch 16 it was the fastest of these ways up to hidden 2048,
-# and *max-autotune* at 4096. `torch.compile(model, mode="reduce-overhead")` captures graphs for you. We did not measure it: time it
-# beside the others.
+# **In practice:** for fixed shapes, capture a graph by hand: at batch 16 it was the fastest of these ways up to hidden 2048, and
+# *max-autotune* at 4096. `torch.compile(model, mode="reduce-overhead")` also captures graphs; we did not measure it.
 
 # %% tags=["explain"]
 timeline("mlp", variants=["module", "graph"], at=reachable("mlp", layers=8, batch=16, hidden=128))
@@ -107,9 +106,9 @@ compare(g, "mlp", rewrites, of="speed-up", **at)
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
 # On wider layers the GPU takes longer for a layer than the host takes to launch it, and the host's cost is hidden.
 #
-# **How much of it is `nn.Module`?** At batch 2 and hidden 128, *functional* saves about a fifth of the host's time, as leaving out
-# `nn.Module` did in 03. But the rewrite must launch its kernels too, so it can save less than half; of *that*, `nn.Module` is more than
-# half. Both claims are true: they divide by different times.
+# **How much of it is `nn.Module`?** *functional* saves about a fifth of the host's time, as in 03. But the rewrite saves less than half,
+# for it must launch too. Of *that*, `nn.Module` is more than half (batch 2, hidden 128). Both claims are true: they divide by different
+# times.
 #
 # The article of 2021 that made this experiment found a **divide** there. Left: its GTX 1070; right: your data. They are two
 # machines: compare shapes, not heights. Shaded: the rewrite keeps less than half of its best gain.
@@ -155,8 +154,7 @@ check("06-divide", gtx1070=..., h200=...)
 # ## Your turn: what breaks a capture?
 #
 # This network scales a layer back when its outputs grow too large. It is correct, but it cannot be captured in a graph. Fix it
-# so that the results stay the same, then write `network=network`. It is captured with one input and replayed with others;
-# without a GPU, in a toy graph with the same rules.
+# so that the results stay the same, then write `network=network`. It is captured with one input and replayed with others.
 
 
 # %% tags=["your-turn", "exercise:06-capture", "makes"]
@@ -175,7 +173,7 @@ check("06-capture", network=...)
 # ## What held
 #
 # Claims of *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and of this course, checked
-# against your data. Live, move the sliders first: a claim needs its points.
+# against your data.
 
 # %% tags=["claims"]
 claims("06")
@@ -192,7 +190,7 @@ claims("06")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# For fixed shapes, capture by hand. (`torch.compile(model, mode="reduce-overhead")` does it for you; this course has not measured it.)
+# For fixed shapes, capture by hand:
 #
 # ```python
 # import torch

@@ -162,7 +162,7 @@ check("06b-waits", waits_for=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# This course's own targets, checked against your data. Live, move the sliders first: a claim needs its points.
+# This course's own targets, checked against your data.
 
 # %% tags=["claims"]
 claims("06b")

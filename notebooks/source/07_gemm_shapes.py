@@ -41,7 +41,7 @@ explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, show="rate", unl
 compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Thirty-two samples take far less than thirty-two times as long as one. What do they share? Double-click here and write two sentences.
+# **Your explanation.** Why do thirty-two samples take so little longer than one? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -57,16 +57,15 @@ compare(g, "gemm", ["nn"], **{**at, "columns": (1, 32)})
 #
 # **Why do NN and TN differ?** (T is for transposed, N for not.) Neighbours of `W` in memory lie along K if it is stored row by row, along
 # M if transposed. The loads of a [[warp]] are [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its
-# own, with other tiles. With many columns the layouts hardly differ.
+# own. With many columns the layouts hardly differ.
 #
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
 #
-# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉, each
-#   rounded up.
+# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉.
 # - **[[wave quantisation]]**: blocks run in [[wave|waves]]. We count one block per multiprocessor: a large one leaves no room for a
 #   second (small ones do, as in 04b). Waves = ⌈blocks / multiprocessors⌉, and
-#   blocks / (waves · multiprocessors) is how full they are. 132 blocks on 132 multiprocessors: one wave, full. 133 blocks: two waves, and
+#   blocks / (waves · multiprocessors) is how full they are. 133 blocks on 132 multiprocessors: two waves, and
 #   133 of 264 places are used.
 # - **[[split-K]]**: with few tiles, the library cuts each sum into parts, a block each, and adds them up afterwards.
 
@@ -94,15 +93,15 @@ compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 # That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
 # do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
 # [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
-# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). The same holds for every matrix, also for the
-# result.
+# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). That holds for the
+# result's rows, too.
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
-# rows, each row begins where it should, and the line *a Linear layer* hardly changes here. (Elsewhere it may: a folded claim.)
+# rows, each row begins where it should, and the line *a Linear layer* hardly changes here (elsewhere it may).
 #
-# **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need. (The line
-# *padded* does that with our own copy kernel.) The next multiple of 8 is not always the best: another size may get another kernel.
-# `suggest_shape` tries several:
+# **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need (the line
+# *padded*). The next multiple of 8 is not always the best, for another size may get another
+# kernel. `suggest_shape` tries several:
 
 # %% tags=["explain"]
 found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
@@ -156,7 +155,7 @@ check("07-slow-line", line=..., words=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago. Live, measure the points first.
+# From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago.
 
 # %% tags=["claims"]
 claims("07")
@@ -165,8 +164,7 @@ claims("07")
 # ## Remember
 #
 # - A matmul's time is a staircase: count tiles and waves before you blame the GPU.
-# - A mini-batch shares the weights: its first samples cost far less than one each, and a sample in a tile that is there
-#   already costs nothing.
+# - A mini-batch shares the weights: its first samples cost far less than one each.
 # - In short types the contiguous dimension must be a multiple of 8: pad it, or store the matrix the other way.
 #
 # Terms: [[GEMM]], [[tile quantisation]], [[wave quantisation]], [[leading dimension]], [[padding]], [[batched GEMM]].

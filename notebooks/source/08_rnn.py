@@ -164,7 +164,7 @@ check("08-combine", stack=..., gates=...)
 # ## What held
 #
 # Claims of *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016), two studies before it, and this course, checked
-# against your data. Live, move the sliders first: a claim needs its points.
+# against your data.
 
 # %% tags=["claims"]
 claims("08")

@@ -141,8 +141,7 @@ check("08b-until", until=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data. Live, move the
-# sliders first: a claim needs its points.
+# Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data.
 
 # %% tags=["claims"]
 claims("08b")

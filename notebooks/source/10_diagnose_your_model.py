@@ -153,7 +153,7 @@ check("10-regime", regime=...)
 # %% [markdown] tags=["claims"]
 # ## What held
 #
-# The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU. Live, measure the points first.
+# The shares of FLOP and time are from *Making Deep Learning Go Brrrr*, which measured BERT on an older GPU.
 
 # %% tags=["claims"]
 claims("10")

@@ -108,7 +108,7 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
      lambda: [fastest_way(16, each) for each in WIDTHS] == 5 * ["graph"] + ["max-autotune"]),
     ("06", "*functional* saves about a fifth of the host's time",
      lambda: 0.17 < 1 - mlp("host_s", "functional", 2, 128) / mlp("host_s", "module", 2, 128) < 0.23),
-    ("06", "so it can save less than half; of *that*, `nn.Module` is more than half",
+    ("06", "the rewrite saves less than half, for it must launch too. Of *that*, `nn.Module` is more than half",
      lambda: (whole := mlp("host_s", "module", 2, 128) - mlp("host_s", "pycuda", 2, 128))
      < 0.5 * mlp("host_s", "module", 2, 128)
      and mlp("host_s", "module", 2, 128) - mlp("host_s", "functional", 2, 128) > 0.5 * whole),
