@@ -40,7 +40,7 @@ drawing("rnn-order", order="loop", layers=4)
 # - **inputs2**, **inputs**: the input's matmuls of two steps, of all steps, as one
 # - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
 #
-# - **graph**: the last of these loops, captured in a CUDA Graph
+# - **graph**: the wavefront loop, captured in a CUDA Graph
 #
 # For comparison: `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
 

@@ -68,15 +68,15 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
-# larger widths to compute. Now go back to the smallest size and set *step* to a [[CUDA Graph]] of the same. The host is out of the way,
+# larger widths to compute. Go back to the smallest size and set *step* to a [[CUDA Graph]]. The host is out of the way,
 # and what is left is latency.
 #
-# Each part has its own remedy, and only a large part is worth it. Ask in the table's order: the skinny matmul of lesson 03 also took twice
-# the batch for free, but it was near the peak bandwidth, and so memory-bound.
+# Each part has its own remedy, and only a large part is worth it. Ask in the table's order: twice the batch also costs
+# little where all weights must be read anyway (a skinny matmul). That is memory-bound, and its line comes first.
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
-# | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | `torch.compile(mode="reduce-overhead")`, larger batch, no `.item()` |
+# | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
 # | far below both, but the GPU is busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |

@@ -19,7 +19,7 @@ LOOPS = {
 }  # fmt: skip
 LABELS = {
     **LOOPS, **{name: f"{LOOPS[loop]}, graph" for name, loop in grid.GRAPHS.items()},
-    "graph": "the fastest loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
+    "graph": "the wavefront loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
     "cudnn": "cuDNN", "cudnn-padded": "cuDNN, batch padded to 8", "persistent": "weights kept on the chip",
     "gate-product": "one gate's recurrent product", "state-product": "a step's recurrent product",
     "inputs-product": "all steps' input product",
