@@ -86,8 +86,8 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 # ## Guess: three programs
 #
 # Change one thing and measure again. First, run it as a CUDA Graph, without the host. Then, as a graph: half the bytes with as many FLOP;
-# and twice the batch. Ask in this order. Is the graph at least 1.3x as fast? It is overhead. Are half the bytes at least 1.3x as fast?
-# Memory. Is twice the batch (nearly) free? Latency. Otherwise it is compute.
+# and twice the batch. Ask in this order. Is the graph faster by a factor of 1.3 or more? It is overhead. Are half the bytes? Memory.
+# Is twice the batch (nearly) free? Latency. Otherwise it is compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
 # numbers. C is 16 layers of width 64 on 8 samples.

@@ -73,8 +73,8 @@ for call, guessed in guesses.items():
 # cannot tell what the rest is: arithmetic, latency or launches. For that, change the clock, the batch or the [[FLOP]] (lesson 10).
 #
 # This holds only if nothing but the memory differs. The large matmul shows what happens otherwise: its gain comes from the clock, and the
-# drawing takes half of its time for the memory's. So look at both clocks first. And the matmul of two rows gains *more* than 1.43x;
-# we did not find out why.
+# drawing takes half of its time for the memory's. So look at both clocks first. And the matmul of two rows gains *more* than the
+# memory's bandwidth; we did not find out why.
 #
 # Two caveats. First, times of two machines are divided here, which this course does only with kernels' own times. Second, drivers could
 # differ, or the library's choice of a kernel. The badge names the software of both.

@@ -129,9 +129,8 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
     ("06", "At batch 128 only the three lines with other kernels stay well above one there",
      lambda: gain("graph", "module", 128, 4096) < 1.05
      and all(gain(way, "module", 128, 4096) > 1.5 for way in ("pycuda-graph", "compile", "max-autotune"))),
-    ("06b", "a call finishes every 5.45 µs, although its kernel takes 6.05 µs",
-     lambda: mlp("period_s", "megakernel", 16, 256) == pytest.approx(5.45e-6, abs=5e-9)
-     and mlp("kernel_s", "megakernel", 16, 256) == pytest.approx(6.05e-6, abs=5e-9)),
+    ("06b", "in a loop, calls follow one another faster than one kernel runs from its start to its end",
+     lambda: mlp("period_s", "megakernel", 16, 256) < mlp("kernel_s", "megakernel", 16, 256)),
     ("06b", "Why is a *graph* of the one kernel slower?",
      lambda: gain("megakernel-graph", "megakernel", 16, 256) < 0.8),
     ("06b", "From hidden 1024 on the kernels are long, and the two nearly equal",
