@@ -62,16 +62,11 @@ class DeviceModel:
         """On what `calibrate` measured; of the host's costs, by operator, the reference's at this host's speed."""
         known, carried = find_hardware(peaks.device), bool(peaks.reference)
         return cls(
-            peaks.device,
-            peaks.kind,
-            f"measured {peaks.date[:10]}",
+            peaks.device, peaks.kind, f"measured {peaks.date[:10]}",
             {**(like_the_reference(peaks.measured) if carried else {}), **peaks.assumed, **peaks.measured},
-            peaks.curves,
-            known.sm_count if known else _sm_count(peaks),
-            peaks,
-            reference() if carried else peaks if peaks.sweeps else None,
-            known,
-        )
+            peaks.curves, known.sm_count if known else _sm_count(peaks), peaks,
+            reference() if carried else peaks if peaks.sweeps else None, known,
+        )  # fmt: skip
 
     @classmethod
     def of_datasheet(cls, hardware: Hardware) -> DeviceModel:

@@ -348,13 +348,9 @@ def _in_precision(kernels: Sequence[OperatorCost], model: DeviceModel, tf32: boo
 
 
 def _prediction(
-    work: Cost,
-    times: tuple[OperatorTime, ...],
-    before: tuple[OperatorTime, ...],
-    model: DeviceModel,
-    how: How,
+    work: Cost, times: tuple[OperatorTime, ...], before: tuple[OperatorTime, ...], model: DeviceModel, how: How,
     calls: int,
-) -> Prediction:
+) -> Prediction:  # fmt: skip
     clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
     known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP

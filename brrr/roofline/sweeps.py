@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from brrr.core.one_core import one_core
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.gpu import is_cpu
 from brrr.roofline.lowering import name_on_gpu
@@ -77,7 +78,9 @@ class GaussianProcess:
         near = np.argsort(-every)[:NEAREST]
         points, names = [each[near] for each in self._points], self._names[near]
         among = self._covariance(points, names, points, names) + self._parts[0].noise ** 2 * np.eye(len(near))
-        return float(every[near] @ np.linalg.solve(among, np.array([residual(int(each)) for each in near])))
+        residuals = np.array([residual(int(each)) for each in near])
+        with one_core():
+            return float(every[near] @ np.linalg.solve(among, residuals))
 
     def _covariance(self, ones: Sequence[Array], their: Any, others: Sequence[Array], names: Any) -> Array:
         """What is shared, and what those of one name have beyond it; points are in units of their scales."""

@@ -270,9 +270,11 @@ def busy(found: Timeline) -> str:
     """Busy time and idle share, the profiler's cost left out; its busy time may be a little above the period."""
     assert found.busy_s is not None and found.idle_share is not None
     if found.busy_s > OVERLAPPING * found.period_s:
-        works = f"its work is on {device(found)} for {units.seconds(found.busy_s)}"
-        return f"{works}, for in a loop the calls overlap, and {device(found)} is never idle."
-    works = units.seconds(found.busy_s) if found.busy_s < found.period_s else "all"
+        works = f"a call keeps {device(found)} busy for {units.seconds(found.busy_s)}"
+        return f"{works}, but in a loop one ends every {units.seconds(found.period_s)}, for the calls overlap."
+    if found.busy_s >= found.period_s:
+        return f"{device(found)} works nearly all of the time."
+    works = units.seconds(found.busy_s)
     return f"{device(found)} works {works} of it and is idle {share(found.idle_share)} of the time."
 
 
@@ -316,11 +318,9 @@ def copies(found: Timeline) -> list[str]:
     """The share of transfers, and of what runs at the same time, where there is any."""
     said = []
     if found.transfer_share:
-        of_all = share(found.transfer_share_of_period)
-        said.append(
-            f"Copies to and from it are under way in {share(found.transfer_share)} of its busy time, "
-            f"{of_all} of the whole time."
-        )
+        whole = (found.busy_s or 0) < found.period_s
+        of_all = f", {share(found.transfer_share_of_period)} of the whole time" if whole else ""
+        said.append(f"Copies to and from it are under way in {share(found.transfer_share)} of its busy time{of_all}.")
     if found.overlap_share >= 0.005:
         said.append(f"Copies run beside other work in {share(found.overlap_share)} of its busy time.")
     return said

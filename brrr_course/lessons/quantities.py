@@ -100,13 +100,15 @@ def growth(subject: Subject) -> Comparison:
         if first and second:
             found[line] = second / first
             one, other = (predictions.time_s(line, point) for point in points)
-            predicted = units.ratio(other / one) if one and other else "not known"
+            predicted = units.ratio(other / one) if one and other else ""
             shown = [units.seconds(each.median) for each in (first, second)]
             rows.append((line.label, *shown, f"{found[line]:x}", predicted))
     if not found:
         return Comparison(f"{subject.badge} has none of these lines at both points. {where}.")
     said = f"{where}: {subject.judged(next(iter(found.values())).median)}."
-    return subject.table(said, ("", *ends, "times: second over first", "PREDICTED"), rows, found)
+    columns = 5 if any(row[-1] for row in rows) else 4  # no column of predictions where nothing predicts them
+    head = ("", *ends, "times: second over first", "PREDICTED")[:columns]
+    return subject.table(said, head, [row[:columns] for row in rows], found)
 
 
 def speedups(subject: Subject) -> Comparison:

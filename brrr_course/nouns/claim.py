@@ -1,7 +1,8 @@
 """A claim: a sentence of a lesson as a predicate over measurements; its verdict is computed, per device.
 
 A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles), *not measured*, or *retired*
-(its experiment or way is gone). *After the data* is a mark beside it: the recording was there when the claim was fixed.
+(its experiment or way is gone). *Claim written after the data* is a mark beside it: the recording was there when
+the claim was fixed.
 """
 
 import functools
@@ -43,7 +44,7 @@ class Verdict:
         '2.4x at size 4096'
         """
         told = self.measured.partition(";")[0]
-        return told if self.status == "undecided" else re.sub(r" \([^()]*\)", "", told)
+        return told if self.status == "undecided" else re.sub(r" \((?!needed: )[^()]*\)", "", told)
 
     def __str__(self) -> str:
         return f"{self.status}: {self.measured}"
@@ -176,7 +177,7 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
         values = [compute(text, scope) for text in entry.value]
         scope.names["value"] = values[0] if len(values) == 1 else values
         said = "; ".join(told(each, entry.unit) for each in values)
-        said = filled(entry.reads, scope.name, entry.unit) if entry.reads else said
+        said = filled(with_bounds(entry), scope.name, entry.unit) if entry.reads else said
     except ZeroDivisionError as error:
         raise NotRecordedError("something that it divides by is zero here") from error
     except (ExpressionError, ArgumentError, TypeError, AttributeError) as error:
@@ -189,9 +190,23 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
         for value, ends in zip(values, bounds, strict=True)
         for each in flat(value)
     ]
-    claimed = " and ".join(dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds if ends != (1, 1)))
+    every = dict.fromkeys(bounds_told(*ends, entry.unit) for ends in bounds if ends != (1, 1))
+    claimed = "" if NEEDED in said else " and ".join(every)
     queue = "on the CPU queue: " if scope.queued else ""
     return Verdict(weakest(statuses), f"{queue}{said}{f'; {claimed} was claimed' if claimed else ''}")
+
+
+NEEDED = " (needed: "
+"""What stands between a value and its bound where a claim has several."""
+
+
+def with_bounds(entry: Entry) -> str:
+    """What a claim reads; where its values have bounds of their own, each stands behind its value."""
+    said, several = entry.reads, len({*entry.bounds()} - {(1, 1)}) > 1
+    for text, ends in zip(entry.value, entry.bounds(), strict=True):
+        if several and ends != (1, 1):
+            said = said.replace(f"{{{text}}}", f"{{{text}}}{NEEDED}{bounds_told(*ends, entry.unit)})")
+    return said
 
 
 def band_verdict(value: Estimate, low: float, high: float, text: str) -> Verdict:

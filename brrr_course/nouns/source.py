@@ -140,7 +140,8 @@ class Evidence:
     def doubted(self) -> str:
         """How many of the rows read so far cannot be right, and why; empty where all can."""
         pairs = Counter(pair for *_, pair in self.doubts)
-        return "; ".join(f"rows read whose {less} is above {more}: {n}" for (less, more), n in pairs.items())
+        said = [f"{less} is longer than {more} in {n} of the rows" for (less, more), n in pairs.items()]
+        return f"{', '.join(said)} that it uses, which cannot be. Trust a clear result only." if said else ""
 
     def _time(self, variant: str, key: Key, measured: Measurement, name: str) -> Estimate | None:
         found = measured.get(name)

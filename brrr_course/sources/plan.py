@@ -251,10 +251,7 @@ class DurationEstimator:
             fitting -= 1
         parts = (slowest_last[:fitting], slowest_last[fitting:])
         kept, dropped = (tuple(name for name in step.variants if name in part) for part in parts)
-        return (
-            replace(step, variants=kept) if kept else None,
-            replace(step, variants=dropped) if dropped else None,
-        )
+        return (replace(step, variants=kept) if kept else None, replace(step, variants=dropped) if dropped else None)
 
     def learn(self, step: Step, taken_s: float) -> None:
         """A step took so many seconds: what is left will be as much faster or slower than the model as it was."""

@@ -22,7 +22,7 @@ TITLES: dict[Highlight | None, str] = {
     "latency": "Latency-bound: too few warps to hide the waits",
 }
 STAGES: dict[Detail, str] = {
-    "gpu": "On the left is the host: its CPU runs your Python and issues kernels. Each kernel launch costs host "
+    "gpu": "On the left is the host: its CPU runs your Python and launches kernels. Each kernel launch costs host "
     "overhead. An arrow with launches on it leads to the GPU: the stream, a queue of kernel launches. On the right is "
     "the GPU: compute does the arithmetic, memory holds your tensors. A wide arrow joins the two, the bandwidth in "
     "bytes per second. Small writing says what they are like: an office that writes orders on paper, a factory, a "
@@ -109,7 +109,7 @@ def _draw_host(on: Axes, lit: float, foot: float) -> None:
     _box(on, 12, foot, 178, 449 - foot, _GREY)
     _write(on, 24, 433, "Host", size=12, bold=True)
     _box(on, 24, 248, 154, 172, _ORANGE, lit)
-    _lines(on, 34, 403, lit, "CPU", "runs your Python,", "issues kernels", like="an office that\nwrites orders")
+    _lines(on, 34, 403, lit, "CPU", "runs your Python,", "launches kernels", like="an office that\nwrites orders")
     _lines(on, 34, 300, lit, "Host overhead", "what each launch", "costs the CPU")
 
 

@@ -24,7 +24,7 @@ factory()
 # Your program runs on the [[host]], the computer with the CPU. The GPU is the [[device]]. An operation on the GPU
 # is a [[kernel]], a function that runs there. The host [[kernel launch|launches]] it, which only puts it at the end of a
 # [[stream]], a queue. The GPU takes one kernel after the other from this queue. Each kernel reads numbers from the GPU's memory,
-# computes, and writes its results back. (The grey words in the picture are a comparison. The course uses the real names.)
+# computes, and writes its results back. (The grey words in the picture are an analogy. The course uses the real names.)
 #
 # So one of four things sets the pace of a program. It is called the program's [[regime]]:
 #
@@ -42,17 +42,17 @@ factory()
 doctor()
 
 # %% [markdown] tags=["setup"]
-# Every figure and every table carries a **badge**:
+# Every figure and table of measurements carries a **badge**:
 #
 # | badge | where the numbers come from |
 # | --- | --- |
-# | RECORDED | measured before, on the machine it names; nothing between two points is invented |
+# | RECORDED | measured before, on the machine it names; a line between two points only joins them |
 # | LIVE | measured on this computer, now |
 # | LIVE, CPU QUEUE | measured on this computer, on a CPU queue: a second thread that plays the GPU |
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
-# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in the course's
-# docs/glossary.md.
+# Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in `docs/glossary.md`
+# in the repository. *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time.
 
 # %% [markdown] tags=["guess"]
 # ## Guess first
@@ -65,7 +65,7 @@ g = guess("Two very small matrices are multiplied. Which takes less time?", opti
 # %% [markdown] tags=["run"]
 # Your guess uncovers the experiment. If the badge says LIVE, press *Measure all points* first.
 #
-# How precise is a time? In the table, each time is followed by its [[interval]], as that one run has it. Some points were measured
+# How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. Some points were measured
 # again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
 # lines means something only if it is larger than that.
 
@@ -83,7 +83,8 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # <details><summary>Our explanation</summary>
 #
 # Overhead: the host chooses a kernel, launches it, and waits until the GPU reports that it is done. The CPU has nothing to
-# launch; it calls a function. (The CPU queue has the overhead of a GPU, but not its arithmetic.)
+# launch; it calls a function. (Without a GPU you measure the CPU queue: it has a GPU's overhead, but computes
+# no faster than the CPU.)
 #
 # </details>
 
@@ -104,7 +105,8 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 # The host needs 10 µs to launch a kernel. The GPU needs 2 µs to run it, and runs it while the host launches the next one. A program
 # launches **100 kernels**. *Calculate* the microseconds from the start of the first launch to the end of the last kernel.
 #
-# Replace the `...` by your number and run the cell. It marks your answer; try as often as you like.
+# Replace the `...` by your number and run the cell. It marks your answer, and a wrong one gets a hint. Try as often as you like. The
+# answers to all exercises are in `notebooks/solutions` in the repository.
 
 # %% tags=["your-turn", "exercise:00-launches", "calculates"]
 check("00-launches", microseconds=...)
@@ -128,11 +130,11 @@ def finished(launches_us, kernels_us):
 check("00-queue", finished=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
-# it *fails*, or it is *undecided* if the measurements are not precise enough. *After the data* marks a sentence that was
-# written when its measurements already existed. Further claims are folded at the end; in a terminal, the command
+# it *fails*, or it is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
+# to hold. *Claim written after the data* marks a sentence that was written when its measurements already existed. Further claims are folded at the end; in a terminal, the command
 # `brrr claims` prints all of them. Here are three claims from later lessons.
 
 # %% tags=["claims"]

@@ -51,13 +51,13 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # The next line that needs the result (`print(c)`, `c.cpu()`) waits for it ([[synchronisation]]), and looks slow. To time the work,
 # synchronise twice: **before** you start the clock, so that nothing else is in the queue, and **before you stop it**.
 #
-# One call's life, to scale:
+# The life of one call, drawn to scale:
 #
 # - `host_s`: the launch, on the host.
 # - `kernel_s`: the kernel alone.
 # - `period_s`: one call of a loop that never waits ([[throughput]]). It is close to the longer of the two above.
-# - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its way to the GPU, the kernel, the report of its end.
-#   (In a loop, this way is hidden behind the next launch.)
+# - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its trip from host to GPU, the kernel, and the
+#   report back that it is done. (In a loop, the trips are hidden behind the next launch.)
 # - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
 #
 # Move the slider to the large softmax. What changes?
@@ -81,6 +81,8 @@ drawing("call-life", function="relu-64x1024")
 # - **sync each call**: warms up, waits after each call, takes the median
 # - **event pair each call**: the same with one event before each call and one behind it
 # - **transfers included**: as *sync each call*, but copies the input to the GPU and the result back
+#
+# *Cache hot*: the data were just used, and may still be in the GPU's cache.
 
 # %% tags=["guess"]
 timers = ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]
@@ -102,13 +104,15 @@ compare(r, "timers", timers, truth="measure", **small)
 #
 # - *no sync*: `host_s`.
 # - *no warm-up*: a first call, which loads kernels, sets up libraries and allocates memory. One call may not be enough: compilation,
-#   autotuning, the allocator and the GPU's clock settle later. Repeat until the time no longer changes. (Here the
+#   autotuning (trying several kernels), PyTorch's pool of memory and the GPU's clock settle later. Repeat until the time no longer changes. (Here the
 #   ReLU came first, and paid for most of this.)
 # - *sync each call*: `latency_s`.
-# - *event pair each call*: launch plus kernel. The GPU reaches the first event at once, then **waits for the host**.
+# - *event pair each call*: more than launch plus kernel. The GPU reaches the first event at once, then **waits for the host**: for
+#   the launch, and for its trip to the GPU.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
 #
-# On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*?
+# On this ReLU all are far off. Which come close on a large matrix multiplication, *gemm-4096*? (*GEMM*: matrix
+# multiplication.)
 #
 # <details><summary>Answer</summary>
 #
@@ -128,8 +132,9 @@ compare(r, "timers", timers, truth="measure", **small)
 # graph.replay()  # to warm up; then again, between two events
 # ```
 #
-# Or hold the queue: launch a long kernel first, and your calls queue up behind it. Below, `torch.utils.benchmark` is such a
-# loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. What the graph reads beyond that is the gap between kernels.
+# Or launch a long kernel first (`torch.cuda._sleep`), so that all your calls are waiting when the GPU reaches them. Below,
+# `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. The
+# graph reads nearly half as much again: it also sees the gap from one kernel to the next.
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
@@ -143,8 +148,9 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Without copies the GPU is ahead from 256 on. With copies, CPU and GPU are close from 1000 to 3000, and from 4096 on the GPU stays ahead.
-# A first call hardly depends on the size: it is set-up.
+# Without copies the GPU is ahead from 256 on. With copies, it is only about half again as fast from 1000 to 2048, and no faster at
+# 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up. (It starts a
+# fresh process, and makes a [[CUDA context]]; *no warm-up* above had one.)
 #
 # </details>
 
@@ -183,7 +189,7 @@ def timer(call, synchronize, event):
 check("01-timer", timer=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100.
 

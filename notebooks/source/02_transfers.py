@@ -46,7 +46,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 #   of its own, and the caller waits.
 # - **Which way it goes.** A copy within the GPU's own memory has far more bandwidth than one over the link.
 #
-# **Does pinning pay?** The table shows what one copy saves: *pageable* less *pinned*. Pinning itself costs time; measure the first
+# **Does pinning pay?** The table shows what one copy saves, *pageable* less *pinned*: here three quarters of its time. Pinning itself costs time; measure the first
 # `x.pin_memory()` on your machine (later ones reuse memory that is pinned). It pays back after (time to pin) / (time saved per copy)
 # copies. So pin a buffer once and use it often.
 
@@ -59,11 +59,11 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # y = y.cpu()
 # ```
 #
-# Against it, the CPU runs the second line alone. *Into memory that is kept*: the result is copied into an array that was
-# written before, not into a new one. *Pinned*: both arrays are pinned, and kept.
+# Against it, the CPU runs the second line alone. *Into an existing array*: the result is copied into an array that was
+# written before, not into a new one. *Pinned*: both arrays are pinned, and used again.
 
 # %% tags=["guess"]
-options = ["the CPU", "the GPU, into a new array", "the GPU, into memory that is kept", "the GPU, pinned"]
+options = ["the CPU", "the GPU, into a new array", "the GPU, into an existing array", "the GPU, pinned"]
 w = guess("Which has the result first?", options=options)
 
 # %% tags=["run"]
@@ -83,21 +83,22 @@ compare(w, "nested_sine", named, elements=2**24)
 #
 # At first the operating system only promises the memory of a new array. It maps each page, and fills it with zeros, when the page is
 # first written. That is a
-# *page fault* per page, and the copy waits for it. An array that is kept has its pages already.
+# *page fault* per page, and the copy waits for it. An existing array has its pages already.
 #
-# So read the lines as steps. From *with transfers* (a new array) to *memory that is there* you save the page faults; from there to
+# So read the lines as steps. From *with transfers* (a new array) to *an existing array* you save the page faults; from there to
 # *pinned* the driver's extra copy; from *pinned* to *without transfers* the link itself.
 #
 # </details>
 #
 # In the figure, the CPU's point at 65536 elements is an outlier of the recording: its neighbours take about a thousandth of that time.
 #
-# A **timeline** shows what was busy when: first with a new array, then with one that is kept. (It is a run of its own, so its times
-# differ a little from the figure's.) Between the two copies are the four sines, too short to see. What would you make faster first?
+# A **timeline** shows what was busy when: first with a new array, then with an existing one. (It is a run of its own, so its times
+# differ from the figure's. The profiler also makes pauses longer.) Between the two copies are the four sines, thin green lines. What
+# would you make faster first?
 #
 # <details><summary>Answer</summary>
 #
-# The copy back into a new array: it is by far the longest bar. Keeping the array shortens it.
+# The copy back into a new array: it is by far the longest bar. Using an existing array shortens it.
 #
 # </details>
 
@@ -154,7 +155,7 @@ def process(parts, gpu):
 check("02-trips", process=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Its claims are judged on
 # the data above.

@@ -34,7 +34,8 @@ factory(detail="link")
 # down.synchronize()
 # ```
 #
-# We compare it with one stream without the waits. Sending, computing and fetching take about equally long. Without a GPU, three
+# We compare it with one stream without the waits. Sending, computing and fetching take about equally long. The timelines
+# show both with pinned memory; the table has the article's ordinary memory, too. Without a GPU, three
 # workers of the CPU queue play its part.
 
 # %% tags=["guess"]
@@ -67,7 +68,7 @@ display(
 # %% [markdown] tags=["guess"]
 # ## Guess: a pipeline
 #
-# So: pinned memory, and chunks that take turns in three buffers on the GPU.
+# So: pinned memory, and chunks of 16 MB that take turns in three buffers on the GPU.
 #
 # ```python
 # up.wait_event(free[buffer])       # the last download from this buffer is done
@@ -100,7 +101,7 @@ compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 #
 # - **Filling and emptying.** The first chunk passes three streams before anything comes out: n chunks take n + 2 steps. In a
 #   loop this costs less: the next call fills the pipeline while this one empties it.
-# - **Both directions share [[PCIe]].** Together they are a little slower.
+# - **Both directions at once.** [[PCIe]] has lanes for each direction, yet the two together are a little slower than each alone.
 # - **[[Host overhead]].** Every chunk needs its own launches. In chunks of 4 MB they take longer than the work.
 # - **Buffers.** With only two, the upload waits for a download, and the gain stays below two.
 #
@@ -123,7 +124,8 @@ compare(f, "first_call", ["first", "cpu first"], of="part")
 
 # %% [markdown] tags=["explain"]
 # The [[CUDA context|context]] is the GPU's side of your process, and is made once. A *kernel* must be loaded before its first run. A *library*
-# (for matrix multiplication, for convolution) sets itself up. The *allocator* asks the driver for memory, and keeps it.
+# (for matrix multiplication, for convolution) sets itself up. (Their intervals overlap: which of the two takes longer is open.) The
+# *allocator*, PyTorch's pool of memory, asks the driver for memory, and keeps it.
 #
 # Is anything compiled, too? For the first kernel the figure has two more points: without the driver's compiler, and with all
 # kernels loaded in advance.
@@ -188,7 +190,7 @@ def pipeline(chunks, buffers, upload, compute, download):
 check("02b-pipeline", pipeline=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The article is *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. We judge it by the data shown here.
 # Live, measure the points first.

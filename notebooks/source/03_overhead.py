@@ -54,7 +54,7 @@ compare(g, "adds", adders, elements=1)
 #
 # - **module**: `nn.ReLU()(x)`, as in most models
 # - **relu**: `torch.relu(x)`, without the module around it
-# - **out**: `torch.relu` into memory that exists already, so that none is allocated
+# - **out**: `torch.relu` into an existing array, so that no memory is allocated
 # - **script**: TorchScript, which reads the Python code only once
 # - **pycuda**: a kernel launched by hand through PyCUDA, without torch
 #
@@ -79,7 +79,8 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # %% [markdown] tags=["explain"]
 # The first figure shows how long the **host** takes until the call returns. TorchScript costs more here: getting into the script is
 # overhead too, and pays only for a chain of operators. The second figure stacks the differences between one program and the next;
-# *the launch* is PyCUDA's whole call, Python included.
+# *the launch* is PyCUDA's whole call, Python included; *the function* is `F.relu` around `torch.relu`; *autograd* is the recording for
+# the backward pass.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Overhead need not hurt: the host can launch the next operation while the GPU works on the last one. When is the
@@ -94,8 +95,8 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # </details>
 #
 # Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. A [[CUDA Graph]] launches all 20 at once. One
-# host cost is left: the graph's own launch, which takes no longer than that of a single operator. (The profiler makes it look
-# longer.)
+# host cost is left: the graph's own launch, which takes no longer than that of a single operator. (In the picture its bar is several
+# times as wide, since the profiler slows that launch down.)
 #
 # Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart; in the middle it lies above the loop.)
 #
@@ -122,15 +123,17 @@ display(
 #   multiprocessors are idle. In the figure, the *graph* is flat at small sizes although no host is in the way. Larger kernels help
 #   (lesson 04b).
 # - **A skinny matrix multiplication** (skinny [[GEMM]]): a few rows times a large weight matrix. All the weights must be read, however few
-#   the rows. The GPU is busy, and a few more rows are nearly free (lesson 07).
+#   the rows. The GPU is busy, and a few more rows are nearly free, except where the library changes to another
+#   kernel (lesson 07).
 #
 # `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised while *any* kernel runs. `scaling_test` can. Much idle time means
-# overhead; little idle time and bytes that hardly grow, a skinny GEMM; else an under-filled GPU. (In the second test below, twice the
-# rows take *less* time: the library changes to another kernel.)
+# overhead; little idle time and bytes that hardly grow, a skinny GEMM; else an under-filled GPU.
+#
+# Below, *chain* is eight small operators in a row, *gemm* a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time
+# *falls*: the library changes kernels.)
 
 # %% tags=["explore"]
-print(scaling_test("scaling", 1, variant="chain"))
-print(scaling_test("scaling", 16, variant="gemm"))
+display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16, variant="gemm"))
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: when does it stop waiting?
@@ -162,7 +165,7 @@ def quiet(x):
 check("03-chatty", quiet=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles* and *GPU Overheads and Fused Strassen* (2021), measured on other GPUs.
 
@@ -181,7 +184,7 @@ claims("03")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is it overhead? Compare the profiler's totals, *CPU time* and *CUDA time*.
+# Is it overhead? Compare the profiler's totals. If *CPU time* is the longer one, the host sets the pace; if *CUDA time* is, the GPU does.
 #
 # ```python
 # import torch

@@ -57,11 +57,11 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # [[memory-bound]].
 #
 # **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. Each thread reads 256
-# numbers: in 256 rounds of one load, or in 32 rounds of eight. Divide the table's times of one block by these. A round of eight
-# takes nearly half as long again: a thread must start eight loads and add eight numbers, and the kernel's start and end are
+# numbers: in 256 rounds of one load, or in 32 rounds of eight. By the table's times of one block, a round of eight takes
+# nearly half as long again as a round of one: a thread must start eight loads and add eight numbers, and the kernel's start and end are
 # spread over fewer rounds.
 #
-# **The dents.** A multiprocessor holds eight of these blocks. If all are full, one block more has to wait, and runs in a
+# **The dents.** A multiprocessor holds eight of these small blocks. (Of blocks that need much room it holds one: lesson 07.) If all are full, one block more has to wait, and runs in a
 # [[wave]] of its own.
 #
 # So a time that is *flat with size* has three usual causes: [[host overhead]], a GPU that is not filled, or a matrix
@@ -101,11 +101,11 @@ compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 # | 16 | 64 B | half | all | all | as long |
 # | 32 | 128 B | a quarter | half | all | six tenths |
 #
-# Stride 16 shows that sectors move in pairs. Stride 32 fits no column. Only times were recorded, not bytes. Our guess, untested:
-# pairs, but more slowly, as they lie far apart. A profiler would tell: `ncu --metrics dram__bytes_read.sum`.
+# Stride 16 shows that sectors move in pairs. (Stride 32 fits no column. Only times were recorded; the bytes would tell why:
+# `ncu --metrics dram__bytes_read.sum`.)
 #
-# **Writing** one number in two, four or eight takes over twice as long as writing all. Perhaps a sector must be read before a part of
-# it is written (untested). Stride 32 costs as much as 16.
+# **Writing** one number in two, four or eight takes over twice as long as writing all, as if a sector had to be read before a part of
+# it is written. Only the time was measured. Stride 32 costs as much as 16.
 #
 # **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads do not mind: two warps share a sector, and
 # the second finds it in the cache. Writes take twice as long: each warp begins and ends inside a sector.
@@ -120,7 +120,7 @@ compare(s, "strides", ["read", "write"], **{**there, "stride": (1, 8)})
 #
 # The cliff is just below 2^26 bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
 # small set mostly starts and ends. Around 2^25 bytes it beats the datasheet: the operator before has left the set in L2. (The
-# bump at 2^19 is probably the multiprocessors' own small caches.)
+# bump of *read* at 2^19 is probably the multiprocessors' own small caches. Lesson 04's highest roof has its height.)
 #
 # </details>
 
@@ -153,7 +153,7 @@ def place(thread, step):
 check("04b-mend", place=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The course's own sentences, judged on the data shown here. Live, measure the points first.
 

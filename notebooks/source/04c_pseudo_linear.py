@@ -49,7 +49,7 @@ explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=
 compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", **flawed)
 
 # %% [markdown] tags=["explain"]
-# What is timed with both layers pulls their ratio towards one. Here the random data and the ReLU cost about as much as the cheap
+# Work that both layers share pulls their ratio towards one. Here the random data and the ReLU cost about as much as the cheap
 # layer itself, and hide much of the difference. The stray `+ x` is work that only `pseudo` does. So a speed-up is true only of what was
 # timed.
 #
@@ -98,8 +98,8 @@ compare(w, "pseudo_linear", speedups, of="speed-up", **wide)
 # kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch
 # is slow at combining a matrix with a row (lesson 05).
 #
-# At the left end the layers wait for the host ([[host overhead]]). Launching a fused kernel costs it more than two operators do,
-# so the fused layers start lowest.
+# At the left end only the fused layers wait for the host ([[host overhead]]), so they start lowest: launching one fused kernel costs
+# it more than two operators do. The others keep the GPU busy, so there the graph gains little.
 #
 # </details>
 #
@@ -164,7 +164,7 @@ def benchmark(randn, weight, bias, relu, synchronize, clock):
 check("04c-mend", benchmark=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # What the thread (*Surprisingly low performance in pseudo-Linear layer*) and this course say, judged on the data shown here. The
 # *stand-in* is `pseudo`. Live, measure the points first.

@@ -12,6 +12,8 @@
 # do you gain if the numbers stay in [[registers]] in between?**
 
 # %% tags=["setup", "question"]
+from IPython.display import display
+
 from brrr import array, cost, predict
 from brrr_course import check, claims, compare, cos_cos, explore, factory, first_available, guess, reachable
 
@@ -33,13 +35,11 @@ g = guess("As one kernel, x.cos().cos() is faster by a factor of ...", unit="x")
 
 # %% [markdown] tags=["run"]
 # First the calculator: it counts bytes and predicts times, and runs nothing. Then the measurement of three ways to one kernel:
-# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. (On a CPU: block by block,
-# in the cache.) Dashed is the prediction.
+# `torch.compile` writes it, you write it in Triton, or you write one line of CUDA C++. Dashed is the prediction.
 
-# %% tags=["run", "nbval-check-output"]
+# %% tags=["run"]
 work = cost(cos_cos, array(2**28, "float32"))
-print(f"one by one {work.eager_bytes:.3g} B, fused {work.bytes:.3g} B")
-print(predict(work, device="h200"), predict(work, device="h200", how="compiled"), sep="\n")
+display(work, predict(work, device="h200"), predict(work, device="h200", how="compiled"))
 
 # %% tags=["run"]
 at = reachable("cos_cos", elements=2**28, dtype=["float32"])
@@ -115,11 +115,12 @@ compare(s, "fusion", gains, of="speed-up", **there)
 # So for a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
 # B = 8192 and N = 4096 that is 268 MB.
 #
-# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than their bytes: PyTorch
-# adds a row to each row of a matrix with a slower kernel than it adds two matrices.
+# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than moving their bytes takes:
+# PyTorch adds a row to each row of a matrix with a slower kernel than two matrices. The figure's dashes know these kernels; table
+# and claims count *bytes alone*.
 #
-# In a loop over tiny arrays fusion can even lose: the host sets the pace there, and calling a compiled function costs it more than calling
-# the operators did.
+# In a loop over tiny arrays fusion can even lose: calling a compiled function costs the host more than calling
+# the operators did. (The figures show only the GPU's time.)
 #
 # **What stops a compiler from fusing?**
 #
@@ -163,6 +164,7 @@ check("05-transformer", flop=..., nbytes=..., share=...)
 # `gated` computes `relu(x + b) * g`, one operator after the other. `memory.read(name, i)` and `memory.write(name, i, value)` are counted.
 # Rewrite it so that it makes the same "y" with as few of them as possible. Then write `gated=gated`.
 
+
 # %% tags=["your-turn", "exercise:05-passes", "makes"]
 def gated(memory, n):
     for i in range(n):
@@ -176,10 +178,10 @@ def gated(memory, n):
 check("05-passes", gated=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles*, *GPU Performance: Parallel Processing vs Overhead* (2024), and this course's
-# own expectations. Live, measure the points first.
+# own expectations.
 
 # %% tags=["claims"]
 claims("05")
@@ -189,7 +191,7 @@ claims("05")
 #
 # - Fusion saves the memory traffic between operators, and no arithmetic.
 # - Where memory sets the pace, expect a gain of all operators' bytes over the bytes of inputs and results; more where an operator
-#   alone takes longer than its bytes.
+#   alone takes longer than its bytes require.
 # - Expect little after a matmul, where an intermediate is needed anyway, or where the host sets the pace.
 #
 # Terms: [[fusion]], [[memory-bound]], [[compute-bound]], [[L2]], [[arithmetic intensity]].

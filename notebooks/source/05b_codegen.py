@@ -34,10 +34,15 @@ factory("memory", detail="sm")
 # ```
 #
 # The usual way *saves* those eight inputs in memory. [[Rematerialisation]] saves only the first, and computes the others again
-# in the backward pass. `torch.compile` fuses the operators either way. We let it save all, or choose for itself.
+# in the backward pass. Two comparisons:
 #
-# `torch.utils.checkpoint` computes them again operator by operator. We compare it with operators that save all. (On a CPU, only
-# this pair is measured.)
+# | computes again | against, all saved | kernels |
+# | --- | --- | --- |
+# | `torch.compile`, its own choice | `torch.compile` | fused |
+# | `torch.utils.checkpoint` | the operators | one by one |
+#
+# (On a CPU, only
+# the second is measured.)
 
 # %% tags=["guess"]
 g = guess("Computed again and fused, forward and backward together are faster by a factor of ...", unit="x")
@@ -67,13 +72,13 @@ display(compare(g, "remat", again, of="speed-up", **at), compare(g, "remat", way
 # </details>
 #
 # (The speed-up's interval is wide: the host needs about as long to call the compiled function as the GPU to run it. The
-# prediction uses the bandwidth of a calibration, and `checkpoint` beats it a little.)
+# prediction uses the bandwidth of a calibration, and `checkpoint` beats it a little. The claims below predict by bytes alone.)
 #
-# Make the chain longer: when does the gain fall behind the dashes? Then set *activation* to the cosine, which needs more arithmetic.
+# Make the chain longer: when does the gain fall far behind the dashes? Then set *activation* to the cosine, which needs more arithmetic.
 #
 # <details><summary>Answer</summary>
 #
-# With 16 hardswishes the gain is only about half of the prediction: even cheap arithmetic adds up. Cosines add up sooner: with
+# With eight hardswishes the gain is a sixth below the prediction, with 16 nearly half: even cheap arithmetic adds up. Cosines add up sooner: with
 # four, computing again already takes longer than saving, though it still saves memory.
 #
 # </details>
@@ -100,7 +105,7 @@ compare(w, "cos_cos", over, of="speed-up", **there)
 
 # %% [markdown] tags=["explain"]
 # A good kernel around that line reads each number once, lets neighbouring threads read neighbours ([[coalesced access]]), and has many
-# bytes in flight ([[Little's law]]). (At 2^22 numbers one cosine beats the datasheet: they fit into the L2 cache.)
+# bytes in flight ([[Little's law]]; both in lesson 04b). (At 2^22 numbers one cosine beats the datasheet: they fit into the L2 cache.)
 #
 # ## Ten lines of Triton
 #
@@ -140,7 +145,7 @@ display(generated("cos_cos"), generated("softmax"))
 # ## Explore: write a line
 #
 # Fix this one, then write others, such as `y = x > 0 ? x : 0.1f * x`. On a GPU you see how close it comes to a copy. How many
-# cosines does it take until it is slower?
+# sines, one after the other, does it take until it is slower?
 #
 # <details><summary>Answer</summary>
 #
@@ -190,7 +195,7 @@ def fused(x, scale, r):
 check("05-fuse", fused=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Making Deep Learning Go Brrrr From First Principles* and this course, judged on the data shown here. Live, measure the points
 # first.

@@ -170,7 +170,7 @@ def network(x, layers):
 check("06-capture", network=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # Claims of *GPU Overheads and Fused Strassen* (2021), measured on a GTX 1070 with PyTorch 1.7.1, and of this course, checked
 # against your data.

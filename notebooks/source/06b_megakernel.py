@@ -160,7 +160,7 @@ def waits_for(block, layer):
 check("06b-waits", waits_for=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # This course's own targets, checked against your data.
 

@@ -104,9 +104,7 @@ compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 # kernel. `suggest_shape` tries several:
 
 # %% tags=["explain"]
-found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
-print("as asked:", found.asked)
-print("best:    ", next(each for each in found.better if each.what == "larger"))
+suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 
 # %% [markdown] tags=["explore"]
 # ## Explore: four small matmuls or one large one?
@@ -153,7 +151,7 @@ for name, (m, n, k) in model_lines().items():
 check("07-slow-line", line=..., words=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # From *Investigating performance of GPU BLAS Libraries* and two studies after it, measured ten years ago.
 

@@ -161,7 +161,7 @@ def gates(x, h, weights):
 check("08-combine", stack=..., gates=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # Claims of *Optimizing Performance of Recurrent Neural Networks on GPUs* (2016), two studies before it, and this course, checked
 # against your data.

@@ -139,7 +139,7 @@ for batch in list(times["ours"])[::3]:
 check("08b-until", until=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # Claims of *Persistent RNNs* (2016), measured on a Titan X, and this course's own targets, checked against your data.
 

@@ -162,7 +162,7 @@ def recombine(m1, m2, m3, m4, m5, m6, m7):
 check("09-sign", recombine=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # The last sentence is from *GPU Overheads and Fused Strassen* (2021), the first three are this course's. Each is checked against the
 # data shown. Live, measure the points first.

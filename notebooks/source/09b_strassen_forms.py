@@ -163,7 +163,7 @@ def scaled(a, b, multiply):
 check("09b-scaling", scaled=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # This course's own sentences, each checked against the data shown. Live, measure the points first. `matmul` is this course's function; it
 # chooses as `plan` does.

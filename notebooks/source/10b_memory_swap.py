@@ -118,7 +118,7 @@ check("10b-upgrade", h200=..., at_most=...)
 check("10b-share", share=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # We wrote down all four sentences when we had the H200's times, but not yet the H100's.
 

@@ -120,12 +120,12 @@ def checks_text_only(notebook: Any) -> list[str]:
 
 
 def shows_what_held(notebook: Any) -> list[str]:
-    """One cell shows the claims of the lesson, under "What held", and no other cell any."""
+    """One cell shows the claims of the lesson, under "Which claims held", and no other cell any."""
     showing = [cell for cell in notebook.cells if cell.cell_type == "code" and "claims(" in cell.source]
     if len(showing) != 1:
         return [f"{len(showing)} cells show claims"]
     above = notebook.cells[notebook.cells.index(showing[0]) - 1].source
-    found = [] if above.startswith("## What held") else [f"claims stand below {above[:40]!r}"]
+    found = [] if above.startswith("## Which claims held") else [f"claims stand below {above[:40]!r}"]
     shown = re.fullmatch(r'claims\("(\w+)"(?:, source="recorded:h[12]00")?\)', showing[0].source)
     return found + (
         [] if shown and shown[1] == number(notebook) else [f"{showing[0].source!r} in lesson {number(notebook)}"]

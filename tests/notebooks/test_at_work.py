@@ -46,7 +46,10 @@ def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:
 
 def test_a_claim_that_turns_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     knee, flat = "It grows. [repeat.knee-32-to-64]", "It is flat. [repeat.flat-at-first]"
-    rows = [f"| {knee} | undecided | fails | holds (after the data) |", f"| {flat} | undecided | holds | holds |"]
+    rows = [
+        f"| {knee} | undecided | fails | holds (claim written after the data) |",
+        f"| {flat} | undecided | holds | holds |",
+    ]
     told = "\n".join(["| claim | cpu | h100 | h200 |", "| --- | --- | --- | --- |", *rows, "", "RECORDED"])
     monkeypatch.setattr("brrr_course.lessons.claims_table.main", lambda _: print(told))
     turned, _, every = build.devices().partition("## All 2\n")

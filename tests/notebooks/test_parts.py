@@ -41,7 +41,7 @@ def lesson(**other: str) -> Any:
     cells += [
         _cell(text[kind], "your-turn", f"exercise:07-{kind}", kind, code=True) for kind in ("calculates", "makes")
     ]
-    cells += [_cell("## What held", "claims"), _cell('claims("07")', "claims", code=True)]
+    cells += [_cell("## Which claims held", "claims"), _cell('claims("07")', "claims", code=True)]
     return nbformat.v4.new_notebook(cells=[*cells, *(_cell(text[stage], stage) for stage in rules.STAGES[-3:])])
 
 

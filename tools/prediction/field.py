@@ -17,7 +17,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from brrr.gpu.probe import cpu_count
 from brrr.roofline.peaks import PEAKS
+from brrr_course.sources.record import THREADS
 
 CALIBRATE_S, PROGRAMS_S = 100, 130
 EXPERIMENTS = ("operators", "operators_drawn", "operators_again")
@@ -51,7 +53,8 @@ def main(argv: Sequence[str]) -> int:
             left = True
             break
         print(f"[{time.monotonic() - began:.0f} s] {' '.join(command)}", flush=True)
-        env = {**os.environ, "BRRR_RECORDINGS": str(out)}
+        threads = {**THREADS, "OMP_NUM_THREADS": str(cpu_count())}  # as `record` has them, for calibrate, too
+        env = {**threads, **os.environ, "BRRR_RECORDINGS": str(out)}
         try:
             left |= (
                 subprocess.run([sys.executable, "-m", *command], env=env, timeout=left_s, check=False).returncode != 0

@@ -33,7 +33,7 @@ RUNGS = (
     Rung("module-grad", "nn.Module, recorded for autograd"),
     Rung("functional", "functional (F.relu)"),
     Rung("relu", "torch.relu"),
-    Rung("out", "into memory that is there (out=)"),
+    Rung("out", "into an existing array (out=)"),
     Rung("script", "TorchScript, no fusion"),
     Rung("graph", "CUDA Graph replay", on_cpu=False),
     Rung("pycuda", "launched by PyCUDA (prepared call)", on_cpu=False),

@@ -141,10 +141,7 @@ class Toy:
         name = self.variant.way
         run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
         queue = LaneQueue(self.lanes, self.worked_s)
-        checks = {
-            "upload": copied(self.data, self.there),
-            "compute": lambda _: self.data.error(self.there),
-        }
+        checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
         error = checks.get(name, lambda _: self.data.error(self.out))
         return Workload(run, cost(self.variant, self.point), error, TOLERANCE, queue.synchronize, queue.close, queue)
 

@@ -50,7 +50,7 @@ EXPERIMENT = Experiment(
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
     ),
     lines=(
-        Line("host", "eager", "host_s", "the CPU: issuing"),
+        Line("host", "eager", "host_s", "the CPU: launching"),
         Line("busy", "eager", "busy_s", "the GPU: working"),
         Line("period", "eager", "period_s", "the loop"),
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),

@@ -22,12 +22,7 @@ import torch
 
 from brrr.core.errors import ArgumentError
 
-STEPS = {
-    "outer": ("outer",),
-    "inner": ("inner",),
-    "outer-inner": ("outer", "inner"),
-    "inner-outer": ("inner", "outer"),
-}
+STEPS = {"outer": ("outer",), "inner": ("inner",), "outer-inner": ("outer", "inner"), "inner-outer": ("inner", "outer")}
 """Each way, and its steps in order."""
 
 _SMALLEST = -(2**20)

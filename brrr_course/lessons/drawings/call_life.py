@@ -85,7 +85,7 @@ def _loop(on: Axes, base: float, found: Life) -> None:
     """The host launches one call after the other, without waiting; kernels start as long after it as alone."""
     pace = max(found.host, found.period) if found.kernel < found.host else found.host
     for call in range(CALLS):
-        _bar(on, base + 1, call * pace, found.host * 0.96, HOST)
+        _bar(on, base + 1, call * pace, found.host, HOST)
         _bar(on, base, found.start + call * found.period, found.kernel, GPU)
     _span(on, base + 1.55, 0.0, found.host, "host_s")
     _span(on, base - 0.5, found.start + found.period, found.start + 2 * found.period, "period_s", below=True)
@@ -110,7 +110,7 @@ def _pair(on: Axes, base: float, found: Life) -> None:
 
 
 def _bar(on: Axes, y: float, start: float, length: float, colour: str) -> None:
-    on.barh(y, length, left=start, height=0.56, color=colour, zorder=2)
+    on.barh(y, length, left=start, height=0.56, color=colour, edgecolor="white", linewidth=0.8, zorder=2)
 
 
 def _span(on: Axes, y: float, start: float, end: float, name: str, *, below: bool = False) -> None:
@@ -122,7 +122,7 @@ def _span(on: Axes, y: float, start: float, end: float, name: str, *, below: boo
 
 def _told(found: Life) -> str:
     said = {
-        "host_s, issuing a call": found.host, "kernel_s, the GPU's work": found.kernel,
+        "host_s, launching a call": found.host, "kernel_s, the GPU's work": found.kernel,
         "period_s, one call of a loop": found.period, "latency_s, one call waited for": found.latency,
         "between two events around one call": found.pair,
     }  # fmt: skip

@@ -144,6 +144,18 @@ def test_the_command_prints_every_claim_and_a_failing_claim_is_no_error(
     assert "FAILS" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("recordings")
+def test_the_command_takes_a_lesson_s_number_and_prints_as_it_judges(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert claims_table.main(["--source", "recorded:h200", "01"]) == 0
+    assert capsys.readouterr().out.startswith("Lesson 01 · ")
+    before: list[str] = []
+    monkeypatch.setattr(claims_table, "claims", lambda *_: before.append(capsys.readouterr().out) or claims("matmul"))
+    assert claims_table.main(["--source", "recorded:h200", "matmul", "01"]) == 0
+    assert before[0] == "" and "(matmul)" in before[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -212,7 +224,10 @@ def test_a_verdict_says_which_of_the_rows_it_read_cannot_be_right(
         read = made_up.claim(value=(f"{field.removesuffix('_s')}('gpu', size=8)",))
         found = read.verdict(Evidence(MATMUL, cast(Any, source)))
         mine = [pair for pair in pairs if field in pair]
-        assert found.note == "; ".join(f"rows read whose {less} is above {more}: 1" for less, more in mine)
+        assert [f"{less} is longer than {more} in 1 of the rows" in found.note for less, more in mine] == [True] * len(
+            mine
+        )
+        assert bool(found.note) == bool(mine)
         shown = ClaimsTable("Made up", "", ((read, found),), "recorded:h200")
         assert (found.note in repr(shown)) and (found.note in shown.details()) and found.note in shown._repr_html_()
 
@@ -381,7 +396,7 @@ def test_by_source_each_sentence_has_its_place_and_its_verdicts() -> None:
         "source",
         "======",
         "text  [made-up.x; section 2]",
-        "    h200: HOLDS (after the data): 2x",
+        "    h200: HOLDS (claim written after the data): 2x",
         "    cpu: FAILS: 2x",
     ]
 
