@@ -11,7 +11,7 @@
 #
 # Side road. Read 03 and 05 first.
 #
-# Take the network of every textbook: a few layers of `Linear` and `ReLU`. **How much of a call is PyTorch itself, and
+# Take the textbook network: a few layers of `Linear` and `ReLU`. **How much of a call is PyTorch itself, and
 # which of PyTorch's own tools gets rid of it?**
 
 # %% tags=["setup", "question"]
@@ -57,15 +57,17 @@ compare(r, "mlp", ways, at=at)
 #
 # </details>
 #
-# **What the graph leaves.** A replay still costs the host one launch, of the whole list: the wide bar in the second timeline. The
-# GPU takes longer than that, so the host runs ahead. Small gaps between kernels remain.
+# **What the graph leaves.** A replay is one launch, of the whole list: the wide bar in the second timeline. (The profiler makes it
+# wide: without it, a replay costs the host less than a single layer of *module*.) The GPU takes longer than that, so the host runs
+# ahead. Small gaps between kernels remain, and a larger one between two replays, although the next is queued already (we did not
+# look for the cause). (The timelines are of another run than the figures, with a faster host.)
 #
 # **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
 # kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
-# those of *max-autotune* more than twice as long. Another process may pick other kernels: time it.
+# those of *max-autotune* more than twice as long.
 #
-# **On Monday:** try `torch.compile(model, mode="reduce-overhead")`, which captures graphs for you. If your shapes never change,
-# capture one by hand too, and keep the faster.
+# **In practice:** for fixed shapes, capture a graph by hand: at batch 16 it was the fastest of these ways up to hidden 2048, and
+# *max-autotune* at 4096. `torch.compile(model, mode="reduce-overhead")` also captures graphs; we did not measure it.
 
 # %% tags=["explain"]
 timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hidden": 128})
@@ -101,12 +103,16 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
 # On wider layers the GPU takes longer for a layer than the host takes to launch it, and the host's cost is hidden.
 #
+# **How much of it is `nn.Module`?** *functional* saves about a fifth of the host's time, as in 03. But the rewrite saves less than half,
+# for it must launch too. Of *that*, `nn.Module` is more than half (batch 2, hidden 128). Both claims are true: they divide by different
+# times.
+#
 # The article of 2021 that made this experiment found a **divide** there. Left: its GTX 1070; right: your data. They are two
 # machines: compare shapes, not heights. Shaded: the rewrite keeps less than half of its best gain.
 #
 # The H200 has no divide at batch 16: the gain falls at 2048 and comes back at 4096. The dotted line shows why. It compares both
 # programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than the dotted line: the host is hidden,
-# and faster kernels are all that is left. (The claim below averages over all batches.)
+# and faster kernels are all that is left. (The claim below averages over all batches; then there is a divide, at 4096.)
 
 # %% tags=["explain"]
 drawing("mlp-divide", batch=16, layers=8)
@@ -134,7 +140,7 @@ explore("mlp", at=wider, sliders=["hidden", "batch", "layers"], values=few, show
 #
 # Launching a layer costs the host 20 µs, say. With few rows, the GPU's time for a layer is that of reading its hidden × hidden
 # float32 weights. *Calculate* the hidden size at which both take equally long: on the GTX 1070 at 256 GB/s, and on the H200 at
-# 4.2 TB/s. Then compare with the drawing of the divide.
+# 4.2 TB/s. Where does the drawing have the GTX 1070's divide, and does its axis reach as far as your H200's?
 
 # %% tags=["your-turn", "exercise:06-divide", "calculates"]
 check("06-divide", gtx1070=..., h200=...)
@@ -179,7 +185,7 @@ claims("06")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Try `torch.compile(model, mode="reduce-overhead")` first. For fixed shapes, capture by hand:
+# For fixed shapes, capture by hand:
 #
 # ```python
 # import torch

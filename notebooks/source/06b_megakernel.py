@@ -54,7 +54,7 @@ compare(g, "mlp", fewer, of="speed-up", at=at)
 #
 # </details>
 #
-# **On Monday:** let `torch.compile(model, mode="max-autotune")` put bias and ReLU into the matmul's kernel, compare it with a CUDA
+# **In practice:** let `torch.compile(model, mode="max-autotune")` put bias and ReLU into the matmul's kernel, compare it with a CUDA
 # Graph captured by hand, and keep the faster.
 #
 # **How far could one go?** Blocks of one kernel must wait *inside* it. Four ways, the most expensive first:
@@ -74,13 +74,15 @@ for hidden in (128, 1024, 4096):
     print(megakernel_plan(layers=8, batch=16, hidden=hidden))
 
 # %% [markdown] tags=["explain"]
-# The ladder of lesson 06 goes on: the graph, then bias and ReLU as an epilogue (in cuBLASLt's kernel, in Triton's), then one kernel.
+# The ladder of lesson 06 goes on: the graph, then bias and ReLU as an epilogue, then one kernel. The epilogue is part of a kernel of
+# cuBLASLt (NVIDIA's library of matmuls with epilogues), or of one written in Triton.
 #
 # **Why is a *graph* of the one kernel slower?** There is a single launch either way, so nothing to save. And plain launches may
-# overlap: a call's kernel can start while the last one ends, so a call in a loop takes less time than its kernel (see the second
-# timeline's caption). Replays of a graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
+# overlap: a call's kernel can start while the last one ends. So in a loop, calls follow one another faster than
+# one kernel runs from its start to its end. Replays of a graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
 #
-# In the timelines (hidden 128), compare the gaps.
+# In the timelines (hidden 128), compare the gaps *within* a call: the graph has some between its kernels, the one kernel has none.
+# The profiler makes the gaps between calls: it slows the host, so there is no overlap to see.
 
 # %% tags=["explain"]
 rungs = ["module", "graph", "epilogue graph", "triton graph", "megakernel", "megakernel graph"]

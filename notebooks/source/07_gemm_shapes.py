@@ -40,7 +40,7 @@ explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, unlock=g, guesse
 compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Thirty-two samples take far less than thirty-two times as long as one. What do they share? Double-click here and write two sentences.
+# **Your explanation.** Why do thirty-two samples take so little longer than one? Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
@@ -50,25 +50,26 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 #
 # </details>
 #
-# For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel made for many columns, and most
-# of what that computes is thrown away: it takes longer than 32 columns.
+# **A bad choice at two columns.** For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel
+# made for many columns, and most of what that computes is thrown away: it takes longer than 32 columns. NT reads the same `W`, with
+# another kernel, and takes less than half as long.
 #
-# **Why do NN and TN differ?** Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A warp's loads are
-# [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its own, with other tiles. With two columns the
-# library's choice for NN is bad: NT stores the same `W` and takes less than half as long. With many columns the layouts hardly differ.
+# **Why do NN and TN differ?** (T is for transposed, N for not.) Neighbours of `W` in memory lie along K if it is stored row by row, along
+# M if transposed. The loads of a [[warp]] are [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its
+# own. With many columns the layouts hardly differ.
 #
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
 #
-# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉, each
-#   rounded up.
-# - **[[wave quantisation]]**: blocks run in [[wave|waves]] of one per multiprocessor. Waves = ⌈blocks / multiprocessors⌉, and
-#   blocks / (waves · multiprocessors) is how full they are. 132 blocks on 132 multiprocessors: one wave, full. 133 blocks: two waves, and
+# - **[[tile quantisation]]**: a part of a tile costs as much as a whole one. Tiles = ⌈M / tile rows⌉ · ⌈N / tile columns⌉.
+# - **[[wave quantisation]]**: blocks run in [[wave|waves]]. We count one block per multiprocessor: a large one leaves no room for a
+#   second (small ones do, as in 04b). Waves = ⌈blocks / multiprocessors⌉, and
+#   blocks / (waves · multiprocessors) is how full they are. 133 blocks on 132 multiprocessors: two waves, and
 #   133 of 264 places are used.
 # - **[[split-K]]**: with few tiles, the library cuts each sum into parts, a block each, and adds them up afterwards.
 
 # %% tags=["explain"]
-drawing("gemm-tiles", source="recorded:h200", columns=385, dtype="float32")
+drawing("gemm-tiles", source="recorded:h200", columns=321, dtype="float32")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one column too many
@@ -91,13 +92,15 @@ compare(w, "gemm", ["nn"], at=where, columns=(1024, 1025))
 # That is neither a tile nor a wave. The rows of `x` are N numbers of two bytes apart (the [[leading dimension]]). With an odd N most rows
 # do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
 # [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
-# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`).
+# (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). That holds for the
+# result's rows, too.
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
-# rows, each row begins where it should, and the line *a Linear layer* hardly changes.
+# rows, each row begins where it should, and the line *a Linear layer* hardly changes here (elsewhere it may).
 #
-# **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need. (The line
-# *padded* does that with our own copy kernel.) `suggest_shape` predicts such choices:
+# **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need (the line
+# *padded*). The next multiple of 8 is not always the best, for another size may get another
+# kernel. `suggest_shape` tries several:
 
 # %% tags=["explain"]
 suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
@@ -129,7 +132,7 @@ display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare(None, 
 #
 # With 385 columns in float32 the library takes tiles of 128 rows × 256 columns and cuts each sum into 4 parts, a block each. M = 2048, and
 # each of the GPU's 132 multiprocessors works on one block at a time. *Calculate* how many blocks there are, how many waves they
-# make, and the largest number of columns that takes no longer. Then look at the drawing.
+# make, and the largest number of columns that takes no longer. Then move the drawing to 385.
 
 # %% tags=["your-turn", "exercise:07-waves", "calculates"]
 check("07-waves", blocks=..., waves=..., columns=...)
@@ -158,8 +161,7 @@ claims("07")
 # ## Remember
 #
 # - A matmul's time is a staircase: count tiles and waves before you blame the GPU.
-# - A mini-batch shares the weights: its first samples cost far less than one each, and a sample in a tile that is there
-#   already costs nothing.
+# - A mini-batch shares the weights: its first samples cost far less than one each.
 # - In short types the contiguous dimension must be a multiple of 8: pad it, or store the matrix the other way.
 #
 # Terms: [[GEMM]], [[tile quantisation]], [[wave quantisation]], [[leading dimension]], [[padding]], [[batched GEMM]].

@@ -16,7 +16,7 @@
 # can such a network use?**
 #
 # Below: what is computed when, numbered by step. Move *order*. (The legends call a matmul a *product*; in an LSTM each computes
-# four [[gate|gates]].)
+# four [[gate|gates]].) The chain that no order can shorten: two matmuls in each of 4 layers, then one for each of the 5 other steps.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline
@@ -27,8 +27,8 @@ drawing("rnn-order", order="loop", layers=4)
 # %% [markdown] tags=["guess"]
 # ## Guess: up the ladder
 #
-# An LSTM of 4 layers, hidden size 512, 64 steps, [[mini-batch]] 64, true float32: the network of a study of 2016. Each rung
-# builds on the last:
+# An LSTM of 4 layers, hidden size 512, 64 steps, [[mini-batch]] 64, in float32 without tensor cores: the network of a study of 2016.
+# Each rung builds on the last:
 #
 # - **naive**: a matmul for each gate, of input and of state; PyTorch's elementwise kernels
 # - **combined**: the gates' weights stacked: one matmul of the input, one of the state
@@ -38,10 +38,12 @@ drawing("rnn-order", order="loop", layers=4)
 # - **inputs2**, **inputs**: the input's matmuls of two steps, of all steps, as one
 # - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
 #
-# After the rungs: that loop in a CUDA Graph, `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
+# - **graph**: the wavefront loop, captured in a CUDA Graph
+#
+# For comparison: `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
 
 # %% tags=["guess"]
-g = guess("In a CUDA Graph, with all rungs below it, the network is ... times as fast as the naive loop", unit="x")
+g = guess("In a CUDA Graph, with all these changes, the network is ... times as fast as the naive loop", unit="x")
 
 # %% tags=["run"]
 rungs = ["naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront"]
@@ -62,9 +64,9 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 #
 # </details>
 #
-# **On Monday:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. If cuDNN lacks your cell, stack the gates, compute
-# the inputs of all steps at once, and capture the loop in a CUDA Graph. (`torch.compile` sees one step here: it cannot combine
-# steps or overlap layers.)
+# **In practice:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. Check its results once (*At work* says how). If
+# cuDNN lacks your cell, stack the gates, compute the inputs of all steps at once, and capture the loop in a CUDA Graph.
+# (`torch.compile` sees one step here: it cannot combine steps or overlap layers.)
 #
 # **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
 # launches, and even lose: where one stream waits for another, the host must also record an event and wait for it. In a graph
@@ -73,10 +75,10 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 # **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates
 # and overlap layers.
 #
-# In the first two timelines, look for gaps. In the last, kernels above one another run at the same time.
+# In the first timeline, look for gaps. In the second, kernels above one another run at the same time.
 
 # %% tags=["explain"]
-timeline("rnn_ladder", variants=["naive", "fused", "graph"], at=at)
+timeline("rnn_ladder", variants=["fused", "graph"], at=at)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: why is a larger mini-batch efficient?
@@ -95,8 +97,8 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 # %% [markdown] tags=["explain"]
 # Dashed: loading the recurrent weights once per step, or once *per sample*, and the FLOP at the peak.
 #
-# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. So until a second tile of
-# samples is needed, there is no more to load. From eight samples on, the measured matmul lies below the line *per sample*: that
+# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. One tile of samples loads the
+# weights once, however full it is. From eight samples on, the measured matmul lies below the line *per sample*: that
 # is sharing. (A single sample is faster still: the library has a matrix-vector kernel.)
 # Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
@@ -178,8 +180,9 @@ claims("08")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `nn.LSTM` runs cuDNN; in half types, pad batches to whole eights. For true float32 set `torch.backends.cudnn.allow_tf32 = False`.
-# Compare with float64 once: cuDNN 9.19 gets some small LSTMs wrong (docs/rnn.md).
+# `nn.LSTM` runs cuDNN; in half types, pad batches to whole eights. Its float32 is TF32, with fewer digits,
+# unless you set `torch.backends.cudnn.allow_tf32 = False`.
+# Compare with float64 once: cuDNN 9.19 gets some small LSTMs wrong (`docs/rnn.md` in the repository).
 #
 # ```python
 # import torch

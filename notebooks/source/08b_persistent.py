@@ -22,9 +22,9 @@ at = {"batch": 1, "hidden": 1024, "steps": 256, "cell": "rnn_tanh", "dtype": "fl
 # %% [markdown] tags=["guess"]
 # ## Guess: one sample, one thousand hidden units
 #
-# A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here in true float32), and the
-# same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]: launched once for
-# all time steps, it keeps the weights on the chip.
+# A tanh layer, hidden size 1024, float32, inference. PyTorch offers `nn.RNN`, which calls cuDNN (here without TF32, a faster type with
+# fewer digits), and the same in a CUDA Graph; a loop of matmuls in a graph stands beside them. Their rival is a [[persistent kernel]]:
+# launched once for all time steps, it keeps the weights on the chip.
 #
 # Then run: along x the [[mini-batch]], upwards the time of 256 steps.
 
@@ -49,7 +49,7 @@ compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32", batch=(1, 64))
 #
 # </details>
 #
-# **On Monday:** with few samples, cuDNN as PyTorch calls it waits for the host. Capture `nn.RNN` or `nn.LSTM` in a CUDA Graph: the
+# **In practice:** with few samples, cuDNN as PyTorch calls it waits for the host. Capture `nn.RNN` or `nn.LSTM` in a CUDA Graph: the
 # table shows what that gains. In half types, pad the batch (see *Explore*).
 #
 # The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. So costs that come once per call drop out.
@@ -90,8 +90,9 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 #
 # The input's matmul for all steps runs before; its share is added to the longest. That is the *floor*, dashed; markers are measured.
 #
-# With few samples the exchange is the largest part. With more, the arithmetic grows, and cuDNN's matmuls fill their tiles
-# better: the gain shrinks. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
+# With few samples the exchange is the largest part, from 16 on the input's matmul. It grows with every sample, as the arithmetic does,
+# and cuDNN's matmuls fill their tiles better: the gain shrinks. With 64 samples the floor is half of the measured step; we did not take
+# the other half apart. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
 # groups of blocks hold a copy each and share out the samples.
 
 # %% [markdown] tags=["explore"]
@@ -115,10 +116,10 @@ explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"])
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what does a step take at least?
 #
-# The tanh layer with 24 samples: three groups of 32 blocks; each block reads the state of its group's 8 samples, 1024 float32
-# numbers each. An exchange takes 0.49 µs, all blocks together read 13.8 TB/s, and tensor cores compute 122 TFLOP/s. *Calculate* the
-# bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the largest batch whose
-# arithmetic hides behind the exchange. Then set the drawing to 24.
+# The tanh layer with 24 samples: three groups of 32 blocks; each block reads the state of its group's 8 samples, 1024 float32 numbers
+# each. An exchange takes 0.49 µs, all blocks together read at most 13.8 TB/s (the fastest of 04b's reads), and tensor cores compute 122
+# TFLOP/s. *Calculate* the bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the
+# largest batch whose arithmetic hides behind the exchange. Then set the drawing to 24.
 
 # %% tags=["your-turn", "exercise:08b-step", "calculates"]
 check("08b-step", state_bytes=..., seconds=..., batch=...)
@@ -133,7 +134,7 @@ check("08b-step", state_bytes=..., seconds=..., batch=...)
 # %% tags=["your-turn", "exercise:08b-until", "makes"]
 times = step_times("lstm", "float16")
 for batch in list(times["ours"])[::3]:
-    print(f"batch {batch}: ours {times['ours'][batch]:.3g} s, cuDNN {times['cudnn'][batch]:.3g} s")
+    print(f"batch {batch}: ours {1e6 * times['ours'][batch]:.3g} µs, cuDNN {1e6 * times['cudnn'][batch]:.3g} µs")
 
 check("08b-until", until=...)
 
@@ -149,7 +150,7 @@ claims("08b")
 # ## Remember
 #
 # - What every step needs again should stay where it is used: registers first, then shared memory, then L2.
-# - Once the weights stay, the exchange between blocks is the floor of a step, until the arithmetic or the state's bytes overtake it.
+# - Once the weights stay, the exchange between blocks is the floor of a step with few samples; with many, it is the matmuls.
 # - Persistence pays with few samples; with many, an ordinary matmul shares its weights anyway.
 #
 # Terms: [[persistent kernel]], [[register file]], [[shared memory]], [[grid barrier]], [[polling]].

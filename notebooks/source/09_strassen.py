@@ -84,6 +84,7 @@ compare(s, "strassen", of="published")
 
 # %% [markdown] tags=["explain"]
 # Counting tiles and bytes (in brackets) names the winner in seven of eight cells, but does not explain the lowest numbers, at batch 32.
+# (The drawing counts tiles alone, so its factor is a little higher.)
 #
 # **Why more than 8/7? Fuller [[wave|waves]].** In the drawing, the one matmul has 32 [[tile|tiles]]: two full waves on 15
 # multiprocessors, and a third wave with two tiles, which takes just as long ([[wave quantisation]]). The seven have smaller tiles and
@@ -111,7 +112,7 @@ display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 # dips there. At 4097, SGEMM loses more ([[tile quantisation]]) than the levels do.
 #
 # In the article's network one level gains nothing (the last claim below): by counting, the H200's waves are full without it. All
-# points: `speedup_table("strassen")`.
+# points: `from brrr_course import speedup_table`, then `speedup_table("strassen")`.
 #
 # </details>
 
@@ -192,7 +193,7 @@ claims("09")
 #     print(f"{allow}: {2 * n**3 / seconds / 1e12:.1f} TFLOP/s")
 # ```
 #
-# To keep float32's accuracy, this course's package has `matmul`: docs/strassen.md.
+# To keep float32's accuracy, this course's package has `matmul` (`docs/strassen.md` in the repository).
 
 # %% [markdown] tags=["next"]
 # ## Next

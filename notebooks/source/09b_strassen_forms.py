@@ -54,6 +54,9 @@ compare(g, "strassen", of="error", level=2)
 #
 # </details>
 #
+# In float32 two levels double the error: one bit of 24 is lost. The drawing shows more, because it measures something else: the *worst*
+# row of a small matrix, computed on the CPU. The table has the error of the whole matrix, on the GPU.
+#
 # The drawing also has Winograd's form of a level: 15 additions instead of 18, because some sums are built on others. These are larger, so
 # the error grows faster; and the saved additions were almost free, in registers during one pass over memory.
 
@@ -195,7 +198,7 @@ claims("09b")
 #     print(dtype, f"worst row {rows.max():.1e}, all {(found - exact).norm() / exact.norm():.1e}")
 # ```
 #
-# This course's `matmul(a, b, accuracy=...)` chooses a way by itself (docs/strassen.md).
+# This course's `matmul(a, b, accuracy=...)` chooses a way by itself (`docs/strassen.md` in the repository).
 
 # %% [markdown] tags=["next"]
 # ## Next

@@ -67,25 +67,26 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
-# larger widths to compute. Now go back to the smallest size and set *step* to a [[CUDA Graph]] of the same. The host is out of the way,
+# larger widths to compute. Go back to the smallest size and set *step* to a [[CUDA Graph]]. The host is out of the way,
 # and what is left is latency.
 #
-# Each part has its own remedy, and only a large part is worth it.
+# Each part has its own remedy, and only a large part is worth it. Ask in the table's order: twice the batch also costs
+# little where all weights must be read anyway (a skinny matmul). That is memory-bound, and its line comes first.
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
-# | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | `torch.compile(mode="reduce-overhead")`, larger batch, no `.item()` |
+# | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
-# | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
 # | far below both, but the GPU is busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
+# | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
 # | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
 # Change one thing and measure again. First, run it as a CUDA Graph, without the host. Then, as a graph: half the bytes with as many FLOP;
-# and twice the batch. Ask in this order. Does the graph gain a third? It is overhead. Do half the bytes gain a third? Memory. Is
-# twice the batch (nearly) free? Latency. Otherwise it is compute.
+# and twice the batch. Ask in this order. Is the graph faster by a factor of 1.3 or more? It is overhead. Are half the bytes? Memory.
+# Is twice the batch (nearly) free? Latency. Otherwise it is compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
 # numbers. C is 16 layers of width 64 on 8 samples.
@@ -113,8 +114,8 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 # <details><summary>Answer</summary>
 #
 # Only that *some* kernel was running, on however little of the GPU. Launched one by one, small matmuls leave gaps, and the driver
-# sees those. As a CUDA Graph there are hardly any gaps: the driver's line is at the top for every size, and
-# the FLOP of small matmuls are still near zero.
+# sees those. As a CUDA Graph the gaps are short: a kernel runs for more than four fifths of the time at every size. The driver's line
+# is at the top, and the FLOP of small matmuls are still near zero.
 #
 # </details>
 

@@ -11,10 +11,10 @@
 #
 # Side road. Read 04b, 07 and 10 first.
 #
-# You find a [[regime]] by changing one thing. Here somebody else changed it: the H200 is the H100 with another memory. Both have 132
+# You find a [[regime]] by changing one thing. Here somebody else changed it: the H200 is the H100 with a different memory. Both have 132
 # multiprocessors at the same clock, and the same power limit. But the [[DRAM bandwidth]] is 4.8 TB a second in place of 3.35, and the
-# [[L2]] is a fifth larger. Run the same kernel on both, divide the times, and you have its regime without any model. **Which of your
-# calls would gain?**
+# [[L2]] is a fifth larger. Run the same kernel on both and divide the times: if nothing else differs, the ratio tells its regime. **Which
+# of your calls would gain?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, guess
@@ -67,8 +67,12 @@ for call, guessed in guesses.items():
 #
 # **From a ratio to a share.** One part of a call's time shrinks with the memory, the other part does not. Let *m* be the memory's share of
 # the time on the slower GPU. Then the faster one takes *1 - m + m / gain* of that time. So the ratio of the two times tells *m*. From two
-# thirds on we call the call [[memory-bound]], up to a third something else, and in between a mix. A ratio
-# cannot tell what the something else is: arithmetic, latency or launches. For that, change the clock, the batch or the [[FLOP]] (lesson 10).
+# thirds on we call the kernel [[memory-bound]], up to a third something else, and in between a mix. A ratio
+# cannot tell what the rest is: arithmetic, latency or launches. For that, change the clock, the batch or the [[FLOP]] (lesson 10).
+#
+# This holds only if nothing but the memory differs. The large matmul shows what happens otherwise: its gain comes from the clock, and the
+# drawing takes half of its time for the memory's. So look at both clocks first. And the matmul of two rows gains *more* than the
+# memory's bandwidth; we did not find out why.
 #
 # Two caveats. First, times of two machines are divided here, which this course does only with kernels' own times. Second, drivers could
 # differ, or the library's choice of a kernel. The badge names the software of both.
@@ -122,7 +126,7 @@ claims("10b", source="recorded:h100")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - The ratio of two times, on one chip with two memories, gives the memory's share without any model.
+# - The ratio of two times, on one chip with two memories and at the same clock, gives the memory's share.
 # - Moving bytes is not waiting for bytes: a working set in the L2 gains nothing from a faster DRAM.
 # - An upgrade speeds up one part of a step, and the other part limits what you get.
 #

@@ -13,13 +13,13 @@ from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
 
 LOOPS = {
     "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
-    "fused": "one elementwise kernel", "transposed": "weights transposed before",
+    "fused": "one elementwise kernel", "transposed": "weights transposed beforehand",
     "inputs2": "inputs of two steps in one product", "inputs": "inputs of all steps in one product",
     "wavefront": "layers in wavefront order",
 }  # fmt: skip
 LABELS = {
     **LOOPS, **{name: f"{LOOPS[loop]}, graph" for name, loop in grid.GRAPHS.items()},
-    "graph": "the fastest loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
+    "graph": "the wavefront loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
     "cudnn": "cuDNN", "cudnn-padded": "cuDNN, batch padded to 8", "persistent": "weights kept on the chip",
     "gate-product": "one gate's recurrent product", "state-product": "a step's recurrent product",
     "inputs-product": "all steps' input product",

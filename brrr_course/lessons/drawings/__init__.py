@@ -12,7 +12,7 @@ from brrr.core.measurement import Value
 from brrr_course.lessons import registered
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
-from brrr_course.view.display import Lock, Shown
+from brrr_course.view.display import Lock, Shown, caption_html
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -139,6 +139,11 @@ class Drawing(Shown):
 
     def _picture(self) -> Picture:
         return replace(self._now, alt=self.text)
+
+    def _outputs(self) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        yield from super()._outputs()
+        if self.badge:
+            yield {"text/plain": self.badge, "text/html": caption_html(self.badge)}, {}
 
     def _make_panel(self) -> Any:
         from brrr_course.view.widgets import PicturePanel  # it loads matplotlib

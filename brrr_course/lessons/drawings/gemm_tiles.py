@@ -111,12 +111,13 @@ def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
     cut = Tiling.of(kernel, n)
     if cut is None:
         return f"{said}One column is a matrix times a vector: the library's kernel for it, {name}, names no tiles."
-    used = n * SWEPT / (cut.tiles * cut.columns * cut.rows)
+    used, waves = n * SWEPT / (cut.tiles * cut.columns * cut.rows), math.ceil(cut.work / sms)
     split = f", each sum cut into {cut.parts} parts" if cut.parts > 1 else ""
     return (
         f"{said}The result has {cut.down} x {cut.across} tiles of {cut.rows} rows x {cut.columns} columns{split}: "
-        f"{cut.work} blocks, {cut.work / sms:.2g} waves on {sms} multiprocessors. {units.percent(used)} of the tiles' "
-        f"area is result. Kernel: {name}."
+        f"{cut.work} blocks, {waves} wave{'s' * (waves > 1)} of {sms} multiprocessors, "
+        f"{units.percent(cut.work / (waves * sms))} full. {units.percent(used)} of the tiles' area is result. "
+        f"Kernel: {name}."
     )
 
 

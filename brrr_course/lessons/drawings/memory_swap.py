@@ -51,7 +51,7 @@ def text(call: str, both: tuple[Evidence, Evidence], ratio: float) -> str:
 def draw(settings: Mapping[str, Value], both: tuple[Evidence, Evidence], ratios: Mapping[str, float]) -> Picture:
     """Ratios over bytes, a marker for each group; the chosen call in a ring."""
     call, made = str(settings["call"]), style.figure(height=400)
-    on, ends = style.axes(made, bottom=0.14), (1e5, 2e9)
+    on, ends = style.axes(made, bottom=0.14, top=0.74), (1e5, 2e9)
     limits = (min(0.85, *ratios.values()) - 0.05, max(1.65, *ratios.values()) + 0.05)
     on.set(xscale="log", xlim=ends, ylim=limits, ylabel="times as fast")
     for number, (label, names) in enumerate(zip(LABELS, CALLS.values(), strict=True)):
@@ -60,8 +60,10 @@ def draw(settings: Mapping[str, Value], both: tuple[Evidence, Evidence], ratios:
     style.draw_guide(on, ends, [gain(both[0])] * 2, 0, "DATASHEET the bandwidths' ratio")
     style.draw_guide(on, ends, [1.0] * 2, 1, "no difference")
     for sheet in (datasheet(both[0]), hardware(REFERENCE)):
-        on.axvline(sheet.l2_bytes or 0, color=style.FAINT, linewidth=0.9, zorder=0)
+        size, side = sheet.l2_bytes or 0, "left" if sheet.key == REFERENCE else "right"
+        on.axvline(size, color=style.FAINT, linewidth=0.9, zorder=0)
+        on.text(size, limits[1], f" {sheet.key.upper()}'s L2 ", ha=side, va="top", fontsize=8, color=style.FAINT)
     on.plot([cost_of(call).bytes], [ratios[call]], "o", color=style.INK, markersize=13, markerfacecolor="none")
-    style.bar_axis(on, "B", "bytes of operands and results; the upright lines are the two L2 caches")
+    style.bar_axis(on, "B", "bytes of operands and results")
     style.legend(on)
     return style.picture(made, text(call, both, ratios[call]))

@@ -44,9 +44,7 @@ def drawing(source: Source) -> Made:
     evidence = Evidence(experiment("rnn"), source)
     steps = {(cell, dtype): found for cell in CELLS for dtype in DTYPES if (found := _steps(evidence, cell, dtype))}
     if not steps:
-        raise NotRecordedError(
-            f"{source.name} has no step of a recurrent layer: brrr record rnn measures them on a GPU"
-        )
+        raise NotRecordedError(f"{source.name} has no step of a recurrent layer: brrr record rnn measures them")
     cells, dtypes = (tuple(dict.fromkeys(key[place_of] for key in steps)) for place_of in (0, 1))
     dials = (Dial("batch", "mini-batch", BATCHES), Dial("cell", "cell", cells), Dial("dtype", "type", dtypes))
     return dials, partial(draw, steps=steps), str(source.badge(evidence.experiment))
@@ -95,9 +93,7 @@ def draw(settings: Mapping[str, Value], steps: Mapping[tuple[str, str], Steps]) 
         values = [1e6 * getattr(each, field) for each in found.values()]
         on.plot(list(found), values, color=style.COLOURS[number], marker=style.MARKERS[number], label=label)
     floors = [1e6 * each.floor.total_s for each in found.values()]
-    on.plot(
-        list(found), floors, color=style.INK, linestyle=style.PREDICTED_DASHES, linewidth=2, label="PREDICTED floor"
-    )
+    on.plot(list(found), floors, color=style.INK, ls=style.PREDICTED_DASHES, linewidth=2, label="PREDICTED floor")
     on.axvline(batch, color=style.FAINT, linewidth=0.9, zorder=0)
     on.legend(loc="lower left", bbox_to_anchor=(-0.03, 1.0), fontsize=9, ncols=4, frameon=False)
     here = found.get(batch)

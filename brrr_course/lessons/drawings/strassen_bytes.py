@@ -44,18 +44,12 @@ def pair(settings: Mapping[str, Value]) -> tuple[Layer, Layer]:
 def text(settings: Mapping[str, Value]) -> str:
     """What the picture shows."""
     one, seven = pair(settings)
+    paces = ["memory" if each.pace == "bytes" else "compute" for each in (one, seven)]
     return (
         f"the weights are {units.nbytes(one.weights)} as they stand, {units.nbytes(seven.weights)} as seven buffers: "
-        f"{units.ratio(seven.weights / one.weights)}. {_pace(one, 'As it stands')}; {_pace(seven, 'with Strassen')}. "
-        f"With Strassen it is {units.ratio(one.time_s / seven.time_s)} as fast."
-    )
-
-
-def _pace(layer: Layer, who: str) -> str:
-    carried = units.seconds(layer.carried_s(layer.weights + layer.rows))
-    return (
-        f"{who}, bytes take {carried}, arithmetic {units.seconds(layer.arithmetic_s)}: "
-        f"{'memory' if layer.pace == 'bytes' else 'compute'} sets the pace"
+        f"{units.ratio(seven.weights / one.weights)}. As it stands it takes "
+        f"{units.seconds(one.time_s)}, and {paces[0]} sets the pace; with Strassen {units.seconds(seven.time_s)}, and "
+        f"{paces[1]} does: {units.ratio(one.time_s / seven.time_s)} as fast."
     )
 
 

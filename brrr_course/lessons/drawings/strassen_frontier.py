@@ -75,7 +75,6 @@ def draw(settings: Mapping[str, Value], source: Source) -> Picture:
     _markers(on, places, taken)
     _names(on, places, taken)
     _legend(on, places, taken)
-    style.stamp(made, source.badge(described()))
     return style.picture(made, text(places))
 
 

@@ -31,7 +31,7 @@ LEVELS = (0, 1, 2, 3)
 SIZES = (*(size for power in range(7, 15) for size in (2**power, 3 * 2 ** (power - 1))), 2**15)
 LARGE = 16384
 _HEIGHT = 470
-_CHOSEN, _OTHERS = "#D55E00", "roofs with other levels, 0 to 3"
+_CHOSEN, _OTHERS = "#D55E00", "roofs with other levels, as numbered"
 
 
 Points = list[tuple[int, float]]
@@ -135,6 +135,7 @@ def _roof(on: Axes, roofs: Roofs, *, chosen: bool, first: bool) -> None:
     look: dict[str, Any] = {"color": _CHOSEN, "linewidth": 2.2} if chosen else {"color": "#c3c9cf", "linewidth": 1.2}
     name = f"roof with {roofs.level} level{'s' * (roofs.level != 1)}"
     on.plot(xs, ys, zorder=3 if chosen else 2, label=name if chosen else _OTHERS if first else "", **look)
+    on.annotate(f"{roofs.level}", (xs[-1], ys[-1]), (-5, 2), textcoords="offset points", fontsize=8, color=style.FAINT)
     if not roofs.level:
         on.axhline(roofs.peak, color=style.INK, linewidth=1.2, label="the hardware's peak", zorder=2.5)
     if chosen and roofs.level:

@@ -59,4 +59,6 @@ def test_the_driver_sees_the_gaps_and_nothing_else() -> None:
     told = Evidence(experiment("utilisation"), Recorded("h200"))
     seen = {how: [told.get("driver", how=how, size=size).median for size in (64, 256, 1024)] for how in (EAGER, GRAPH)}
     assert max(seen[EAGER]) < 0.6 and min(seen[GRAPH]) > 0.97
+    busy = [told.get("busy", how=GRAPH, size=2**power).median for power in range(6, 14)]
+    assert 0.8 < min(busy) < 0.9 < max(busy), "more than four fifths of the time at every size"
     assert all(told.get("peak", how=GRAPH, size=size).median < 0.02 for size in (64, 128, 256))

@@ -103,7 +103,7 @@ def test_the_text_tells_time_tiles_and_waves() -> None:
     text = shown(columns=385, dtype="float32").text
     assert text.startswith("At columns N 385, type float32: 40 µs (80.7 TFLOP/s), predicted ")
     assert "The result has 16 x 2 tiles of 128 rows x 256 columns, each sum cut into 4 parts: 128 blocks, " in text
-    assert "0.97 waves on 132 multiprocessors. 75.2 % of the tiles' area is result." in text
+    assert "1 wave of 132 multiprocessors, 97 % full. 75.2 % of the tiles' area is result." in text
     assert text.endswith(" Kernel: cutlass_80_simt_sgemm_256x128_8x4_nn_align1.")
 
 
@@ -111,11 +111,11 @@ def test_the_text_tells_time_tiles_and_waves() -> None:
     ("n", "dtype", "told"),
     [
         (1, "float32", "the library's kernel for it, internal::gemvx::kernel, names no tiles"),
-        (256, "float32", "64 blocks, 0.48 waves on 132 multiprocessors. 100 % of the tiles' area is result."),
-        (257, "float32", "128 blocks, 0.97 waves on 132 multiprocessors. 50.2 % of the tiles' area is result."),
-        (1088, "float32", "320 blocks, 2.4 waves"),
-        (64, "bfloat16", "16 blocks, 0.12 waves on 132 multiprocessors. 100 % of the tiles' area is result."),
-        (65, "bfloat16", "32 blocks, 0.24 waves on 132 multiprocessors. 50.8 % of the tiles' area is result."),
+        (256, "float32", "64 blocks, 1 wave of 132 multiprocessors, 48.5 % full. 100 % of the tiles' area is result."),
+        (257, "float32", "128 blocks, 1 wave of 132 multiprocessors, 97 % full. 50.2 % of the tiles' area is result."),
+        (1088, "float32", "320 blocks, 3 waves of 132 multiprocessors, 80.8 % full"),
+        (64, "bfloat16", "16 blocks, 1 wave of 132 multiprocessors, 12.1 % full. 100 % of the tiles' area is result."),
+        (65, "bfloat16", "32 blocks, 1 wave of 132 multiprocessors, 24.2 % full. 50.8 % of the tiles' area is result."),
     ],
 )
 def test_the_text_at_several_stops(n: int, dtype: str, told: str) -> None:

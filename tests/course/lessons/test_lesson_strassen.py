@@ -217,7 +217,7 @@ def names_on_the_picture(monkeypatch: pytest.MonkeyPatch, source: Recorded, size
     monkeypatch.setattr(style, "picture", keep)
     made = drawing("strassen-frontier", source=source, size=size)
     made.picture()
-    assert made.badge in str(seen[0].texts)
+    assert "RECORDED" in made.badge
     marks = [text for text in seen[0].axes[0].texts if str(text.get_gid()).startswith("label ")]
     return {str(text.get_gid()).removeprefix("label "): text.get_text() for text in marks}
 
@@ -348,6 +348,16 @@ def test_where_levels_are_on_the_frontier() -> None:
         found = {each.variant: each for each in frontier(recorded, size, prepared=False)}
         split, levels = found["fp16x3"], [each for name, each in found.items() if name.startswith("sgemm-")]
         assert levels and all(split.time_s < each.time_s and split.error < each.error for each in levels)
+
+
+def test_two_levels_double_the_error_and_the_drawing_shows_more() -> None:
+    assert "In float32 two levels double the error: one bit of 24 is lost" in said("09b")
+    table = compare(
+        guess("The error?", unit="x", answer="2x"), "strassen", of="error", level=2, source=Recorded("h200")
+    )
+    assert float(table.rows[0][1].removesuffix("x")) == pytest.approx(2, rel=0.05)
+    drawn = errors("normal", "none", "strassen")
+    assert drawn[2] > 2.3 * drawn[0]
 
 
 def test_which_scaling_helps_which_inputs() -> None:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from figures import ROWS, rows
 
 from brrr.gpu.datasheet import hardware
+from brrr_course import timeline
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn.floor import floor_of
 from brrr_course.experiments.rnn.steps import place
@@ -65,6 +67,31 @@ def matmul(batch: int) -> float:
     return at("kernel_s", "state-product", where, "rnn_ladder")
 
 
+def traced_period(way: str) -> float:
+    """Seconds per call of a timeline of lesson 06, as its caption has them."""
+    told = str(timeline("mlp", variants=[way], at={"layers": 8, "batch": 16, "hidden": 128}, source="recorded:h200"))
+    return float(re.findall(r"([\d.]+) µs a call without the profiler", told)[0]) * 1e-6
+
+
+def fastest_way(batch: int, hidden: int) -> str:
+    ways = [*PYTORCHS, "functional", "script"]
+    return min(ways, key=lambda way: mlp("period_s", way, batch, hidden))
+
+
+def tanh_floor(batch: int) -> Any:
+    return floor_of(Evidence(experiment("rnn"), source("recorded:h200")), place("rnn_tanh", "float32", batch))
+
+
+def steps(cell: str, dtype: str) -> dict[str, dict[int, float]]:
+    return step_times(cell, dtype, source=source("recorded:h200"))
+
+
+def reads() -> list[float]:
+    """Bytes a second of lesson 04b's sustained reads."""
+    found = ROWS.rows(experiment("working_set"), "sustained-read").values()
+    return [each.cost.bytes / each.measurement.busy_s.median for each in found]
+
+
 LOAD_S = 4 * 4 * 512**2 / hardware("h200").memory_bytes_per_s
 
 SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
@@ -72,6 +99,19 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
      lambda: ROWS.rows(experiment("mlp"), "module")[8, 16, 256].measurement.kernels == 16),
     ("06", "The GPU takes longer than that, so the host runs ahead",
      lambda: mlp("host_s", "graph", 16, 128) < mlp("kernel_s", "graph", 16, 128)),
+    ("06", "a replay costs the host less than a single layer of *module*",
+     lambda: all(mlp("host_s", "graph", batch, width) < mlp("host_s", "module", batch, width) / 8
+                 for batch in BATCHES for width in WIDTHS)),
+    ("06", "The timelines are of another run than the figures, with a faster host",
+     lambda: traced_period("module") < 0.8 * mlp("period_s", "module", 16, 128)),
+    ("06", "at batch 16 it was the fastest of these ways up to hidden 2048, and *max-autotune* at 4096",
+     lambda: [fastest_way(16, each) for each in WIDTHS] == 5 * ["graph"] + ["max-autotune"]),
+    ("06", "*functional* saves about a fifth of the host's time",
+     lambda: 0.17 < 1 - mlp("host_s", "functional", 2, 128) / mlp("host_s", "module", 2, 128) < 0.23),
+    ("06", "the rewrite saves less than half, for it must launch too. Of *that*, `nn.Module` is more than half",
+     lambda: (whole := mlp("host_s", "module", 2, 128) - mlp("host_s", "pycuda", 2, 128))
+     < 0.5 * mlp("host_s", "module", 2, 128)
+     and mlp("host_s", "module", 2, 128) - mlp("host_s", "functional", 2, 128) > 0.5 * whole),
     ("06", "here each call costs the host even more than eager PyTorch",
      lambda: all(mlp("host_s", "compile", 16, each) > mlp("host_s", "module", 16, each) for each in WIDTHS)),
     ("06", ("at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why), "
@@ -89,7 +129,7 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
     ("06", "At batch 128 only the three lines with other kernels stay well above one there",
      lambda: gain("graph", "module", 128, 4096) < 1.05
      and all(gain(way, "module", 128, 4096) > 1.5 for way in ("pycuda-graph", "compile", "max-autotune"))),
-    ("06b", "a call in a loop takes less time than its kernel",
+    ("06b", "in a loop, calls follow one another faster than one kernel runs from its start to its end",
      lambda: mlp("period_s", "megakernel", 16, 256) < mlp("kernel_s", "megakernel", 16, 256)),
     ("06b", "Why is a *graph* of the one kernel slower?",
      lambda: gain("megakernel-graph", "megakernel", 16, 256) < 0.8),
@@ -130,6 +170,13 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
     ("08b", "with few samples, cuDNN as PyTorch calls it waits for the host",
      lambda: at("period_s", "cudnn", "hidden=1024 steps=256 cell=rnn_tanh dtype=float32 batch=1", "rnn")
      > 1.5 * at("period_s", "cudnn-graph", "hidden=1024 steps=256 cell=rnn_tanh dtype=float32 batch=1", "rnn")),
+    ("08b", "from 16 on the input's matmul",
+     lambda: tanh_floor(8).serial_s < max(tanh_floor(8).parts.values())
+     and all(tanh_floor(each).serial_s > max(tanh_floor(each).parts.values()) for each in (16, 32, 64, 128))),
+    ("08b", "With 64 samples the floor is half of the measured step",
+     lambda: 0.47 < tanh_floor(64).total_s / steps("rnn_tanh", "float32")["ours"][64] < 0.53),
+    ("08b", "at most 13.8 TB/s (the fastest of 04b's reads)",
+     lambda: max(reads()) == pytest.approx(13.8e12, rel=0.01)),
     ("08b", "at batch 4 about an eighth slower than our kernel",
      lambda: 1.1 < at("period_s", "cudnn-pad16", "hidden=1024 steps=256 cell=lstm dtype=float16 batch=4", "rnn")
      / at("period_s", "persistent", "hidden=1024 steps=256 cell=lstm dtype=float16 batch=4", "rnn") < 1.15),
