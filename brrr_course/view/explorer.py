@@ -203,9 +203,8 @@ def explore(
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
     view = replace(view, keep={**{axis: _snapped(found, chosen, axis, at[axis]) for axis in standing}, **view.keep})
     if unlock and (lines or view.only):
-        axes = {axis.name for axis in found.axes}
-        over = {name: value for name, value in (guessed or {}).items() if name in axes}
-        bases = {name: str(base) for name, base in (guessed or {}).items() if name not in axes}
+        over = {axis.name: guessed[axis.name] for axis in found.axes if guessed and axis.name in guessed}
+        bases = {name: str(base) for name, base in (guessed or {}).items() if name not in over}
         line, base = next(iter(bases.items()), (next(iter(lines or view.only)), ""))
         view = replace(view, asked=Asked(unlock, at, line, base, over))
     if predict and not (found.predicts or found.cost):
