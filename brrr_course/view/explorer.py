@@ -83,10 +83,8 @@ class Explorer(Shown):
         return words.text(self.scene)
 
     def _markdown(self) -> str:
-        if self.covered:
-            return self.text
         folded = f"<details><summary>Details</summary>\n\n{words.details(self.scene)}\n\n</details>"
-        return f"**{words.verdict(self.scene)}**\n\n{folded}"
+        return self.text if self.covered else f"**{words.verdict(self.scene)}**\n\n{folded}"
 
     def _picture(self) -> Picture:
         from brrr.drawing.style import WIDTH, Picture
