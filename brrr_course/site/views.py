@@ -126,7 +126,7 @@ def _said(scene: Scene, sliders: Sequence[str]) -> dict[str, Any]:
         here, cells = scene.here(), {row.line: words.cells(row)[1:] for row in scene.predicted_here}
         said.append([[*_reading(scene, line, here.get(line.name)), _foretold(scene, line), *cells.get(line.name, ())]
                      for line in scene.lines])  # fmt: skip
-        guided.append([_short(scene, scene.guides.at(guide, scene.point)) for guide in scene.guides.drawn])
+        guided.append([words.height(scene, scene.guides.at(guide, scene.point)) for guide in scene.guides.drawn])
     devices: dict[str, Line] = {scene.experiment.variant(line.variant).device: line for line in scene.lines}
     origins = {"|".join(order): scene.predictions.origin(devices[each] for each in order)
                for order in _sets(devices, permutations) if scene.predictions.possible}  # fmt: skip
@@ -146,11 +146,9 @@ def _foretold(scene: Scene, line: Line) -> str:
     """What the data table says is predicted of a line where the sliders stand."""
     if not scene.predicts or scene.view.is_bars:
         return ""
-    return "".join(_short(scene, height) for _, height in scene.predictions.along_x(line, scene.view, [scene.point]))
-
-
-def _short(scene: Scene, value: float | None) -> str:
-    return "" if value is None else scene.quantity.short(value)
+    return "".join(
+        words.height(scene, height) for _, height in scene.predictions.along_x(line, scene.view, [scene.point])
+    )
 
 
 def _sets(names: Any, chosen: Any = combinations) -> Iterator[tuple[str, ...]]:

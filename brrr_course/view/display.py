@@ -63,7 +63,7 @@ def message_html(kind: str, title: str, lines: Sequence[str] = ()) -> str:
     True
     """
     body = "".join(f"<div style='white-space:pre-wrap'>{_with_code(line)}</div>" for line in lines)
-    return boxed(ACCENT[kind], f"<b>{escape(title)}</b>{body}", "role='status' aria-live='polite' ")
+    return boxed(ACCENT[kind], f"<b>{signed(title)}</b>{body}", "role='status' aria-live='polite' ")
 
 
 def _with_code(text: str) -> str:

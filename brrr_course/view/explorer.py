@@ -82,10 +82,8 @@ class Explorer(Shown):
         return words.text(self.scene)
 
     def _markdown(self) -> str:
-        if self.covered:
-            return self.text
         folded = f"<details><summary>Details</summary>\n\n{words.details(self.scene)}\n\n</details>"
-        return f"**{words.verdict(self.scene)}**\n\n{folded}"
+        return self.text if self.covered else f"**{words.verdict(self.scene)}**\n\n{folded}"
 
     def _picture(self) -> Picture:
         from brrr.drawing.style import WIDTH, Picture
@@ -203,9 +201,8 @@ def explore(
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
     if unlock and (lines or view.only):
-        axes = {axis.name for axis in found.axes}
-        over = {name: value for name, value in (guessed or {}).items() if name in axes}
-        bases = {name: str(base) for name, base in (guessed or {}).items() if name not in axes}
+        over = {axis.name: guessed[axis.name] for axis in found.axes if guessed and axis.name in guessed}
+        bases = {name: str(base) for name, base in (guessed or {}).items() if name not in over}
         line, base = next(iter(bases.items()), (next(iter(lines or view.only)), ""))
         view = replace(view, asked=Asked(unlock, at, line, base, over))
     if predict and not (found.predicts or found.cost):

@@ -112,23 +112,25 @@ class Scene:
 
     def _guessed(self) -> Guessed | None:
         """Where a guess of a quantity stands, None where this figure has no place for it."""
-        asked = self.view.asked
+        asked, inverse = self.view.asked, self.view.shows == "rate"
         unit = getattr(getattr(asked and asked.guess, "form", None), "unit", "")
-        if asked is None or self.view.is_bars or not (asked.base or asked.over or unit == self.quantity.unit):
+        if asked is None or self.view.is_bars:
             return None
         point = {axis.name: self._start(axis, asked.at) for axis in self.experiment.axes}
-        here, base = (self._median(name, at) for name, at in
-                      ((asked.line, point), (asked.base or asked.line, {**point, **asked.over})))  # fmt: skip
-        inverse = self.view.shows == "rate"
+        shown = self._median(self.everywhere, asked.line, point)
         if not (asked.base or asked.over):
-            return Guessed(point, here, None, inverse)
-        grown = None if here is None or base is None else base / here if inverse else here / base
-        return None if base is None else Guessed(point, grown, base, inverse)
+            return Guessed(point, shown, None, inverse) if unit == self.quantity.unit else None
+        times = {line.name: self.quantity.times(line) for line in self.lines}
+        here = self._median(times, asked.line, point)
+        base = self._median(times, asked.base or asked.line, {**point, **asked.over})
+        if not here or not base or not shown or self.view.shows not in ("time", "rate"):
+            return None
+        return Guessed(point, here / base, shown * here / base if inverse else base, inverse)
 
-    def _median(self, line: str, point: Mapping[str, Value]) -> float | None:
-        """What is shown of a line, or of the one that stands in for it, at a point."""
+    def _median(self, of: Mapping[str, Points], line: str, point: Mapping[str, Value]) -> float | None:
+        """The median of a line, or of the one that stands in for it, at a point."""
         there = self.experiment.available(line, self.source.variants(self.experiment))
-        found = self.everywhere.get(there.name if there else "", {}).get(tuple(point.values()))
+        found = of.get(there.name if there else "", {}).get(tuple(point.values()))
         return found.median if found else None
 
     @property

@@ -319,7 +319,7 @@ def _line_table(scene: Scene) -> Table:
     rows: list[Sequence[str]] = []
     for x in scene.values[scene.view.x]:
         cells = [cell(scene, name, data[name].get(x)) for name in scene.on]
-        heights = [_height(scene, guides[name].get(x)) for name in guides]
+        heights = [height(scene, guides[name].get(x)) for name in guides]
         if any(cells):
             rows.append([readable(x), *cells, *heights])
     header = [scene.x_axis.name, *(scene.experiment.line(name).label for name in scene.on), *guides]
@@ -335,8 +335,9 @@ def cell(scene: Scene, name: str, row: Row | None) -> str:
     return f"{scene.quantity.short(middle)} ({scene.quantity.between(low, high)}){beside}"
 
 
-def _height(scene: Scene, height: float | None) -> str:
-    return "" if height is None else scene.quantity.short(height)
+def height(scene: Scene, value: float | None) -> str:
+    """A theoretical or predicted value as it reads, empty where there is none."""
+    return "" if value is None else scene.quantity.short(value)
 
 
 def _ladder_table(scene: Scene) -> Table:
