@@ -39,7 +39,7 @@ def slides(found: Lesson) -> list[str]:
                 if 'class="code"' in part and " open>" not in part:
                     continue  # only what is to be changed is shown
                 if heading != told or (part.startswith(ALONE) and "question" not in tags):
-                    made.append([f'<p class="running">{heading}</p>', part, fold()])
+                    made.append([f'<p class="running">{heading}</p>' * bool(heading), part, fold()])
                     told = heading
                 else:
                     made[-1].append(part)

@@ -136,7 +136,7 @@ def test_lines_that_lie_on_others_have_the_strokes_that_python_draws(opened):
             scene = view.fresh()
             found = covered(scene.curves(), scene.limits)
             wanted = [round(1.8 + WIDER * mode(above.values()), 2) for above in found.values() if above]
-            strokes = page.page.locator(".view").nth(number).locator("svg > g:last-child > path:not([clip-path])")
+            strokes = page.page.locator(".view").nth(number).locator("svg > g:last-child > path[stroke-linecap=square]")
             assert strokes.evaluate_all("all => all.map(each => +each.getAttribute('stroke-width'))") == wanted
             drawn += len(wanted)
     assert drawn > 2
