@@ -42,6 +42,8 @@ ORDER = (
     "utilisation",
     "mystery",
     "memory_swap",
+    "decode",
+    "prefill",
 )
 
 """The course's order."""
