@@ -310,6 +310,8 @@ class Experiment:
         Whether `explore` shows predictions without being asked.
     names_kernels : bool or tuple of str
         Whether a measurement also notes which kernels were launched, or of which variants.
+    resident : bool
+        Whether a GPU's inputs are drawn on it and stay there, none by way of the host: for the plan of a recording.
     """
 
     name: str
@@ -331,6 +333,7 @@ class Experiment:
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     predict_by_default: bool = True
     names_kernels: bool | tuple[str, ...] = False
+    resident: bool = False
 
     def __post_init__(self) -> None:
         found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)

@@ -6,6 +6,7 @@ keep the place in the GPU's memory, and the kernels' work is the same.
 """
 
 from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.decode.theory import LARGE, SMALL, Call, Shape, bytes_floor_s, cost_of, flop_floor_s
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
@@ -37,13 +38,17 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.way not in COMPILE_WAYS or (batch, context) in COMPILED
 
 
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of a step for all readers."""
+    return cost_of(shape_of(variant), call_at(point))
+
+
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators one by one; nothing of a compiled step in a graph, for which `predict` has no word."""
     if variant.way == "compile-graph":
         return None
     how = {"graph": "graph", "compile": "compiled"}.get(variant.way, "eager")
-    shape = shape_of(variant)
-    return PredictedRun(cost_of(shape, call_at(point)), how, shape.dtype)  # type: ignore[arg-type]
+    return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
 
 
 def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
@@ -60,7 +65,6 @@ GPU_WAYS = ("eager", "graph", "compile", "compile-graph")
 LINES = tuple(way.replace("-", " ") for way in GPU_WAYS)
 BYTES_GUIDE, FLOP_GUIDE = "bytes over the bandwidth", "FLOP over the peak"
 
-# No `cost`: a plan would take the inputs for drawn on the host, and gigabytes of random keys are drawn on the GPU.
 EXPERIMENT = Experiment(
     name="decode",
     title="A language model, token by token",
@@ -79,7 +83,9 @@ EXPERIMENT = Experiment(
     field="period_s",
     package=__name__,
     supports=supports,
+    cost=cost,
     predicts=predicted,
+    resident=True,
     predict_by_default=False,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),

@@ -61,6 +61,7 @@ EXPERIMENT = Experiment(
     supports=supports,
     cost=cost,
     predicts=predicted,
+    resident=True,
     predict_by_default=False,
     anchors=({"tokens": 128}, {"tokens": 2048}),
     rate=Rate("flop", "FLOP/s", "throughput"),
