@@ -59,11 +59,20 @@ LINES, LAYER_LINES = 69, 369
 
 
 class Call(NamedTuple):
-    """So many sequences with so many new tokens each, behind which the cache holds `context` tokens of each."""
+    """So many sequences with so many new tokens each, behind which the cache holds `context` tokens of each.
+
+    >>> print(Call(32, 1, 2048))
+    a step for 32 readers with 2048 tokens in the cache of each
+    """
 
     batch: int
     new: int
     context: int
+
+    def __str__(self) -> str:
+        if self.new > 1:
+            return f"a prompt of {self.new} tokens"
+        return f"a step for {self.batch} readers with {self.context} tokens in the cache of each"
 
 
 def moved_bytes(shape: Shape, call: Call) -> tuple[float, float]:

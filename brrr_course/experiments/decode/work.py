@@ -34,6 +34,8 @@ class CallInputs(PointInputs):
 
     def __init__(self, shape: Shape, call: Call, device: str) -> None:
         self.model, self.call = model_of(shape, device), call
+        beside = needed_bytes(shape, call) - shape.itemsize * shape.weights
+        refuse_too_large(beside, device, f"beside the model's weights, {call}")
         torch.manual_seed(call.batch)
         self.tokens = torch.randint(shape.words, (call.batch, call.new), device=device)
         self.cache = new_cache(shape, call.batch, call.context, self.model.embedding)
@@ -75,15 +77,12 @@ class CallInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """One step for all readers."""
-    call = call_at(point)
-    return workload_of(variant, call, f"a step of {call.batch} readers with {call.context} tokens each")
+    return workload_of(variant, call_at(point))
 
 
-def workload_of(variant: Variant, call: Call, what: str) -> Workload:
+def workload_of(variant: Variant, call: Call) -> Workload:
     """A call of the model in a way: `decode` and `prefill` have theirs from here."""
     shape, device = shape_of(variant), variant.processor
-    model_of(shape, device)
-    refuse_too_large(needed_bytes(shape, call) - shape.itemsize * shape.weights, device, f"beside the model, {what}")
     given = CallInputs.of(shape, call, device)
     run, close = way_of(variant.way, given, device)
 

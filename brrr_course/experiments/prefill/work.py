@@ -8,5 +8,4 @@ from brrr_course.nouns.experiment import Variant, Workload
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The prompt from its first token on."""
-    call = call_at(point)
-    return workload_of(variant, call, f"a prompt of {call.new} tokens")
+    return workload_of(variant, call_at(point))

@@ -144,8 +144,19 @@ def test_compiled_ways_stand_at_six_points() -> None:
 
 
 def test_what_does_not_fit_says_what_it_needs() -> None:
-    with pytest.raises(DeviceMemoryError, match=r"beside the model, a step of 256 readers .* needs 17\.\d TB"):
+    with pytest.raises(
+        DeviceMemoryError, match=r"beside the model's weights, a step for 256 readers .* needs 17\.\d TB"
+    ):
         experiment("decode").workload("cpu-eager", {"batch": 256, "context": 2**25})
+
+
+def test_the_second_way_of_a_point_takes_the_cache_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not be refused for the memory that the first one holds."""
+    decode, at = experiment("decode"), {"batch": 2, "context": 300}
+    first = decode.workload("cpu-eager", at)
+    monkeypatch.setattr("brrr_course.experiments.checked.free_bytes", lambda device: 0)
+    second = decode.workload("cpu-eager", at)
+    assert second.check() < 1e-4 and first.cost == second.cost
 
 
 def wrong(given: CallInputs, found: torch.Tensor) -> dict[str, Any]:
