@@ -60,16 +60,17 @@ class CallInputs(PointInputs):
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected||, of the logits."""
         if self._expected is None:
-            smallest = self.call.batch == 1 and self.call.context <= CONTEXTS[0]
-            self._expected = (self.in_float32() if smallest else self.run()).double()
+            small = self.model.shape.dtype == "float32" or (self.call.batch == 1 and self.call.context <= CONTEXTS[0])
+            self._expected = (self.wider() if small else self.run()).double()
         return relative(found, self._expected, self.model.embedding.dtype)
 
-    def in_float32(self) -> torch.Tensor:
-        """The logits of the same weights in float32, true products: a copy of the model, which goes at once."""
+    def wider(self) -> torch.Tensor:
+        """The logits of the same weights in twice the bits: of a copy of the model, which goes at once."""
         shape, device = self.model.shape, self.tokens.device.type
-        wide = Llama(shape, torch.float32, device, places=self.call.context)
+        dtype = torch.float64 if shape.dtype == "float32" else torch.float32
+        wide = Llama(shape, dtype, device, places=self.call.context)
         wide.load_state_dict(self.model.state_dict())
-        cache = [(keys.float(), values.float()) for keys, values in self.cache]
+        cache = [(keys.to(dtype), values.to(dtype)) for keys, values in self.cache]
         with float32_products():
             found: torch.Tensor = wide(self.tokens, cache, self.call.context - self.call.new)
         return found
