@@ -78,7 +78,7 @@ EXPERIMENT = Experiment(
         Variant("graph", "CUDA Graph", "cuda", prepare_s=0.5),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
         Variant("compile-graph", "torch.compile, CUDA Graph", "cuda", prepare_s=0.5),
-        Variant("cpu-eager", "CPU, a small model, eager", "cpu", way="eager"),
+        Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",
     package=__name__,

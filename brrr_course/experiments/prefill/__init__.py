@@ -54,7 +54,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "eager", "cuda"),
         Variant("graph", "CUDA Graph", "cuda"),
-        Variant("cpu-eager", "CPU, a small model, eager", "cpu", way="eager"),
+        Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",
     package=__name__,

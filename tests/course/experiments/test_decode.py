@@ -101,7 +101,8 @@ def test_several_tokens_behind_others_are_refused() -> None:
 
 def test_the_weights_are_drawn_so_that_numbers_keep_their_size() -> None:
     model = model_of(TINY._replace(hidden=256, heads=8))
-    assert float(model.layers[0].network.up.weight.std()) == pytest.approx(math.sqrt(2 / 256), rel=0.05)
+    weights = dict(model.named_parameters())
+    assert float(weights["layers.0.network.up.weight"].std()) == pytest.approx(math.sqrt(2 / 256), rel=0.05)
     assert float(model.norm.weight.std()) == pytest.approx(0.1, rel=0.3)
 
 
