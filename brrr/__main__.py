@@ -1,5 +1,6 @@
 """The command line: `brrr doctor | calibrate | time | diagnose`, and what other distributions add to it."""
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -54,6 +55,9 @@ def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = M
     except BrrrError as error:
         print(f"brrr {name}: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # of `brrr claims | head`, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print(f"\nbrrr {name}: interrupted", file=sys.stderr)
         return 130

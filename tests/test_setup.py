@@ -590,7 +590,7 @@ def test_the_small_wheel_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
             if (there / each).is_dir():
                 (purelib / each).symlink_to(there / each)
     predicted, measured, *said, loaded = run(python, "-c", SMALL, cwd=tmp_path).splitlines()
-    assert predicted.startswith("PREDICTED: about 26 µs, memory-bound (NVIDIA H200") and "to issue" in measured
+    assert predicted.startswith("PREDICTED: about 26 µs, memory-bound (NVIDIA H200") and "on the host" in measured
     extras = [re.sub(r".*(pip install .*?brrr-gpu\[\w+\]\").*", r"\1", line) for line in said]
     torch, plot = 'pip install "brrr-gpu[torch]"', 'pip install "brrr-gpu[plot]"'
     assert extras == [*[torch] * 7, plot, *[torch] * 2], said

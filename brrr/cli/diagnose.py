@@ -67,7 +67,7 @@ def _diagnosed(argv: Sequence[str]) -> int:
             if is_script:
                 code, ended = run_script(options.path, arguments, path, options.seconds, options.memory)
             found = diagnose_trace(path, options.device)
-        print(found.to_json() if options.json else found)
+        print(found.to_json() if options.json else found.details())
         if html is not None:
             write_atomically(html, found.to_html())
             print(f"Written to {html}", file=sys.stderr)

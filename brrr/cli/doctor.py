@@ -15,6 +15,7 @@ from typing import Protocol
 
 from brrr.cli import inventory
 from brrr.cli.inventory import Facts, Row
+from brrr.core import units
 from brrr.gpu import device
 
 _MARK = {"found": "yes", "missing": "no", "problem": "PROBLEM"}
@@ -40,13 +41,8 @@ class Report:
     added: tuple[Addition, ...]
     advice: Advice
 
-    def __str__(self) -> str:
-        widths = [max(len(cell) for cell in column) for column in zip(*self._cells(), strict=True)]
-        table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in self._cells()]
-        return "\n".join([*table, "", *self._lines()])
-
     def __repr__(self) -> str:
-        return str(self)
+        return "\n".join([*units.table(self._cells()), "", *self._lines()])
 
     def _repr_markdown_(self) -> str:
         head, *body = (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in self._cells())

@@ -53,15 +53,10 @@ def gather() -> Facts:
         cuda_problem = _cuda_problem()
         gpus, smi_problem, broken = _smi(smi.result)
     return Facts(
-        torch=torch,
-        torch_problem=torch_problem,
-        cuda_problem=cuda_problem,
-        gpus=gpus,
-        smi_problem=smi_problem,
-        smi_broken=broken,
-        gpu_seen=bool(gpus) or cuda_problem is None or _safe(probe.gpu_seen, False),
+        torch=torch, torch_problem=torch_problem, cuda_problem=cuda_problem, gpus=gpus, smi_problem=smi_problem,
+        smi_broken=broken, gpu_seen=bool(gpus) or cuda_problem is None or _safe(probe.gpu_seen, False),
         driver_cuda=_safe(probe.driver_cuda, None),
-    )
+    )  # fmt: skip
 
 
 def rows(facts: Facts) -> tuple[Row, ...]:

@@ -21,6 +21,10 @@ class BrrrError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return BrrrError.__new__, (type(self), *self.args), self.__dict__
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: the message says all, and the lines above it would be ours."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class ArgumentError(BrrrError, ValueError):
     """An argument has a value that the call cannot use.

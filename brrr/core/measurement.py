@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
 from brrr.core import units
+from brrr.core.cards import Card, Carded
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The median and its 95 % interval, without assuming any distribution of the times.
@@ -76,7 +77,10 @@ def _low_rank(n: int) -> int:
 
 
 Field = Literal["host_s", "kernel_s", "busy_s", "span_s", "period_s", "latency_s"]
-FIELDS: tuple[Field, ...] = ("host_s", "kernel_s", "busy_s", "span_s", "period_s", "latency_s")
+FIELDS: Mapping[Field, str] = {
+    "host_s": "on the host", "kernel_s": "of kernels", "busy_s": "of work on the device", "span_s": "on the device",
+    "period_s": "a call in a loop", "latency_s": "a call alone, to its end"}  # fmt: skip
+"""The six times, in words."""
 Cache = Literal["hot", "cold"]
 
 HOST_BOUND_PERIOD, HOST_BOUND_HOST = 1.1, 0.9
@@ -171,14 +175,14 @@ def _exact(value: Estimate | float) -> Estimate:
     return value if isinstance(value, Estimate) else Estimate(value, value, value, sys.maxsize)
 
 
-@dataclass(frozen=True)
-class Measurement:
+@dataclass(frozen=True, repr=False)
+class Measurement(Carded):
     """Six times of one function on one device, with the conditions under which they were measured.
 
     >>> m = Measurement(host_s=Estimate(11e-6, 10e-6, 12e-6, 9), kernel_s=Estimate(1e-6, 1e-6, 1e-6, 9),
     ...                 span_s=Estimate(1e-6, 1e-6, 1e-6, 9), period_s=Estimate(11e-6, 11e-6, 11e-6, 9))
     >>> print(m)
-    11 µs to issue, 1 µs of GPU work: host-bound
+    11 µs on the host, 1 µs of GPU work: host-bound
     >>> m.host_bound, m.busy_s is None
     (True, True)
 
@@ -274,18 +278,20 @@ class Measurement:
         return max(0.0, 1 - self.busy_s.median / self.period_s.median)
 
     def __str__(self) -> str:
-        return sentence(self)
+        verdicts = [*(["host-bound"] if self.host_bound else []), *(f for f in self.flags if f != "host-bound")]
+        text = ", ".join(_parts(self)) or "nothing measured"
+        return f"{text}: {', '.join(verdicts)}" if verdicts else text
 
-    def details(self) -> str:
-        """Everything that was measured, as text with one line per time."""
-        lines = [f"{name:<10} {self.get(name) or 'not measured'}" for name in FIELDS]
-        clock = "unknown" if self.sm_clock_hz is None else units.quantity(self.sm_clock_hz, "Hz")
-        lines.append(f"device {self.device or 'unknown'}, {self.cache} cache, SM clock {clock}, kernels {self.kernels}")
-        if self.peak_bytes is not None:
-            lines += [f"memory {units.quantity(self.peak_bytes, 'B')} at most, beside what was there before the call"]
-        lines.append(f"flags: {', '.join(self.flags) or 'none'}")
-        lines += [f"note: {note}" for note in self.notes]
-        return "\n".join(lines)
+    def _card(self) -> Card:
+        idle = self.idle_share
+        shares = {} if idle is None else {"GPU working": 1 - idle, "GPU idle": idle}
+        times = [(str(self.get(name) or "not measured"), what, name) for name, what in FIELDS.items()]
+        clock = "" if self.sm_clock_hz is None else f", SM clock {units.quantity(self.sm_clock_hz, 'Hz')}"
+        kernels = "" if self.kernels is None else f", kernels {self.kernels}"
+        peak = f"memory {units.nbytes(self.peak_bytes or 0)} at most, beside what was there before the call"
+        more = [f"{self.cache} cache{clock}{kernels}", peak * (self.peak_bytes is not None)]
+        more += [*([f"flags: {', '.join(self.flags)}"] * bool(self.flags)), *(f"note: {note}" for note in self.notes)]
+        return Card(f"{self}.", (), shares, self.device, [[("time", "what it is", "in code"), *times], *more])
 
 
 def is_host_bound(host: Estimate | None, span: Estimate | None, period: Estimate | None) -> bool | None:
@@ -296,26 +302,12 @@ def is_host_bound(host: Estimate | None, span: Estimate | None, period: Estimate
     return slower and host.median >= HOST_BOUND_HOST * period.median
 
 
-def sentence(m: Measurement) -> str:
-    """A measurement as one sentence: what was measured, then what it means."""
-    parts = list(_parts(m))
-    verdicts = [flag for flag in m.flags if flag != "host-bound"]
-    if m.host_bound:
-        verdicts.insert(0, "host-bound")
-    text = ", ".join(parts) or "nothing measured"
-    return f"{text}: {', '.join(verdicts)}" if verdicts else text
-
-
-def _parts(m: Measurement) -> Iterable[str]:
-    if m.host_s is not None:
-        yield f"{units.seconds(m.host_s.median)} to issue"
-    work = m.kernel_s or m.span_s
-    if work is not None:
-        yield f"{units.seconds(work.median)} of GPU work"
-    if work is None and m.latency_s is not None:
-        yield f"{units.seconds(m.latency_s.median)} until the result is there"
-    if m.host_s is None and work is None and m.latency_s is None and m.period_s is not None:
-        yield f"{units.seconds(m.period_s.median)} a call in a loop"
+def _parts(m: Measurement) -> list[str]:
+    """What a call costs: on the host and on the device, else until its end, else in a loop."""
+    work, end = m.kernel_s or m.span_s, "until the result is there"
+    times = [(m.host_s, FIELDS["host_s"]), (work, "of GPU work"), (None if work else m.latency_s, end)]
+    said = [f"{units.seconds(each.median)} {what}" for each, what in times if each is not None]
+    return said or [f"{units.seconds(each.median)} {FIELDS['period_s']}" for each in [m.period_s] if each is not None]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ RANGES = {"s": (-30, 0), "FLOP/B": (0, 0), "x": (0, 0), "%": (0, 0), "": (0, 0)}
 COUNTS = ("B", "FLOP", "B/s", "FLOP/s", "IOP/s")
 
 SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
-_TIME = re.compile(r"\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)\s*([a-zµμ]*)\s*", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?)\s*(\D*?)\s*", re.IGNORECASE | re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
 def quantity(value: float, unit: str, digits: int = 3) -> str:
@@ -62,15 +63,6 @@ def seconds_range(low_s: float, high_s: float, digits: int = 3) -> str:
     return f"{_plain(_round(Decimal(repr(float(low_s))), digits).scaleb(-power))} to {upper}"
 
 
-def rate(value: float, unit: str, digits: int = 3) -> str:
-    """A rate in `unit`, such as "B/s" or "FLOP/s".
-
-    >>> rate(4.1e12, "B/s"), rate(51.26e12, "FLOP/s")
-    ('4.1 TB/s', '51.3 TFLOP/s')
-    """
-    return quantity(value, unit, digits)
-
-
 def nbytes(value_bytes: float, digits: int = 3) -> str:
     """A number of bytes in decimal units: 1 GB is 1e9 B.
 
@@ -78,15 +70,6 @@ def nbytes(value_bytes: float, digits: int = 3) -> str:
     ('1.07 GB', '512 B')
     """
     return quantity(value_bytes, "B", digits)
-
-
-def flop(value_flop: float, digits: int = 3) -> str:
-    """A number of floating-point operations; a fused multiply-add counts as two.
-
-    >>> flop(2 * 4096**3)
-    '137 GFLOP'
-    """
-    return quantity(value_flop, "FLOP", digits)
 
 
 def ratio(value: float, digits: int = 3) -> str:
@@ -120,25 +103,35 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 def parse_seconds(text: str | float) -> float:
     """A time in seconds from what a person writes: a number with ps, ns, us, µs, ms or s, or a bare number of seconds.
 
-    >>> parse_seconds("25 µs"), parse_seconds(0.5)
-    (2.5e-05, 0.5)
+    >>> parse_seconds("25 µs"), parse_seconds("4,6 us"), parse_seconds(0.5)
+    (2.5e-05, 4.6e-06, 0.5)
 
     Raises ArgumentError for anything else, negative and infinite times among it.
     """
-    value_s = _value_s(text)
+    value_s = parsed(text, "s")
     if not (math.isfinite(value_s) and value_s >= 0):
         hint = "Write a decimal point, not a comma." if isinstance(text, str) and "," in text else ""
         raise ArgumentError("parse_seconds", "text", text, "a time such as '25 µs', '3 ms' or 0.003 (seconds)", hint)
     return value_s
 
 
-def _value_s(text: object) -> float:
-    """The seconds that a text or a number stands for; NaN for what is neither."""
+def parsed(text: object, unit: str) -> float:
+    """The number that a text or a number stands for; a time in `unit`, which a bare number is too; NaN for neither.
+
+    >>> parsed("4,6 ms", "us"), parsed("3x", "x"), parsed(2, "")
+    (4600.0, 3.0, 2.0)
+
+    A comma is a decimal point, but in "1,000", which may be a thousand.
+    """
+    powers = {each: power - SECONDS[unit] for each, power in SECONDS.items() if each} if unit in SECONDS else {}
     try:
         if not isinstance(text, str):
             return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]
-        match = _TIME.fullmatch(text)
-        return float(Decimal(match[1]).scaleb(SECONDS[match[2].lower()])) if match else math.nan
+        match = _NUMBER.fullmatch(text)
+        if match is None or _THOUSANDS.fullmatch(match[1]):
+            return math.nan
+        number = Decimal(match[1].replace(",", "."))
+        return float(number.scaleb({**powers, "": 0, unit.lower(): 0}[match[2].lower()]))
     except (TypeError, ValueError, KeyError, ArithmeticError):
         return math.nan
 

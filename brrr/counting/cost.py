@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from brrr.core import units
+from brrr.core.cards import Card, Carded
 
 ITEMSIZE = {
     "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1,
@@ -86,7 +87,7 @@ class OperatorCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Carded):
     """How many floating-point operations a piece of work does, and how many bytes it moves.
 
     >>> work = Cost(flop=67.1e6, bytes=537e6)
@@ -149,10 +150,12 @@ class Cost:
         """All matrix multiplications, in order."""
         return tuple(product for each in self.operators for product in each.matmuls)
 
-    def details(self) -> str:
-        """A table of the operators as text, with equal calls on one line."""
-
-        return details(self)
+    def _card(self) -> Card:
+        once, eager, touched = map(units.nbytes, (self.bytes, self.eager_bytes, self.working_set_bytes))
+        moved = f"Operator by operator it moves {eager}, fused {once}; it takes {touched} of memory."
+        moving = Counter(each for each in self.operators if each.kind != "view")
+        rows = [_HEAD, *(_line(each, calls) for each, calls in moving.items())] if self.operators else []
+        return Card(repr(self), [moved * (self.eager_bytes > self.bytes)], more=[rows, *_notes(self)])
 
     def __repr__(self) -> str:
         flop, intensity = units.quantity(self.flop, "FLOP"), units.quantity(self.arithmetic_intensity, "FLOP/B")
@@ -177,22 +180,6 @@ def matmul_cost(m: int, k: int, n: int, itemsize: int) -> Cost:
 _HEAD = ("calls", "operator", "kind", "dtype", "shapes", "FLOP", "read", "written")
 
 
-def details(cost: Cost) -> str:
-    """One line for each different call, with how often it was made and what all of those cost together.
-
-    >>> op = OperatorCost("aten.mul", 4.0, 16, 16, "float32", ((4,),))
-    >>> print(details(Cost(8, 32, 64, operators=(op, op))))
-    calls  operator  kind       dtype    shapes  FLOP    read  written
-        2  aten.mul  pointwise  float32  (4,)    8 FLOP  32 B  32 B
-    compulsory 32 B, eager 64 B (2 times as much), working set 32 B
-    """
-    moving = Counter(each for each in cost.operators if each.kind != "view")
-    rows = [_HEAD, *(_line(each, calls) for each, calls in moving.items())]
-    width = max(len(calls) for calls, *_ in rows)
-    lines = units.table([(calls.rjust(width), *rest) for calls, *rest in rows])
-    return "\n".join([*lines, *_notes(cost), _total(cost)])
-
-
 def _line(each: OperatorCost, calls: int) -> tuple[str, ...]:
     flop = "unknown" if each.flop is None else units.quantity(calls * each.flop, "FLOP")
     read, written = (units.quantity(calls * moved, "B") for moved in (each.read_bytes, each.written_bytes))
@@ -206,18 +193,7 @@ def _shapes(each: OperatorCost) -> str:
 
 
 def _notes(cost: Cost) -> list[str]:
-    notes = []
-    if views := sum(each.kind == "view" for each in cost.operators):
-        notes.append(f"and {views} view{'s' * (views > 1)} or allocation{'s' * (views > 1)}: 0 FLOP, 0 B")
-    if cost.random:
-        notes.append(f"random numbers count 0 FLOP: {', '.join(cost.random)}")
-    if cost.unknown:
-        notes.append(f"FLOP unknown, not in the sum: {', '.join(cost.unknown)}")
-    return notes
-
-
-def _total(cost: Cost) -> str:
-    moved = cost.bytes, cost.eager_bytes, cost.working_set_bytes
-    compulsory, eager, touched = (units.quantity(each, "B") for each in moved)
-    ratio = f" ({units.quantity(cost.eager_bytes / cost.bytes, '')} times as much)" if cost.bytes else ""
-    return f"compulsory {compulsory}, eager {eager}{ratio}, working set {touched}"
+    views = sum(each.kind == "view" for each in cost.operators)
+    seen = f"and {views} view{'s' * (views > 1)} or allocation{'s' * (views > 1)}: 0 FLOP, 0 B" * bool(views)
+    drawn = f"random numbers count 0 FLOP: {', '.join(cost.random)}" * bool(cost.random)
+    return [seen, drawn, f"FLOP unknown, not in the sum: {', '.join(cost.unknown)}" * bool(cost.unknown)]

@@ -25,10 +25,7 @@ def _encoder_layer(
         return f.layer_norm(each, (width,), weight, bias, eps)
 
     given = normed(x, norm_1, norm_1_bias) if norm_first else x
-    parts = f.linear(given, qkv, qkv_bias).chunk(3, -1)
-    query, key, value = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in parts)
-    attended = f.scaled_dot_product_attention(query, key, value, attn_mask=_mask(mask, mask_type))
-    x = f.linear(attended.transpose(1, 2).reshape(x.shape), out, out_bias).add_(x)
+    x = _self_attention(given, heads, qkv, qkv_bias, out, out_bias, _mask(mask, mask_type)).add_(x)
     if not norm_first:
         x = normed(x, norm_1, norm_1_bias)
     given = normed(x, norm_2, norm_2_bias) if norm_first else x
@@ -37,12 +34,26 @@ def _encoder_layer(
     return x if norm_first else normed(x, norm_2, norm_2_bias)
 
 
+def _self_attention(
+    x: Tensor, heads: int, qkv: Tensor, qkv_bias: Tensor, out: Tensor, out_bias: Tensor, shown: Tensor | None
+) -> Tensor:
+    """One product for all three parts, attention where they lie, and one product of what it gives."""
+    parts = f.linear(x, qkv, qkv_bias).chunk(3, -1)
+    query, key, value = (each.unflatten(-1, (heads, -1)).transpose(1, 2) for each in parts)
+    attended = f.scaled_dot_product_attention(query, key, value, attn_mask=shown)
+    return f.linear(attended.transpose(1, 2).reshape(x.shape), out, out_bias)
+
+
 def _attention(
     query: Tensor, key: Tensor, value: Tensor, width: int, heads: int, qkv: Tensor, qkv_bias: Tensor, out: Tensor,
     out_bias: Tensor, mask: Tensor | None = None, need_weights: bool = True, average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attention of several heads in inference, batch first, by the function that a layer calls while it learns."""
+    """Attention of several heads in inference, batch first: to itself as an encoder layer's, where nobody asks for the
+    weights (`native/transformers/cuda/attention.cu`); else by the function that a layer calls while it learns.
+    """
+    if query is key is value and not need_weights:
+        return _self_attention(query, heads, qkv, qkv_bias, out, out_bias, _mask(mask, mask_type)), None
     query, key, value = (each.transpose(0, 1) for each in (query, key, value))
     found, weights = f.multi_head_attention_forward(
         query, key, value, width, heads, qkv, qkv_bias, None, None, False, 0.0,

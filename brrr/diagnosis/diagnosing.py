@@ -213,7 +213,8 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
     said = [*other, PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None and not other:
-        said.append(f"no figures of {name or 'its device'} are known here: name one with device=, such as 'h200'")
+        advice = "name one with device=, such as 'h200'" if gpu else "brrr calibrate measures this machine's"
+        said.append(f"no figures of {name or 'its device'} are known here: {advice}")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
@@ -321,7 +322,7 @@ def _diagnosed(
     evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
     helps, dropped = ([], []) if trace.problems else remedies(evidence)
     return Diagnosis(
-        device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime, evidence=_said(regime, evidence),
+        device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime,
         shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
         remedies=tuple(helps), dropped=tuple(dropped),
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
@@ -330,24 +331,6 @@ def _diagnosed(
         problems=trace.problems,
         notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
     )  # fmt: skip
-
-
-def _said(regime: Regime, found: Evidence) -> tuple[str, ...]:
-    """The evidence in two sentences: where the time went, and what of it is the limit."""
-    wall_s, parts = found.wall_s, found.shares
-    idle = {cause: seconds for cause, seconds in parts.overhead_s.items() if seconds}
-    busy_s = sum(parts.work_s.values())
-    device = "the GPU" if found.gpu else "torch"
-    first = f"{device.capitalize()} works {units.percent(busy_s / wall_s)} of the time".replace("The gpu", "The GPU")
-    if idle:
-        most = max(idle, key=idle.__getitem__)
-        first += f"; of the rest most is {most}, {units.percent(idle[most] / wall_s)}"
-    limits = [f"{units.percent(part / busy_s)} {name}" for name, part in parts.work_s.items() if busy_s and part]
-    by = "by the roofline" if found.model is not None else "as far as is known"
-    second = f"What limits its work is, {by}: {', '.join(limits)}." if limits else "Nothing was computed."
-    if regime == "unknown":
-        second += " That is too little to say."
-    return f"{first}.", second
 
 
 def _peak_share(calls: Sequence[Assessed], wall_s: float, model: DeviceModel | None) -> float | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brrr.core import units
+from brrr.core.cards import Card, Carded
 from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.measurement import Badge
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.evidence import Remedy
+from brrr.roofline.prediction import GRAPH_GAIN
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 SHOWN, POINTS = 12, 8
 """Lines of a table, points of a roofline."""
-COLOURS = {"overhead": "#D55E00", "memory": "#0072B2", "compute": "#009E73", "latency": "#E69F00", "unknown": "#999999"}
-"""Of Okabe and Ito, for the parts of the bar."""
+LEAST_WORK, LEFT = 0.01, 0.0005
+"""Shares of a step: less work than the first is next to nothing, a rest of less than the second is not told."""
 _HEAD = ("time", "share", "calls", "operator", "FLOP/s", "B/s", "roofline", "limit")
 
 
@@ -55,8 +57,8 @@ class Tried:
         return f"{self.name}: measured gain {units.ratio(self.gain)}{about}{changed}. {self.said}".rstrip()
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Carded):
     """What limits a program, where its time goes, and what would help.
 
     >>> import torch
@@ -65,8 +67,8 @@ class Diagnosis:
     >>> abs(sum(found.parts.values()) - found.step_s) < 1e-9
     True
 
-    `diagnose` and `diagnose_trace` return it. It prints as text; `roofline()` draws its operators; `to_json()` and
-    `to_html()` keep it.
+    `diagnose` and `diagnose_trace` return it. It prints its headline, and `details()` is all of it; `roofline()` draws
+    its operators; `to_json()` and `to_html()` keep it.
 
     Attributes
     ----------
@@ -80,8 +82,6 @@ class Diagnosis:
         Seconds per step, without the profiler if that was measured.
     regime : str
         What sets the time, for example "overhead" or "memory".
-    evidence : tuple of str
-        The sentences that it rests on.
     shares : Shares
         Where the seconds of all the steps went.
     operators, modules : tuple of Line
@@ -120,7 +120,6 @@ class Diagnosis:
     steps: int
     step_s: float
     regime: Regime
-    evidence: tuple[str, ...]
     shares: Shares
     operators: tuple[Line, ...]
     modules: tuple[Line, ...] = ()
@@ -144,29 +143,35 @@ class Diagnosis:
         found |= {str(limit): seconds for limit, seconds in self.shares.work_s.items()}
         return {name: seconds / self.steps for name, seconds in found.items() if seconds}
 
-    @property
-    def text(self) -> str:
-        """The whole diagnosis as text."""
-        return "\n".join(_lines(self))
+    def _card(self) -> Card:
+        shares = {name: seconds / self.step_s for name, seconds in self.parts.items()}
+        most = max(shares, key=shares.__getitem__, default="")
+        doubted = self.regime not in (most, "unknown") and "overhead" in (most, self.regime)
+        part = f"Overhead is{' not' * (most != 'overhead')} the largest part"
+        limit = f"{part}, but counts as the limit from a gain of {units.ratio(GRAPH_GAIN)} on."
+        broken = f"This trace is broken: {'; '.join(self.problems)}." * bool(self.problems)
+        helps = [f"- {each}" for each in (*self.remedies, *(f"tried: {each}" for each in self.tried))]
+        more = [_parts(self), _table(self, "operator", self.operators, "(other operators, overhead)"),
+                _table(self, "module", self.modules, "(no module's forward pass)"),
+                "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
+                *(f"note: {each}." for each in self.notes)]  # fmt: skip
+        badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
+        lines = broken, limit * doubted, _helping(self)
+        return Card(_headline(self, shares), lines, shares, badge, more, self.regime)
 
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, **_: Any) -> Any:
-        return {"text/plain": self.text, "text/html": _body(self)}
+    def _repr_html_(self) -> str:
+        return self._card().html(_pictures(self))
 
     def roofline(self) -> Picture:
         """Draw the operators that take longest below the device's roofs; ArgumentError if its peaks are not known."""
-        from brrr.core.measurement import Badge
         from brrr.drawing.roofline import roofline_plot
 
         if self.peaks is None:
             raise ArgumentError("Diagnosis.roofline", "device", self.device, "a device whose figures are known")
         lines = [line for line in self.operators if line.flop and line.nbytes and line.time_s][:POINTS]
         points = {line.name: (Cost(line.flop, line.nbytes), line.time_s) for line in lines}
-        badge = Badge("LIVE" if self.source == "live" else "RECORDED", self.device, self.date, "")
         dtypes = {line.products for line in lines if line.products}
-        return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=badge)
+        return roofline_plot(points, self.peaks, dtypes=sorted(dtypes), badge=_badge(self))
 
     def to_json(self) -> str:
         """The diagnosis as JSON: times in seconds, gains as ratios."""
@@ -175,65 +180,71 @@ class Diagnosis:
 
     def to_html(self) -> str:
         """The diagnosis as one HTML page that loads nothing else."""
-        return f'<!doctype html><meta charset="utf-8">{_POLICY}<title>brrr diagnosis</title>{_STYLE}{_body(self)}'
+        body = self._card().html(_pictures(self), is_open=True)
+        return f'<!doctype html><meta charset="utf-8">{_POLICY}<title>brrr diagnosis</title>{_STYLE}{body}'
 
 
-def _lines(found: Diagnosis) -> list[str]:
-    said = [_headline(found), *found.evidence, *_share_of_peak(found)]
-    said += [f"This trace is broken: {each}." for each in found.problems]
-    said += ["", *units.table([("time", "share", "of a step"), *_parts(found)])]
-    said += ["", *units.table([_HEAD, *(_row(each, found) for each in found.operators[:SHOWN])])]
-    if found.modules:
-        said += [
-            "",
-            *units.table([(*_HEAD[:3], "module", *_HEAD[4:]), *(_row(m, found) for m in found.modules[:SHOWN])]),
-        ]
-    said += ["", "What would help:" if found.remedies else "No remedy is predicted to gain a tenth."]
-    said += [f"- {each}" for each in found.remedies]
-    said += [f"- tried: {each}" for each in found.tried]
-    said += [_dropped(found)] if found.dropped else []
-    said += [f"note: {each}." for each in found.notes]
-    return said
+def _headline(found: Diagnosis, shares: Mapping[str, float]) -> str:
+    """The regime, and the number of the table that makes it so."""
+    share, rest = units.percent(shares.get(found.regime, 0.0)), 1 - shares.get("overhead", 0.0)
+    gain = units.ratio(1 / rest) if rest > LEAST_WORK else "many times"
+    why = {"overhead": f"Overhead-bound: without its overhead a step would be {gain} as fast",
+           "memory": f"Memory-bound: {share} of a step goes to operators that memory limits",
+           "compute": f"Compute-bound: {share} of a step goes to operators that arithmetic limits",
+           "latency": f"Latency-bound: {share} of a step goes to kernels too small to fill the device"}  # fmt: skip
+    return f"{why.get(found.regime, 'What limits it is not known')}."
 
 
-def _headline(found: Diagnosis) -> str:
-    what = {"unknown": "what limits it is not known"}.get(found.regime, f"{found.regime}-bound")
-    steps = f"{found.steps} step{'s' * (found.steps != 1)}"
-    return f"{found.device}, {steps} of {units.seconds(found.step_s)}: {what}."
+def _helping(found: Diagnosis) -> str:
+    """The first remedies with their gains, measured where they were tried."""
+    gains = {each.name: f"{units.ratio(each.gain)} predicted" for each in found.remedies}
+    gains |= {t.name: f"{units.ratio(t.gain)} measured" for t in found.tried if t.gain and t.name in gains}
+    first = ", ".join(f"{name} ({gain})" for name, gain in list(gains.items())[:3])
+    return f"What would help: {first}." if first else "No remedy is predicted to gain a tenth."
 
 
-def _share_of_peak(found: Diagnosis) -> list[str]:
-    if found.peak_share is None:
-        return []
-    share, model = units.percent(found.peak_share), units.percent(found.model_share or 0.0)
-    once = "" if share == model else f"; {model} without those done a second time (model FLOP utilisation, MFU)"
+def _badge(found: Diagnosis) -> Badge:
+    return Badge("LIVE" if found.source == "live" else "RECORDED", found.device, found.date, "")
+
+
+def _share_of_peak(found: Diagnosis) -> str:
+    share, model = (units.percent(each or 0.0) for each in (found.peak_share, found.model_share))
+    once = f"; {model} without those done a second time (model FLOP utilisation, MFU)" * (share != model)
     meanwhile = f"the FLOP that the device could do meanwhile ({found.peak})"
-    return [f"Its products do {share} of {meanwhile}: hardware FLOP utilisation{once}."]
+    said = f"Its products do {share} of {meanwhile}: hardware FLOP utilisation{once}."
+    return said * (found.peak_share is not None)
 
 
 def _dropped(found: Diagnosis) -> str:
     """What was weighed and is not advised, each with its gain, or the reason against it."""
-    each = (
-        f"{one.name} ({f'{units.ratio(one.gain)}' if one.gain > 1.005 else one.why.rstrip('.')})"
-        for one in found.dropped
-    )
-    return f"Weighed and dropped: {'; '.join(each)}."
+    each = (f"{x.name} ({units.ratio(x.gain) if x.gain > 1.005 else x.why.rstrip('.')})" for x in found.dropped)
+    return f"Weighed and dropped: {'; '.join(each)}." * bool(found.dropped)
+
+
+def _time(seconds: float, found: Diagnosis) -> tuple[str, str]:
+    return units.seconds(seconds), units.percent(seconds / found.step_s)
 
 
 def _parts(found: Diagnosis) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[str, ...]] = [("time", "share", "of a step")]
     for name, seconds in found.parts.items():
-        rows.append((units.seconds(seconds), units.percent(seconds / found.step_s), name))
-        if name == "overhead":
-            rows += [(units.seconds(part / found.steps), units.percent(part / found.steps / found.step_s), f"  {cause}")
-                     for cause, part in found.shares.overhead_s.items()]  # fmt: skip
+        causes = found.shares.overhead_s.items() if name == "overhead" else ()
+        rows.append((*_time(seconds, found), name))
+        rows += [(*_time(part / found.steps, found), f"  {cause}") for cause, part in causes]
     return rows
 
 
+def _table(found: Diagnosis, kind: str, lines: Sequence[Line], rest: str) -> list[tuple[str, ...]]:
+    """The longest lines, and what they leave of a step, as `rest`: together a whole step. Empty without any."""
+    made = [(*_HEAD[:3], kind, *_HEAD[4:]), *(_row(each, found) for each in lines[:SHOWN])]
+    left_s = found.step_s - sum(each.time_s for each in lines[:SHOWN]) / found.steps
+    left = *_time(left_s, found), "", rest, *[""] * 4
+    return [*made, *([left] if left_s > LEFT * found.step_s else [])] if lines else []
+
+
 def _row(line: Line, found: Diagnosis) -> tuple[str, ...]:
-    step_s = line.time_s / found.steps
     return (
-        units.seconds(step_s), units.percent(step_s / found.step_s), f"{line.calls / found.steps:.3g}", line.name,
+        *_time(line.time_s / found.steps, found), f"{line.calls / found.steps:.3g}", line.name,
         units.quantity(line.flop_per_s, "FLOP/s") if line.flop else "",
         units.quantity(line.bytes_per_s, "B/s") if line.nbytes else "",
         "" if line.predicted_s is None else units.seconds(line.predicted_s / found.steps), line.limit,
@@ -249,45 +260,10 @@ _POLICY = (
 """A trace may come from anybody: its page loads nothing and runs nothing."""
 _STYLE = (
     "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .6rem;text-align:left}"
+    "table{border-collapse:collapse;margin:1rem 0;font-size:85%}"
     "@media(prefers-color-scheme:dark){body{background:#1b1d20;color:#e6e6e6}"
     ".brrr-picture{filter:invert(.89) hue-rotate(180deg)}}</style>"
 )
-
-
-def _body(found: Diagnosis) -> str:
-    evidence = " ".join(map(escape, [*found.evidence, *_share_of_peak(found)]))
-    helps = "".join(f"<li>{escape(str(each))}</li>" for each in (*found.remedies, *found.tried))
-    notes = "".join(f"<p><small>{escape(each)}.</small></p>" for each in (*found.problems, *found.notes))
-    tables = [_table((*_HEAD[:3], kind, *_HEAD[4:]), [_row(each, found) for each in lines[:SHOWN]])
-              for kind, lines in (("operator", found.operators), ("module", found.modules)) if lines]  # fmt: skip
-    parts = _table(("time", "share", "of a step"), _parts(found))
-    return (
-        f"<h3>{escape(_headline(found))}</h3><p>{evidence}</p>{_bar(found)}{parts}{''.join(tables)}{_pictures(found)}"
-        f"<p>{'What would help:' if helps else 'No remedy is predicted to gain a tenth.'}</p><ul>{helps}</ul>"
-        f"{f'<p>{escape(_dropped(found))}</p>' if found.dropped else ''}{notes}"
-    )
-
-
-def _bar(found: Diagnosis) -> str:
-    """The parts of a step side by side, with their names under it."""
-    at, drawn = 0.0, []
-    for name, seconds in found.parts.items():
-        wide = 100 * seconds / found.step_s
-        title = escape(f"{name} {units.percent(seconds / found.step_s)}")
-        box = f'x="{at:.2f}" width="{wide:.2f}" height="10" fill="{COLOURS[name]}"'
-        drawn.append(f"<rect {box}><title>{title}</title></rect>")
-        at += wide
-    shares = {name: units.percent(seconds / found.step_s) for name, seconds in found.parts.items()}
-    said = escape(", ".join(f"{name} {share}" for name, share in shares.items()))
-    named = "".join(
-        f'<span style="margin-right:1rem"><span style="color:{COLOURS[name]}">\u25a0</span> {name} {share}</span>'
-        for name, share in shares.items()
-    )
-    return (
-        f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{said}" '
-        f'style="width:100%;height:2rem">{"".join(drawn)}</svg><div>{named}</div>'
-    )
 
 
 def _pictures(found: Diagnosis) -> str:
@@ -298,11 +274,3 @@ def _pictures(found: Diagnosis) -> str:
     with suppress(BrrrError):
         drawn.append(found.roofline())
     return "".join(each._repr_mimebundle_()[0]["text/html"] for each in drawn)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        made = (escape(cell).replace("  ", "\u2003") for cell in cells)
-        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in made)}</tr>"
-
-    return f"<table>{row(head, 'th')}{''.join(row(each, 'td') for each in rows)}</table>"

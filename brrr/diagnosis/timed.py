@@ -49,9 +49,6 @@ class Timed:
         assert found is not None
         return found
 
-    def __str__(self) -> str:
-        return self.text()
-
     def __repr__(self) -> str:
         return self.text()
 

@@ -1,8 +1,6 @@
 """Remedies that are safe to try: applied to a copy, checked against the result without, and measured beside it."""
 
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,11 +11,13 @@ import torch
 from torch.utils import _pytree
 
 from brrr.core import units
+from brrr.core.limits import Late, within
 from brrr.core.private import keep_compiled_code_private
 from brrr.diagnosis.keeping import found_in, snapshot
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
 from brrr.gpu import GPU
+from brrr.roofline.peaks import short
 from brrr.timing import measure_together
 
 TOLERANCES = {"exact": 1e-4, "tensor cores": 5e-2, "lower precision": 5e-2}
@@ -40,10 +40,6 @@ class NotApplied(Exception):
     """A remedy that cannot be applied here, with what would make it possible."""
 
 
-class _Late(KeyboardInterrupt):
-    """The time is over; no program catches it by accident."""
-
-
 def tried(
     found: Diagnosis, fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward: bool, device: str,
     budget_s: float, longest_s: float = LONGEST_S,
@@ -57,7 +53,8 @@ def tried(
     plain, modules, back = step_of(fn, args, kwargs, backward), *snapshot((fn, args, kwargs))
     parameters = [each for module in modules.values() for each in module.parameters(recurse=False)]
     until, made, ended = time.monotonic() + longest_s, [], ""
-    rounds = ROUNDINGS * max((EPS.get(each.products, 0.0) for each in found.operators), default=0.0)
+    computed = {short(name) for each in found.operators for name in (each.products, each.name.rpartition(" ")[2])}
+    rounds = ROUNDINGS * max(EPS.get(name, 0.0) for name in ("", *computed))
     exact: list[Results] = []
     gains = {each.name: each.gain for each in found.remedies}
     names = list(gains)
@@ -70,7 +67,7 @@ def tried(
         said = f"trying {name}, {units.seconds(max(0.0, left_s), 2)} left; Ctrl-C ends it"
         print(f"diagnose: [{bar}] {said}", file=sys.stderr)
         try:
-            with _within(left_s):
+            with within(left_s):
                 for seed in range(len(exact), 2):  # one with other random numbers, and from the same state
                     exact.append(_seeded(plain, parameters, seed))
                     back()
@@ -79,7 +76,7 @@ def tried(
                         back()
                     made.append(_one(name, plain, other, exact, rounds, parameters, device, min(budget_s, left_s / 4)))
         except KeyboardInterrupt as error:
-            ended = f"not tried to the end: {f'{longest_s:g} s were over' if isinstance(error, _Late) else 'cancelled'}"
+            ended = f"not tried to the end: {f'{longest_s:g} s were over' if isinstance(error, Late) else 'cancelled'}"
             made.append(Tried(name, None, None, None, None, ended))
         except NotApplied as error:
             made.append(Tried(name, None, None, None, None, f"not applied: {error}"))
@@ -90,27 +87,6 @@ def tried(
             back()
     made = [replace(each, predicted=gains[each.name]) for each in made]
     return tuple(sorted(made, key=lambda each: names.index(each.name)))
-
-
-@contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Ended by `_Late` after so long; only a process's first thread can be, and where there is such a timer."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        if seconds <= 0:
-            raise _Late
-        yield
-        return
-
-    def late(*_: Any) -> None:
-        raise _Late
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _one(

@@ -15,19 +15,9 @@ from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware
 from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
 
 __all__ = [
-    "DatasheetError",
-    "Device",
-    "Hardware",
-    "cuda_problem",
-    "default_device_kind",
-    "find_hardware",
-    "hardware",
-    "hardware_names",
-    "max_sm_clock_hz",
-    "sm_clock_hz",
-    "this_device",
-    "throttle_reasons",
-]
+    "DatasheetError", "Device", "Hardware", "cuda_problem", "default_device_kind", "find_hardware", "hardware",
+    "hardware_names", "max_sm_clock_hz", "sm_clock_hz", "this_device", "throttle_reasons",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,16 +60,10 @@ def this_device(kind: str = "cuda") -> Device:
     if kind == "cuda":
         return _cuda_device()
     return Device(
-        kind="cpu" if kind == "cpu" else "cpu-queue",
-        name=probe.cpu_name(),
-        slug="cpu",
-        memory_bytes=probe.memory_bytes(),
-        l2_bytes=probe.cpu_l2_bytes(),
-        torch_version=torch_version(),
-        cpu=probe.cpu_name(),
-        cpu_count=probe.cpu_count(),
-        runtime=probe.runtime_hint(),
-    )
+        kind="cpu" if kind == "cpu" else "cpu-queue", name=probe.cpu_name(), slug="cpu",
+        memory_bytes=probe.memory_bytes(), l2_bytes=probe.cpu_l2_bytes(), torch_version=torch_version(),
+        cpu=probe.cpu_name(), cpu_count=probe.cpu_count(), runtime=probe.runtime_hint(),
+    )  # fmt: skip
 
 
 def default_device_kind() -> Processor:
@@ -161,27 +145,18 @@ def _cuda_device() -> Device:
     if problem:
         raise UnavailableError(
             f"this_device: kind is 'cuda', but CUDA does not work here: {problem}. "
-            "The recordings are shown instead; `python -m brrr doctor` names what would help."
+            "What was recorded needs no GPU; `python -m brrr doctor` names what would help."
         )
     torch = probe.torch_module()
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return Device(
-        kind="cuda",
-        name=properties.name,
-        slug=slug(properties.name),
-        memory_bytes=properties.total_memory,
-        l2_bytes=getattr(properties, "L2_cache_size", None),
-        sm_count=properties.multi_processor_count,
-        compute_capability=(properties.major, properties.minor),
-        uuid=clocks.current_uuid(),
-        driver_version=clocks.driver_version() or _smi_driver(),
-        cuda_version=torch.version.cuda,
-        torch_version=torch.__version__,
-        cpu=probe.cpu_name(),
-        cpu_count=probe.cpu_count(),
-        runtime=probe.runtime_hint(),
-        hardware=find_hardware(properties.name),
-    )
+        kind="cuda", name=properties.name, slug=slug(properties.name), memory_bytes=properties.total_memory,
+        l2_bytes=getattr(properties, "L2_cache_size", None), sm_count=properties.multi_processor_count,
+        compute_capability=(properties.major, properties.minor), uuid=clocks.current_uuid(),
+        driver_version=clocks.driver_version() or _smi_driver(), cuda_version=torch.version.cuda,
+        torch_version=torch.__version__, cpu=probe.cpu_name(), cpu_count=probe.cpu_count(),
+        runtime=probe.runtime_hint(), hardware=find_hardware(properties.name),
+    )  # fmt: skip
 
 
 def slug(name: str) -> str:

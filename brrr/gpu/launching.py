@@ -35,16 +35,9 @@ class PreparedLaunch:
     """
 
     def __init__(
-        self,
-        function: Any,
-        grid: Dim,
-        block: Dim,
-        values: Sequence[Any],
-        shared_bytes: int = 0,
-        cluster: int = 0,
-        cooperative: bool = False,
-        overlap: bool = False,
-    ) -> None:
+        self, function: Any, grid: Dim, block: Dim, values: Sequence[Any], shared_bytes: int = 0, cluster: int = 0,
+        cooperative: bool = False, overlap: bool = False,
+    ) -> None:  # fmt: skip
         from cuda.bindings import driver
 
         self.values = tuple(values)

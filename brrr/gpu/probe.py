@@ -194,16 +194,9 @@ def runtime_hint() -> str:
 
 # The bits of NVML's clocks event reasons; older drivers call the same bits throttle reasons.
 _REASONS = {
-    0x001: "idle",
-    0x002: "application-clocks",
-    0x004: "power-cap",
-    0x008: "hardware-slowdown",
-    0x010: "sync-boost",
-    0x020: "thermal",
-    0x040: "thermal",
-    0x080: "power-brake",
-    0x100: "display-clocks",
-}
+    0x001: "idle", 0x002: "application-clocks", 0x004: "power-cap", 0x008: "hardware-slowdown", 0x010: "sync-boost",
+    0x020: "thermal", 0x040: "thermal", 0x080: "power-brake", 0x100: "display-clocks",
+}  # fmt: skip
 
 
 def sm_clock_hz() -> float | None:

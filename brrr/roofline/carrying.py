@@ -46,10 +46,11 @@ def operator_time(
     """
     each = in_tf32(each) if tf32 else each
     made = modelled_time(each, model, working_set, host_s=host_s)
-    found = None if made.device_s is None else _carried(each, made.device_s, model)
-    if found is None or not made.device_s:
+    swept = made if model.is_gpu or host_s is None else modelled_time(each, model, working_set)  # with its host's part
+    found = None if swept.device_s is None else _carried(each, swept.device_s, model)
+    if found is None or not made.device_s or not swept.device_s:
         return made
-    seconds, own = found
+    seconds, own = found[0] + made.device_s - swept.device_s, found[1]
     if model.peaks is not None and model.peaks is not model.reference:
         seconds *= math.exp(_beyond(without_host(model.peaks), *alike(each)))
     alone = min(1.0, seconds / made.device_s)
@@ -76,7 +77,7 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:
         return _in_tf32(each, here_s, model)
     corrections = corrections_of(without_host(model.reference))
-    if each.kind == "matmul" and len(each.matmuls) == 1 and model.sm_count is not None:
+    if each.kind == "matmul" and len(each.matmuls) == 1 and (model.sm_count is not None or not model.is_gpu):
         factor, own = corrections.of_product(each.matmuls[0], each.name in ADDED), False
     elif each.matmuls and each.kind not in BY_FLOP:
         return None
@@ -145,7 +146,7 @@ def corrections_of(peaks: Peaks) -> Corrections:
     model = DeviceModel.measured(peaks)
 
     def operator_s(each: OperatorCost) -> float:
-        return modelled_time(each, model, 0.0, host_s=0.0).device_s or 0.0
+        return modelled_time(each, model, 0.0, host_s=0.0 if model.is_gpu else None).device_s or 0.0
 
     def speeds(products: Products) -> Speeds:
         import numpy as np

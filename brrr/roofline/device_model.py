@@ -62,16 +62,11 @@ class DeviceModel:
         """On what `calibrate` measured; of the host's costs, by operator, the reference's at this host's speed."""
         known, carried = find_hardware(peaks.device), bool(peaks.reference)
         return cls(
-            peaks.device,
-            peaks.kind,
-            f"measured {peaks.date[:10]}",
+            peaks.device, peaks.kind, f"measured {peaks.date[:10]}",
             {**(like_the_reference(peaks.measured) if carried else {}), **peaks.assumed, **peaks.measured},
-            peaks.curves,
-            known.sm_count if known else _sm_count(peaks),
-            peaks,
-            reference() if carried else peaks if peaks.sweeps and is_gpu(peaks.kind) else None,
-            known,
-        )
+            peaks.curves, known.sm_count if known else _sm_count(peaks), peaks,
+            reference() if carried else peaks if peaks.sweeps else None, known,
+        )  # fmt: skip
 
     @classmethod
     def of_datasheet(cls, hardware: Hardware) -> DeviceModel:
@@ -206,17 +201,11 @@ def assumed_launches(kind: Processor) -> Mapping[str, Peak]:
 
 
 def like_the_reference(measured: Mapping[str, Peak]) -> Mapping[str, Peak]:
-    """The reference's costs of the host, at the speed of a host where a relu took what was measured; none without."""
-    theirs = issued_like_the_reference()
-    if REFERENCE_CALL not in measured:
-        return {}
-    by = measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value
-    what = f"so many times a relu as beside an {reference().device}"
-    return {
-        name: Peak.stated(peak.value * by, "s", "assumed", what=what)
-        for name, peak in theirs.items()
-        if name.startswith("host.")
-    }
+    """The reference's starts and gaps, and its host costs at the speed of one where a relu took what was measured."""
+    theirs, what = issued_like_the_reference(), f"so many times a relu as beside an {reference().device}"
+    by = measured[REFERENCE_CALL].value / theirs[REFERENCE_CALL].value if REFERENCE_CALL in measured else 1.0
+    host = {name: peak.value * by for name, peak in theirs.items() if name.startswith("host.")}
+    return {**theirs, **{name: Peak.stated(time_s, "s", "assumed", what=what) for name, time_s in host.items()}}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

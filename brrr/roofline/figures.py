@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE, OperatorCost
+from brrr.gpu import is_cpu
 from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Curve
@@ -111,13 +112,15 @@ REPLAY = "graph-replay"
 
 
 def without_host(peaks: Peaks) -> Peaks:
-    """The device's own figures, equal whatever the host's speed, so that what rests on them can be kept.
+    """The device's own figures, equal whatever the host's speed, so that what rests on them can be kept; a CPU's all.
 
     >>> from brrr.roofline.peak import Peak
     >>> relu = Peak(5e-6, 5e-6, 5e-6, "s")
     >>> dict(without_host(Peaks("Some GPU", "cuda", "2026-01-01", measured={"host.relu": relu})).measured)
     {}
     """
+    if is_cpu(peaks.kind):
+        return peaks
     measured = {name: peak for name, peak in peaks.measured.items() if not name.startswith("host.")}
     curves = {name: peaks.curves[name] for name in peaks.curves if name != REPLAY}
     return replace(peaks, measured=measured, curves=curves)

@@ -14,6 +14,7 @@ from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
 from brrr.roofline.peaks import short
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
+FUSED_RMS = "aten._fused_rms_norm"
 CAST = "_to_copy"
 """On a CPU an RMS norm of a short type begins with a cast to float32 and ends with one back."""
 RMS_BACKWARD = ("mul", "mul", "sum", "pow", "mul", "mul", "expand", "div", "pow", "mul", "mul", "add")
@@ -83,7 +84,7 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
     place = 0
     while place < len(operators):
         rest = operators[place:]
-        merges = _rms(rest) or _rms_backward(rest) or _dropout(rest) or _cell(rest, found)
+        merges = _rms(rest) or _rms_backward(rest, found) or _dropout(rest) or _cell(rest, found)
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
@@ -111,30 +112,35 @@ def _names(operators: Sequence[OperatorCost], count: int) -> tuple[str, ...]:
 
 
 def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """x * rsqrt(mean(x^2) + eps), and times a weight where there is one; of a short type between two casts."""
-    found = _plain_rms(operators)
-    if found is not None or _names(operators, 1) != (CAST,):
-        return found
-    widened, inner = operators[0], _plain_rms(operators[1:])
-    if inner is None or operators[1].shapes != widened.shapes:
+    """x * rsqrt(mean(x^2) + eps), and times a weight where there is one; of a short type between two casts.
+
+    A norm that is written out in Python adds its eps out of place: it is no single kernel.
+    """
+    cast = _names(operators, 1) == (CAST,)
+    parts = operators[cast:]
+    if _names(parts, len(RMS)) != RMS or parts[1].form.name != "rows" or parts[2].name != "aten.add_":
         return None
-    count, norm = inner
-    if _names(operators[1 + count :], 1) != (CAST,) or operators[1 + count].form.name != f"to-{widened.dtype}":
+    rows, scaled, rest = parts[1].form, parts[4], parts[len(RMS) : len(RMS) + 1]
+    weighted = bool(rest) and _weights(rest[0], rows.length)
+    weight = rest[0].read_bytes - scaled.written_bytes if weighted else 0.0
+    count = len(RMS) + weighted + 2 * cast
+    first, last = operators[0], operators[:count][-1]
+    if cast and last.form.name != f"to-{first.dtype}":
         return None
-    weight = norm.read_bytes - operators[1].read_bytes
-    narrowed = operators[1 + count].written_bytes
-    merged = replace(norm, read_bytes=widened.read_bytes + weight, written_bytes=narrowed, dtype=widened.dtype)
-    return count + 2, merged
+    return count, OperatorCost(
+        FUSED_RMS, _flop(parts[: len(RMS) + weighted]), first.read_bytes + weight, last.written_bytes, first.dtype,
+        parts[0].shapes, "norm", (), rows,
+    )  # fmt: skip
 
 
-def _rms_backward(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """What autograd makes of it; of a short type with casts, and of a weight with its gradient."""
+def _rms_backward(operators: Sequence[OperatorCost], before: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
+    """What autograd makes of it where it ran before; of a short type with casts, and of a weight with its gradient."""
     longest = operators[: len(RMS_BACKWARD) + len(RMS_WEIGHTS) + 3]
     places = [place for place, each in enumerate(longest) if _names([each], 1) != (CAST,)]
     names = _names([operators[place] for place in places], len(places))
     weighted = names[: len(RMS_WEIGHTS)] == RMS_WEIGHTS
     wanted = RMS_WEIGHTS * weighted + RMS_BACKWARD
-    if names[: len(wanted)] != wanted or not operators[0].backward:
+    if names[: len(wanted)] != wanted or not any(each.name == FUSED_RMS for each in before):
         return None
     rows, cast = operators[places[len(wanted) - len(RMS_BACKWARD) + 2]].form, places[0] == 1
     count, dtype = places[len(wanted) - 1] + 1 + cast, operators[0].dtype
@@ -145,20 +151,6 @@ def _rms_backward(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost]
         "aten._fused_rms_norm_backward", _flop(operators[:count]), moved * (4 if weighted else 2) + weight,
         moved + weight, dtype,
         ((rows.lines, rows.length),), "norm", (), form, True,
-    )  # fmt: skip
-
-
-def _plain_rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
-    """The same in one data type."""
-    if _names(operators, len(RMS)) != RMS or operators[1].form.name != "rows":
-        return None
-    square, mean, scaled = operators[0], operators[1], operators[4]
-    weighted = len(operators) > len(RMS) and _weights(operators[5], mean.form.length)
-    weight = operators[5].read_bytes - scaled.written_bytes if weighted else 0.0
-    count = len(RMS) + weighted
-    return count, OperatorCost(
-        "aten._fused_rms_norm", _flop(operators[:count]), square.read_bytes + weight, scaled.written_bytes,
-        square.dtype, square.shapes, "norm", (), mean.form,
     )  # fmt: skip
 
 

@@ -220,7 +220,8 @@ def text(peaks: Peaks) -> str:
     software = (("driver", peaks.driver), ("CUDA", peaks.cuda), ("torch", peaks.torch), ("brrr", peaks.brrr))
     about = ", ".join(f"{name} {value}" for name, value in software if value)
     lines = [f"Peaks of {peaks.device} ({about}), measured {peaks.date}", ""]
-    lines += [*units.table([HEAD, *_rows(peaks)]), "", *_streams(peaks.curves)]
+    rows = [row[: 6 if peaks.datasheet else 4] for row in (HEAD, *_rows(peaks))]
+    lines += [*units.table(rows), "", *_streams(peaks.curves)]
     lines += [f"sweep: {len(sweep)} {name}{_spread(sweep)}" for name, sweep in peaks.sweeps.items()]
     lines += [f"assumed: {name} {peak} ({_said(peak)})" for name, peak in peaks.assumed.items()]
     return "\n".join([*lines, *(f"note: {note}" for note in peaks.notes)]).rstrip()
@@ -270,7 +271,7 @@ def _streams(curves: Mapping[str, Curve]) -> list[str]:
         return []
     rows = [["working set", *kinds]]
     for place, _ in curves[kinds[0]].points:
-        rows.append([units.nbytes(place), *(units.rate(curves[kind].at(place), "B/s") for kind in kinds)])
+        rows.append([units.nbytes(place), *(units.quantity(curves[kind].at(place), "B/s") for kind in kinds)])
     return [*units.table(rows), ""]
 
 

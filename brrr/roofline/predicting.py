@@ -35,29 +35,23 @@ class Issued(NamedTuple):
     waits: bool = False
 
 
-class Moment(NamedTuple):
-    """When one operator was issued, and from when to when the device did it; both as issued if nothing ran there."""
+def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[tuple[float, float, float]]:
+    """When each of a chain was issued, and from when to when the device did it, both as issued if nothing ran there.
 
-    issued_s: float
-    start_s: float
-    end_s: float
+    It begins with an idle device; `gap_s` lies between two kernels that do not wait for the host.
 
-
-def schedule(operators: Iterable[Issued], gap_s: float = 0.0) -> Iterator[Moment]:
-    """The moments of a chain, from an idle device on; `gap_s` lies between two kernels that do not wait for the host.
-
-    >>> [tuple(moment) for moment in schedule([Issued(2.0, 1.0), Issued(2.0, 5.0), Issued(2.0, 1.0)], gap_s=0.5)]
+    >>> list(schedule([Issued(2.0, 1.0), Issued(2.0, 5.0), Issued(2.0, 1.0)], gap_s=0.5))
     [(2.0, 2.0, 3.0), (4.0, 4.0, 9.0), (6.0, 9.5, 10.5)]
     """
     issued, free = 0.0, float("-inf")
     for host_s, device_s, waits in operators:
         issued += host_s
         if device_s is None:
-            yield Moment(issued, issued, issued)
+            yield issued, issued, issued
             continue
         start = max(issued, free + gap_s)
         free = start + device_s
-        yield Moment(issued, start, free)
+        yield issued, start, free
         issued = free if waits else issued
 
 
@@ -68,10 +62,8 @@ def period_s(operators: list[Issued], calls: int, gap_s: float = 0.0) -> float:
     >>> period_s(operators, calls=1), period_s(operators, calls=100)
     (9.0, 6.03)
     """
-    last = 0.0
-    for moment in schedule(chain.from_iterable(repeat(operators, calls)), gap_s):
-        last = max(last, moment.issued_s, moment.end_s)
-    return last / calls
+    every = schedule(chain.from_iterable(repeat(operators, calls)), gap_s)
+    return max((max(issued, end) for issued, _, end in every), default=0.0) / calls
 
 
 def span_s(operators: Iterable[Issued], gap_s: float = 0.0) -> float:
@@ -356,13 +348,9 @@ def _in_precision(kernels: Sequence[OperatorCost], model: DeviceModel, tf32: boo
 
 
 def _prediction(
-    work: Cost,
-    times: tuple[OperatorTime, ...],
-    before: tuple[OperatorTime, ...],
-    model: DeviceModel,
-    how: How,
+    work: Cost, times: tuple[OperatorTime, ...], before: tuple[OperatorTime, ...], model: DeviceModel, how: How,
     calls: int,
-) -> Prediction:
+) -> Prediction:  # fmt: skip
     clocks, times = run_clocks(times, model, how, calls, before), before + times
     bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
     known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
 
 from brrr.core import units
+from brrr.core.cards import Card, Carded
+from brrr.core.measurement import FIELDS
 from brrr.counting.cost import Cost
 from brrr.roofline.device_model import STANDS_IN, Used
 from brrr.roofline.terms import OperatorTime
@@ -15,13 +18,16 @@ from brrr.roofline.terms import OperatorTime
 How = Literal["eager", "graph", "compiled"]
 
 _BOUND = {
-    "overhead": "overhead-bound", "memory": "memory-bound", "compute": "compute-bound", "balanced": "balanced",
-    "unknown": "what limits it is not known",
+    "overhead": ("overhead-bound", "without its overhead it would be {} as fast"),
+    "memory": ("memory-bound", "its bytes take {} as long as its arithmetic"),
+    "compute": ("compute-bound", "its arithmetic takes {} as long as its bytes"),
+    "balanced": ("balanced", "bytes and arithmetic differ by {}"), "unknown": ("what limits it is not known", ""),
 }  # fmt: skip
+"""What limits it, and what its margin says."""
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
+class Prediction(Carded):
     """Predicted times, under the names that a `Measurement` has, and what limits them.
 
     >>> from brrr.counting.cost import Cost
@@ -102,21 +108,30 @@ class Prediction:
         """The seconds that all the arithmetic takes."""
         return sum(each.compute_s for each in self.operators)
 
-    def details(self) -> str:
-        """The operators one by one, every figure used with its origin, and the notes, as text."""
-
-        return details(self)
-
-    def __str__(self) -> str:
-        about = "at least" if self.unknown else "about"
-        missing = f"; FLOP unknown: {', '.join(self.unknown)}" if self.unknown else ""
-        missing += f"; {self.too_large}" if self.too_large else ""
-        stands_in = f", {STANDS_IN}" if STANDS_IN in self.notes else ""
-        where = f"{self.device}{stands_in}, {_HOW[self.how]}, peaks: {' and '.join(self.kinds) or 'none'}"
-        return f"PREDICTED: {about} {units.seconds(self.period_s, 2)}, {_BOUND[self.bound]} ({where}{missing})"
-
     def __repr__(self) -> str:
-        return str(self)
+        said, where, missing = _said(self)
+        return f"PREDICTED: {said} ({'; '.join([where, *missing])})"
+
+    def _card(self) -> Card:
+        said, where, missing = _said(self)
+        moving, computing = _limited(self.operators)
+        parts = {"overhead": self.period_s - moving - computing, "memory": moving, "compute": computing}
+        shares = {name: part / self.period_s for name, part in parts.items() if self.bound != "unknown" and part > 0}
+        why = f": {_BOUND[self.bound][1].format(units.ratio(self.margin))}" * math.isfinite(self.margin)
+        times = [(units.seconds(time), what) for name, what in FIELDS.items() if (time := getattr(self, name, None))]
+        rows = [_HEAD, *(_row(each, len(list(same))) for each, same in groupby(self.operators))]
+        basis = [f"rests on ({self.origin}):", *map("  {}".format, self.basis), *map("note: {}".format, self.notes)]
+        said, lines = f"{said}{why * bool(shares)}.".capitalize(), [f"{each}." for each in missing]
+        return Card(said, lines, shares, f"PREDICTED · {where}", [[("time", ""), *times], rows, *basis], self.bound)
+
+
+def _said(found: Prediction) -> tuple[str, str, list[str]]:
+    """The time and the bound, where they hold, and what is not in them."""
+    about = f"{'at least' if found.unknown else 'about'} {units.seconds(found.period_s, 2)}, {_BOUND[found.bound][0]}"
+    peaks = f"peaks: {' and '.join(found.kinds) or 'none'}"
+    where = filter(None, [found.device, STANDS_IN * (STANDS_IN in found.notes), _HOW[found.how], peaks])
+    missing = (f"FLOP unknown: {', '.join(found.unknown)}" * bool(found.unknown), found.too_large)
+    return about, ", ".join(where), [*filter(None, missing)]
 
 
 _HOW = {"eager": "eager", "graph": "as a CUDA Graph", "compiled": "compiled"}
@@ -128,32 +143,10 @@ _HOW = {"eager": "eager", "graph": "as a CUDA Graph", "compiled": "compiled"}
 _HEAD = ("calls", "operator", "host", "bytes", "FLOP", "on the device")
 
 
-def details(prediction: Prediction) -> str:
-    """Equal neighbours stand on one line, with the times of one of them."""
-    runs = [(each, len(list(same))) for each, same in groupby(prediction.operators)]
-    rows = [_HEAD, *(_row(each, count) for each, count in runs)]
-    return "\n".join([str(prediction), *_times(prediction), "", *units.table(rows), "", *_origins(prediction)])
-
-
 def _row(each: OperatorTime, count: int) -> tuple[str, ...]:
     device = "nothing" if each.device_s is None else units.seconds(each.device_s)
     computing = units.seconds(each.compute_s) if each.known else "unknown"
     return str(count), each.name, units.seconds(each.host_s), units.seconds(each.memory_s), computing, device
-
-
-def _times(prediction: Prediction) -> list[str]:
-    names = ("period_s", "span_s", "busy_s", "host_s", "latency_s")
-    times = [(name, getattr(prediction, name)) for name in names]
-    margin = f"margin {units.ratio(prediction.margin)}" if prediction.bound != "unknown" else "no margin"
-    return [", ".join([*(f"{name} {units.seconds(time)}" for name, time in times if time is not None), margin])]
-
-
-def _origins(prediction: Prediction) -> list[str]:
-    return [
-        f"rests on ({prediction.origin}):",
-        *(f"  {used}" for used in prediction.basis),
-        *(f"note: {note}" for note in prediction.notes),
-    ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

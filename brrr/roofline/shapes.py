@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from brrr.core import units
+from brrr.core.cards import Card, Carded
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.carrying import operator_time
@@ -46,18 +47,27 @@ class Suggestion:
         return ", ".join(self.cells[1:-1])
 
 
-@dataclass(frozen=True)
-class Suggestions:
-    """The product asked for and what is better, the largest gain first; all times are predicted."""
+@dataclass(frozen=True, repr=False)
+class Suggestions(Carded):
+    """The product asked for and what is better, the largest gain first; all times are predicted.
+
+    The headline names what gives the same result, unless only a smaller size or another type gains.
+    """
 
     device: str
     asked: Suggestion
     better: tuple[Suggestion, ...]
 
-    def __repr__(self) -> str:
-        head = ("PREDICTED", "M x N x K", "layout", "type", "time", "rate", "gain")
+    def _card(self) -> Card:
+        head = ("", "M x N x K", "layout", "type", "time", "rate", "gain")
         rows = [head, *(each.cells for each in (self.asked, *self.better))]
-        return "\n".join([f"on {self.device}:", *units.table(rows)])
+        gains = {each.what: units.ratio(each.gain) for each in reversed(self.better)}
+        same = sorted(self.better, key=lambda x: x.what in ("smaller", "in another type"))
+        best = (f"Predicted {units.ratio(x.gain)} as fast: {x.what}, {', '.join(x.cells[1:4])}." for x in same)
+        title = next(best, "Nothing nearby is predicted to be faster.")
+        others = ", ".join(f"{what} {gain}" for what, gain in reversed(gains.items()))
+        lines = [f"As asked: {self.asked}.", f"Gains: {others}." * (len(gains) > 1)]
+        return Card(title, lines, {}, f"PREDICTED · {self.device}", [rows])
 
 
 def suggest_shape(
@@ -146,7 +156,7 @@ def _layouts(product: Matmul) -> Iterator[tuple[str, Matmul]]:
 
 
 def _types(product: Matmul) -> Iterator[tuple[str, Matmul]]:
-    yield from (("type", replace(product, dtype=each)) for each in TYPES if each != product.dtype)
+    yield from (("in another type", replace(product, dtype=each)) for each in TYPES if each != product.dtype)
 
 
 def _check(m: int, n: int, k: int, dtype: str, change: Collection[str], within: float) -> None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from brrr.core.one_core import one_core
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
+from brrr.gpu import is_cpu
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
@@ -76,7 +78,9 @@ class GaussianProcess:
         near = np.argsort(-every)[:NEAREST]
         points, names = [each[near] for each in self._points], self._names[near]
         among = self._covariance(points, names, points, names) + self._parts[0].noise ** 2 * np.eye(len(near))
-        return float(every[near] @ np.linalg.solve(among, np.array([residual(int(each)) for each in near])))
+        residuals = np.array([residual(int(each)) for each in near])
+        with one_core():
+            return float(every[near] @ np.linalg.solve(among, residuals))
 
     def _covariance(self, ones: Sequence[Array], their: Any, others: Sequence[Array], names: Any) -> Array:
         """What is shared, and what those of one name have beyond it; points are in units of their scales."""
@@ -113,9 +117,9 @@ ADDED = " and a row"
 """Behind a family's name: its products to which a row is added. The library has other kernels for them."""
 FEW_ROWS, SMALL_VOLUME = 16, 2**21
 """Up to so many rows, and below so many multiply-adds, the library adds a row to a product in other ways."""
-UNFITTED = 5.0, 0.6, 0.06, 3.0
-"""Scales, size, noise and mean of what a sweep's groups share, where they were not fitted to it."""
-UNFITTED_OWN = 5.0, 0.4, 0.0, 0.7
+UNFITTED = 12.0, 1.0, 0.06, 3.0
+"""Scales, size, noise and mean of what a sweep's groups share, where they were not fitted to it: on a CPU."""
+UNFITTED_OWN = 12.0, 0.8, 0.0, 0.7
 """The same of what calls of one name have beyond their group."""
 BY_FLOP = ("convolution", "attention")
 """Kernels with tiles of their own: they count by bytes, and by FLOP at the best rate, where a sweep corrects that."""
@@ -193,7 +197,7 @@ def parts_of(fit: Sequence[float] | None, features: int) -> tuple[Hyperparameter
 
     >>> shared, own = parts_of(None, 2)
     >>> shared.scales, own.size
-    ((5.0, 5.0), 0.4)
+    ((12.0, 12.0), 0.8)
     """
     if fit is None or len(fit) != 2 * (features + 3):
         fit = [value for scale, *rest in (UNFITTED, UNFITTED_OWN) for value in (*[scale] * features, *rest)]
@@ -236,7 +240,8 @@ class Corrections:
         if name not in self._groups:
             (every, _, seconds), places = self._products, self.products.get(name, [])
             products, added, sweep = every.part(places), name.endswith(ADDED), self.peaks.sweeps.get("products")
-            calls, fit = list(products), sweep.fits.get(name) if added and sweep else PRODUCTS
+            fitted = added or is_cpu(self.peaks.kind)
+            calls, fit = list(products), sweep.fits.get(name) if fitted and sweep else PRODUCTS
             points, names = self._points(products, name), list(map(kernels_of, calls))
             self._groups[name] = Group(calls, calls, names, points, seconds[places].tolist(), self.product_s, fit)
         return self._groups[name]
@@ -250,11 +255,15 @@ class Corrections:
         if name not in self._groups:
             sweep = self.peaks.sweeps["operators"].part(self.operators[name]) if name in self.operators else None
             calls, fit = [call for call, _ in swept_operators(sweep)], sweep.fits.get(name) if sweep else None
-            keys, names = list(map(key_of, calls)), list(map(name_on_gpu, calls))
+            keys, names = list(map(key_of, calls)), list(map(self._name, calls))
             points = operator_points(calls, self.sm_count)
             seconds, held = sweep.seconds if sweep else (), not name.startswith(BY_FLOP)
             self._groups[name] = Group(calls, keys, names, points, seconds, self.operator_s, fit, held)
         return self._groups[name]
+
+    def _name(self, each: OperatorCost) -> str:
+        """What calls of one kernel share: of a CPU's, which may have no vectors for short types, with the type."""
+        return name_on_gpu(each) + each.dtype * is_cpu(self.peaks.kind)
 
     def of_product(self, product: Matmul, added: bool = False) -> float | None:
         """The factor of a product that is computed as its `dtype` says ("tf32" for TF32); None without a sweep.
@@ -273,7 +282,7 @@ class Corrections:
 
     def of_operator(self, each: OperatorCost) -> tuple[float, bool] | None:
         """The factor of an operator, and whether the operator itself was measured, not only its class."""
-        group, name = self.group_of_operators(f"{each.kind}/{each.form.name}"), name_on_gpu(each)
+        group, name = self.group_of_operators(f"{each.kind}/{each.form.name}"), self._name(each)
         (point,) = operator_points([_within(each, group.most_bytes.get(name, 0.0))], self.sm_count)
         found = group.factor(key_of(each), point, name)
         return None if found is None else (found, name in group.most_bytes)

@@ -31,16 +31,10 @@ def events_of(results: Any) -> list[Event]:
 def _event(event: Any) -> Event:
     start = event.start_ns()
     return Event(
-        name=event.name(),
-        sort=_sort(event),
-        start_ns=start,
-        end_ns=start + event.duration_ns(),
-        thread=event.start_thread_id(),
-        device=event.device_index(),
-        stream=event.device_resource_id(),
-        correlation=event.correlation_id(),
-        linked=event.linked_correlation_id(),
-    )
+        name=event.name(), sort=_sort(event), start_ns=start, end_ns=start + event.duration_ns(),
+        thread=event.start_thread_id(), device=event.device_index(), stream=event.device_resource_id(),
+        correlation=event.correlation_id(), linked=event.linked_correlation_id(),
+    )  # fmt: skip
 
 
 def _sort(event: Any) -> Sort:

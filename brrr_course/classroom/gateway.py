@@ -69,20 +69,14 @@ class Gateway:
         self.tables: dict[str, tuple[float, object]] = {}
         self._ranked = asyncio.Lock()
         routes = [
-            Route("/health", _health),
-            self._route("GET", "/about", _about),
-            self._route("POST", "/measure", _measure),
-            self._route("GET", "/requests/{id}", _look),
-            self._route("DELETE", "/requests/{id}", _cancel),
-            self._route("GET", "/points/{experiment}", _points),
-            self._route("POST", "/answers", _answer),
-            self._route("POST", "/scores", _enter),
-            self._route("GET", "/scores/{experiment}", _scores),
+            Route("/health", _health), self._route("GET", "/about", _about), self._route("POST", "/measure", _measure),
+            self._route("GET", "/requests/{id}", _look), self._route("DELETE", "/requests/{id}", _cancel),
+            self._route("GET", "/points/{experiment}", _points), self._route("POST", "/answers", _answer),
+            self._route("POST", "/scores", _enter), self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
             self._route("GET", "/lessons", _lessons, teacher=True),
-            self._route("GET", "/guesses/{lesson}", _guesses, teacher=True),
-            *teacher.page_routes(),
-        ]
+            self._route("GET", "/guesses/{lesson}", _guesses, teacher=True), *teacher.page_routes(),
+        ]  # fmt: skip
         # A redirect to the same with or without a slash would go where the request's Host says.
         self.app = Starlette(routes=[Mount(prefix.rstrip("/"), Router(routes, redirect_slashes=False))])
         self.app.router.redirect_slashes = False

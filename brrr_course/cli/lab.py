@@ -76,12 +76,9 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="brrr lab", description="Open the lessons in JupyterLab.")
     parser.add_argument(
-        "--fresh",
-        action="append",
-        default=[],
-        metavar="LESSON",
+        "--fresh", action="extend", nargs="+", default=[], metavar="LESSON",
         help="set your copy of LESSON (say, 01) aside, copy anew",
-    )
+    )  # fmt: skip
     parser.add_argument("--port", type=int, default=FIRST_PORT, help="the first port to try (%(default)s)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--work", type=Path, metavar="DIR", help="the folder for your copies (default: work)")

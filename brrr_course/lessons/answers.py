@@ -53,12 +53,8 @@ class Quantity:
         raise ArgumentError("guess", "answer", given, "a time such as '25 µs', or a number of seconds")
 
     def _number(self, given: object) -> float:
-        try:
-            text = str(given).strip()
-            value = float(text.removesuffix(self.unit) if self.unit else text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value) or isinstance(given, bool):
+        value = units.parsed(given, self.unit)
+        if not math.isfinite(value):
             raise ArgumentError("guess", "answer", given, f"a number such as '12 {self.unit}'".replace(" '", "'"))
         return value
 

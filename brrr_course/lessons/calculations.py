@@ -49,7 +49,7 @@ def calculated(lesson: str = "") -> dict[str, Exercise]:
     """The exercises of a lesson, or of all, by name.
 
     >>> calculated("01")["01-events"].marked(call_us=4.6, extra_us=10.6)
-    Not yet: `extra_us` is 10.6.
+    Not yet: You wrote 10.6 for `extra_us`.
     Hint: That is all of it. How much of it is not the call itself? Subtract one call.
     """
     names = [name for name in tables() if name.startswith(f"{lesson}-" if lesson else "")]
@@ -118,7 +118,15 @@ def _bounds(table: Table, row: Table, names: Names) -> tuple[Any, Any, int]:
 
 
 def _said(name: str, table: Table, row: Table) -> tuple[str, str]:
-    return row.get("text", table.get("text", f"`{name}` is {{{name}:g}}.")), row.get("hint", table["hint"])
+    return row.get("text", table.get("text", f"you wrote {{{name}:g}} for `{name}`.")), row.get("hint", table["hint"])
+
+
+def _read(table: Table, answer: Any) -> Any:
+    """An answer as it counts: where a number is wanted, a text such as "4,6 µs" is one in the answer's unit."""
+    if not isinstance(answer, str) or "words" in table:
+        return answer
+    value = units.parsed(answer, table.get("unit", ""))
+    return answer if math.isnan(value) else int(value) if value.is_integer() else value
 
 
 def _tried(name: str, table: Table, names: Names, function: Callable[..., Any]) -> Rule:
@@ -139,11 +147,12 @@ def _tried(name: str, table: Table, names: Names, function: Callable[..., Any]) 
     return Rule(row is table, None, None, 1, *_said(name, table, row), {**names, **seen})
 
 
-def _grade(exercise: Table, **answers: Any) -> str:
+def _grade(exercise: Table, **given: Any) -> str:
+    answers = {name: _read(table, given[name]) for name, table in exercise["answers"].items()}
     for name, table in exercise["answers"].items():
         answer, kind = answers[name], KINDS[table.get("kind", "above 0")]
         if "arguments" not in table and not (answer in table["words"] if "words" in table else kind(answer)):
-            text = table.get("junk", f"`{name}` is {{{name}!r}}.")
+            text = table.get("junk", f"you wrote {{{name}!r}} for `{name}`.")
             raise Wrong(told(text, answers), table.get("junk_hint", "Write a number above 0."))
     names, seen = cases(exercise, answers), answers
     for name, table in exercise["answers"].items():

@@ -1,5 +1,6 @@
 """`check`: an exercise marks itself. Right, wrong with a hint, or not answered; it never raises for a wrong answer."""
 
+from difflib import get_close_matches
 from types import EllipsisType
 from typing import Any
 
@@ -15,7 +16,7 @@ def exercises(lesson: str = "") -> dict[str, Exercise]:
     return {**calculated(lesson), **registered(Exercise, "exercises", f"lesson_{lesson}*")}
 
 
-def check(exercise: str, /, **answers: Any) -> Mark:
+def check(exercise: str = "", /, **answers: Any) -> Mark:
     """Mark an exercise; ``...`` stands for an answer that is not there yet.
 
     >>> check("00-launches", microseconds=...)
@@ -31,25 +32,29 @@ def check(exercise: str, /, **answers: Any) -> Mark:
     Returns
     -------
     Mark
-        Whether the answers are right, why, and a hint. If the student's own code raises, the mark shows the error and
-        its line, and the notebook goes on.
+        Whether the answers are right, why, and a hint. If the student's own code raises or never ends, the mark shows
+        that with its line, and the notebook goes on.
 
     Raises
     ------
     ArgumentError
         If there is no such exercise, or if it takes no answer of that name.
     """
-    number = exercise.partition("-")[0]
+    number = str(exercise).partition("-")[0]
     found = exercises(number).get(exercise) if number.isalnum() else None  # it becomes part of a pattern
     if found is None:
-        raise ArgumentError("check", "exercise", exercise, f"one of {', '.join(sorted(exercises()))}")
+        near = get_close_matches(str(exercise), sorted(exercises()), cutoff=0)
+        raise ArgumentError("check", "exercise", exercise, f"its name, such as {', '.join(near)}")
     if set(found.takes) != set(answers):
         wanted = ", ".join(f"{name}=..." for name in found.takes)
-        raise ArgumentError("check", "answers", sorted(answers), f'check("{exercise}", {wanted})')
+        raise ArgumentError("check", "answers", ", ".join(answers), f'check("{exercise}", {wanted})')
     open_ones = [name for name, answer in answers.items() if isinstance(answer, EllipsisType)]
     if open_ones:
         behind = " and ".join(f"`{name}=`" for name in open_ones)
         return Mark("not answered", f"replace the ... behind {behind}.")
-    mark = found.marked(**answers)
+    try:
+        mark = found.marked(**answers)
+    except KeyboardInterrupt:
+        return Mark("not answered", "it was interrupted before your function returned.")
     send("check", exercise, mark.status)
     return mark

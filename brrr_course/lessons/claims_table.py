@@ -244,27 +244,34 @@ def beside(tables: Sequence[ClaimsTable]) -> str:
 
 
 def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
-    """`brrr claims [--source NAME] [--sources | --count | --devices] [EXPERIMENT...]`: 0, or 2 for an error.
+    """`brrr claims [--source NAME] [--sources | --count | --devices] [LESSON | EXPERIMENT ...]`: 0, or 2 for an error.
 
-    The experiments are the course's, or those offered.
+    The experiments are the course's, or those offered. Each one's claims are printed as they are judged.
     """
-    names = [each.name for each in offered] or NAMES
+    experiments, lessons = [each.name for each in offered] or NAMES, read_ledger(ledger_path()).lessons
     parser = argparse.ArgumentParser(prog="brrr claims", description=(__doc__ or "").partition(": ")[2])
-    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; else all")
+    which = f"a lesson ({', '.join(lessons)}) or an experiment ({', '.join(experiments)}); all if none is named"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=which)
     parser.add_argument("--source", help="recorded:DEVICE, cuda or cpu (default: what BRRR_SOURCE says)")
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--sources", action="store_true", help="by what the sources say, with the place in each")
     forms.add_argument("--count", action="store_true", help="only how many have which verdict, as a Markdown table")
     forms.add_argument("--devices", action="store_true", help="each claim's verdicts on all devices side by side")
     options = parser.parse_args(argv)
+    shown = {options.count: counted, options.sources: sentences, options.devices: beside}.get(True)
     try:
-        many = (options.sources or options.count or options.devices) and not options.source
+        many = shown is not None and not options.source
         names = [f"recorded:{device}" for device in recorded_devices()] if many else [options.source]
         sources = [source_named(name) for name in names]
-        tables = [claims(each, source) for each in chosen(options.experiments, offered) for source in sources]
+        asked = options.names or [each.name for each in chosen((), offered)]
+        found = [each if each in lessons else chosen([each], offered)[0] for each in asked]
+        tables = (claims(each, source) for each in found for source in sources)
+        if shown is not None:
+            print(shown(list(tables)))
+        else:
+            for place, table in enumerate(tables):
+                print("\n\n" * bool(place) + table.details(), flush=True)
     except BrrrError as error:
         print(error, file=sys.stderr)
         return 2
-    shown = {options.count: counted, options.sources: sentences, options.devices: beside}.get(True)
-    print(shown(tables) if shown else "\n\n\n".join(table.details() for table in tables))
     return 0

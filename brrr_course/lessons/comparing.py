@@ -38,15 +38,9 @@ UNJUDGED = ("memory", "data")
 
 
 def compare(
-    guess: Guess | None,
-    experiment: str,
-    lines: Sequence[str] | Mapping[str, str] = (),
-    *,
-    of: str = "time",
-    truth: str = "",
-    source: Source | None = None,
-    **at: Value | tuple[Value, Value],
-) -> Comparison:
+    guess: Guess | None, experiment: str, lines: Sequence[str] | Mapping[str, str] = (), *, of: str = "time",
+    truth: str = "", source: Source | None = None, **at: Value | tuple[Value, Value],
+) -> Comparison:  # fmt: skip
     """Hold a guess against the measurement.
 
     >>> from brrr_course.lessons.guessing import guess

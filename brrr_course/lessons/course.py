@@ -18,15 +18,9 @@ _USUAL_NEEDS = ("cuda",)  # of a notebook that does not say what its figures nee
 
 # Words in a notebook's metadata -> the doctor's row.
 ROW_OF = {
-    "cuda": "CUDA",
-    "torch": "torch",
-    "nvcc": "nvcc",
-    "pycuda": "PyCUDA",
-    "triton": "Triton",
-    "nvmath": "nvmath",
-    "cupti": "CUPTI",
-    "compiler": "C compiler",
-}
+    "cuda": "CUDA", "torch": "torch", "nvcc": "nvcc", "pycuda": "PyCUDA", "triton": "Triton", "nvmath": "nvmath",
+    "cupti": "CUPTI", "compiler": "C compiler",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -196,8 +190,17 @@ def _is_older(lesson: Path, copy: Path) -> bool:
         return False
 
 
+def guesses_beside(notebook: Path) -> Path:
+    """The hidden file that keeps what was guessed in a notebook.
+
+    >>> guesses_beside(Path("work/01_async_timing.ipynb")).name
+    '.01_async_timing.guesses.json'
+    """
+    return notebook.with_name(f".{notebook.stem}.guesses.json")
+
+
 def set_aside(name: str, work: Path) -> Path | None:
-    """Rename the student's copy of lesson `name` (`01`, `01b` or a whole name) so that it is copied anew.
+    """Rename the student's copy of lesson `name` (`01`, `01b` or a whole name) so that it is copied anew, unguessed.
 
     Returns the new path, or None if there was no copy.
     """
@@ -208,6 +211,7 @@ def set_aside(name: str, work: Path) -> Path | None:
     if aside.exists():
         raise UnavailableError(f"brrr lab: {aside} is there already; wait a second and try again.")
     try:
+        guesses_beside(copy).unlink(missing_ok=True)
         return copy.rename(aside)
     except OSError as error:
         raise UnavailableError(_no_permission(work, error)) from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import ipywidgets as widgets
@@ -12,11 +15,32 @@ import ipywidgets as widgets
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate
 from brrr_course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
-from brrr_course.lessons.sharing import send
+from brrr_course.lessons.course import guesses_beside
+from brrr_course.lessons.sharing import Said, send
 from brrr_course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
-"""The answers of this session by question, so that *Run All* once more does not lose one."""
+"""The answers by question, so that *Run All* once more does not lose one, nor a kernel that starts anew."""
+
+
+def _file() -> Path | None:
+    """Where Jupyter says which notebook this is, the file beside it that keeps the answers."""
+    notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))
+    return guesses_beside(notebook) if notebook.suffix == ".ipynb" and not static() else None
+
+
+def _remember() -> None:
+    """Read the answers of an earlier session, where there are any; a damaged file holds none."""
+    if not _given and (file := _file()):
+        with suppress(OSError, ValueError, TypeError):
+            _given.update(json.loads(file.read_text("utf-8")))
+
+
+def _keep() -> None:
+    if file := _file():
+        with suppress(OSError):
+            file.touch(0o600)
+            file.write_text(json.dumps(_given), "utf-8")
 
 
 class Guess:
@@ -52,6 +76,7 @@ class Guess:
     def answer(self, given: object) -> Guess:
         """Give the answer. If it does not fit the question, ArgumentError is raised and nothing changes."""
         self.value = _given[self.question] = self.form.parse(given)
+        _keep()
         send("guess", self.question, self.form.show(self.value))
         waiting, self._waiting = self._waiting, []
         for call in waiting:
@@ -65,13 +90,13 @@ class Guess:
         else:
             self._waiting.append(call)
 
-    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Judged:
+    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Said:
         """The guess and the measurement side by side, with their ratio; without a guess, a request for one."""
         if self.value is None:
-            return Judged("not answered yet: give your guess above, then run this cell again")
+            return Said("not answered yet: give your guess above, then run this cell again")
         if isinstance(measured, Estimate):
             measured = measured.median
-        return Judged(
+        return Said(
             self.form.judge(self.value, measured if isinstance(measured, float | int | str) else tuple(measured))
         )
 
@@ -81,23 +106,10 @@ class Guess:
         return f"your guess: {self.form.show(self.value)} ({self.question})"
 
 
-class Judged(str):
-    """A sentence that shows itself without quotation marks."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 def guess(
-    question: str,
-    *,
-    unit: str | None = None,
-    options: Sequence[str] | None = None,
-    ranking: Sequence[str] | None = None,
-    answer: Any = None,
-) -> Guess:
+    question: str, *, unit: str | None = None, options: Sequence[str] | None = None,
+    ranking: Sequence[str] | None = None, answer: Any = None,
+) -> Guess:  # fmt: skip
     """Ask for a guess: a number with a unit, one of several options, or an order of several items.
 
     >>> guess("How many times slower?", unit="x", answer="3x").value
@@ -123,7 +135,8 @@ def guess(
     -------
     Guess
         `explore`, `timeline` and `drawing` take it as `unlock`, and `compare` holds it against the measurement. Its
-        answer is kept for the session: running the cell again shows it again.
+        answer is kept beside the notebook: running the cell again shows it again, tomorrow too, until `forget()` or
+        `brrr lab --fresh`.
 
     Raises
     ------
@@ -131,6 +144,7 @@ def guess(
         If not exactly one kind of answer is asked for, or if the answer does not fit it.
     """
     asked = Guess(question, _form(unit, options, ranking))
+    _remember()
     if answer is not None:
         asked.answer(answer)
     elif question in _given:
@@ -141,11 +155,13 @@ def guess(
 
 
 def forget() -> None:
-    """Forget the answers of this session, so that every `guess` asks again.
+    """Forget the answers, so that every `guess` of this notebook asks again.
 
     >>> forget()
     """
     _given.clear()
+    if file := _file():
+        file.unlink(missing_ok=True)
 
 
 def _form(unit: str | None, options: Sequence[str] | None, ranking: Sequence[str] | None) -> Form:
@@ -191,10 +207,12 @@ def form(asked: Guess) -> widgets.VBox:
     question = widgets.HTML(f"<b style='font-size:105%'>{escape(asked.question)}</b>")
 
     def submit(*_: object) -> None:
+        given = read()
         try:
-            asked.answer(read())
+            asked.answer(given)
         except ArgumentError as unfit:
-            status.value = message_html("wrong", "Nearly.", [f"Expected {unfit.expected}."])
+            title = f"You wrote {given}." if given and isinstance(given, str) else "Not answered yet."
+            status.value = message_html("wrong", title, [f"Expected {unfit.expected}."])
 
     def done(answered: Guess) -> None:
         _disable(field)

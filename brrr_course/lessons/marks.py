@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from brrr.core.limits import Late, within
 from brrr_course.view.display import message_html
 
 Status = Literal["right", "wrong", "not answered"]
 _TITLES = {"right": "Right", "wrong": "Not yet", "not answered": "Not answered yet"}
+LIMIT_S = 10.0
+"""How long each call of the student's own code may take."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def is_number(answer: Any) -> bool:
 
 
 def ask(function: Callable[..., Any], *args: Any) -> Any:
-    """Call the student's function; what it raises becomes a StudentError that names the line.
+    """Call the student's function; what it raises becomes a StudentError that names the line, and so does its delay.
 
     >>> ask(lambda: 1 / 0)
     Traceback (most recent call last):
@@ -124,18 +127,20 @@ def ask(function: Callable[..., Any], *args: Any) -> Any:
     brrr_course.lessons.marks.StudentError: your function raised ZeroDivisionError: division by zero
     """
     try:
-        return function(*args)
+        with within(LIMIT_S):
+            return function(*args)
+    except Late as late:
+        told = f"your function did not return within {LIMIT_S:g} s{_where(function, late)}"
+        raise StudentError(told, "Does a loop of yours never end?") from None
     except (Exception, SystemExit) as error:
-        raise StudentError(f"your function raised {_where(function, error)}") from error
+        told = f"your function raised {type(error).__name__}: {error}{_where(function, error)}"
+        raise StudentError(told) from error
 
 
 def _where(function: Callable[..., Any], error: BaseException) -> str:
-    """The error, and the last line of the student's own file that led to it."""
-    text = f"{type(error).__name__}: {error}"
+    """The last line of the student's own file that led to the error."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    if not own:
-        return text
-    line = own[-1].lineno or 0
-    code = linecache.getline(own[-1].filename, line).strip()
-    return f"{text}\nin line {line}: {code}" if code else text
+    line = own[-1].lineno or 0 if own else 0
+    code = linecache.getline(own[-1].filename, line).strip() if own else ""
+    return f"\nin line {line}: {code}" if code else ""

@@ -25,12 +25,8 @@ Places = dict[str, tuple[Cost, Estimate]]
 
 
 def roofline_of(
-    experiment: str,
-    lines: Sequence[str],
-    *,
-    source: Source | None = None,
-    **at: Value | tuple[Value, ...],
-) -> Picture | Comparison:
+    experiment: str, lines: Sequence[str], *, source: Source | None = None, **at: Value | tuple[Value, ...],
+) -> Picture | Comparison:  # fmt: skip
     """Draw lines of an experiment as points below a roofline.
 
     >>> roofline_of("repeat", ["cuda mul"], repeat=(1, 512), elements=2**26, dtype="float32")  # doctest: +SKIP

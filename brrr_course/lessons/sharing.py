@@ -16,11 +16,20 @@ AGREED = ("check", "share")
 _agreed: list[Remote] = []
 
 
-def share(agree: bool = True) -> str:
+class Said(str):
+    """A sentence that shows itself without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def share(agree: bool = True) -> Said:
     """Agree to send your guesses and the marks of your exercises to the class's gateway, for this session.
 
     >>> share(False)
-    'Nothing is sent.'
+    Nothing is sent.
 
     The class sees how many gave which answer; your teacher also sees the name of your token.
 
@@ -41,12 +50,12 @@ def share(agree: bool = True) -> str:
     """
     _agreed.clear()
     if not agree:
-        return "Nothing is sent."
+        return Said("Nothing is sent.")
     found, (kind, name) = gateway("share"), AGREED
     found.connection.ask("POST", "/answers", {"kind": kind, "name": name, "value": "named"})
     _agreed.append(found)
-    return ("Your guesses and the marks of your exercises are sent from now on. The class sees how many gave which "
-            "answer, your teacher also the name of your token; share(False) ends it.")  # fmt: skip
+    return Said("Your guesses and the marks of your exercises are sent from now on. The class sees how many gave which "
+                "answer, your teacher also the name of your token; share(False) ends it.")  # fmt: skip
 
 
 def send(kind: str, name: str, value: str) -> None:

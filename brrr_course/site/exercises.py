@@ -42,11 +42,11 @@ def _field(name: str, alone: Mapping[str, Any]) -> dict[str, Any]:
     told = rules(name, table, cases(alone, {}))
     ends = {end for rule in told for end in (rule.low, math.nextafter(rule.high, math.inf)) if math.isfinite(end)}
     places = sorted({-1.0, 0.0, math.ulp(0.0), *ends})
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"unit": table.get("unit", "")}
     if table.get("kind") == "whole":  # further up the marks repeat
         every = math.lcm(*(rule.multiple_of for rule in told))
         places = [-1, *range(math.floor(min(ends)), math.ceil(max(ends)) + 2 * every)]
-        more = {"whole": mark(0.5), "to": places[-1], "every": every}
+        more |= {"whole": mark(0.5), "to": places[-1], "every": every}
     starts = groupby(places, key=mark)
     return {"name": name, "segments": [[next(of), *said] for said, of in starts], **more}
 

@@ -247,13 +247,18 @@ const kept = what => { try { return JSON.parse(localStorage.getItem(key(what)));
 const keep = (what, value) => { try { localStorage.setItem(key(what), JSON.stringify(value)); } catch { /* private window */ } };
 const waiting = new Map();  // by guess: what is to be done once it is given
 const message = (kind, title, ...lines) => $("div", {className: `message ${kind}`, role: "status", ariaLive: "polite"}, $("b", {}, title), ...lines.map(line => $("div", {}, line)));
-const NUMBER = "(\\d+\\.?\\d*|\\.\\d+)([eE][+\\-]?\\d+)?";
-
+function number(given, unit, powers) {  // with a decimal comma too, but in 1,000, which may be a thousand; a unit that is known; or NaN
+  const [, digits, exponent = "e0", typed] = /^([+-]?(?:\d+[.,]?\d*|[.,]\d+))(e[+-]?\d+)?\s*(\D*)$/i.exec(given.trim()) ?? [];
+  const power = {...powers, [unit.toLowerCase()]: 0}[typed?.toLowerCase()];
+  return /^[+-]?[1-9]\d{0,2},\d{3}$/.test(digits) ? NaN : Number(`${digits?.replace(",", ".")}e${Number(exponent.slice(1)) + power}`);
+}
 function parsed(asked, given) {  // a number above 0 with its unit, which only a time needs; null for what is none
-  const [, digits, exponent = "e0", unit] = RegExp(`^${NUMBER}\\s*(.*)$`).exec(given.trim()) ?? [];
-  const power = (asked.unit === "s" ? D.seconds : {"": 0, [asked.unit]: 0})[unit?.toLowerCase()];
-  const value = Number(`${digits}e${Number(exponent.slice(1)) + power}`);
+  const value = number(given, asked.unit, asked.unit === "s" ? D.seconds : {"": 0});
   return value > 0 && value < Infinity ? value : null;
+}
+function read({unit}, given) {  // an exercise's number: of a time, in its unit
+  const powers = Object.entries(unit ? D.seconds : {}).map(([each, power]) => [each, power - D.seconds[unit]]);
+  return number(given, unit, {...Object.fromEntries(powers), "": 0});
 }
 const spoken = (asked, answer) => typeof answer === "number" ? quantity(answer, asked.unit) : [answer].flat().join(", ");
 
@@ -277,8 +282,8 @@ function guess(place, asked, n) {
     event.preventDefault();
     const given = answers(event.target), lacking = asked.items?.filter(item => !given.includes(item)) ?? [];
     const answer = asked.items ? given : asked.options ? given[0] : parsed(asked, given[0]);
-    if (lacking.length) return status.replaceChildren(message("wrong", "Nearly.", `Expected each item once; ${lacking.join(", ")} is missing.`));
-    if (answer === null) return status.replaceChildren(message("wrong", "Nearly.", `Expected ${asked.hint}, greater than 0.`));
+    if (lacking.length) return status.replaceChildren(message("wrong", "Not answered yet.", `Expected each item once; ${lacking.join(", ")} is missing.`));
+    if (answer === null) return status.replaceChildren(message("wrong", `You wrote ${given[0]}.`, `Expected ${asked.hint}, greater than 0.`));
     keep(asked.question, answer);
     done(answer);
   }}, fieldset), status);
@@ -314,11 +319,13 @@ function marked(data, given) {
   }
 }
 function exercise(place, data) {
-  const status = $("div"), number = {pattern: `\\s*[+\\-]?${NUMBER}\\s*`, title: "a number, as 2e-6"};
-  const fields = data.fields.map(({name, words}) => $("label", {}, $("code", {}, name), "=", words ? choice(Object.keys(words)) : typed(number)));
-  place.append($("form", {onsubmit: event => {
+  const status = $("div");
+  const fields = data.fields.map(({name, words}) => $("label", {}, $("code", {}, name), "=", words ? choice(Object.keys(words)) : typed({})));
+  place.append($("form", {oninput: () => status.replaceChildren(), onsubmit: event => {
     event.preventDefault();
-    const given = answers(event.target).map((text, n) => data.fields[n].words ? text : Number(text));
+    const texts = answers(event.target), given = texts.map((text, n) => data.fields[n].words ? text : read(data.fields[n], text));
+    const unread = texts.find((_, n) => Number.isNaN(given[n]));
+    if (unread !== undefined) return status.replaceChildren(message("wrong", `You wrote ${unread}.`, "Expected a number, as 0.000002 or 2e-6."));
     const [kind, text, hint] = marked(data, given).map(each => each.replace(/`/g, ""));
     const lines = [text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : [])];
     status.replaceChildren(message(kind, kind === "right" ? "Right" : "Not yet", ...lines));
@@ -352,5 +359,5 @@ for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))
   document.querySelectorAll(`.${kind}`).forEach(place => build(place, D[kind][place.dataset.at], +place.dataset.at));
 linked();
 addEventListener("hashchange", linked);
-window.brrr = {D, quantity, general, repr, marked, parsed, distance};  // for tests
+window.brrr = {D, quantity, general, repr, marked, parsed, read, distance};  // for tests
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

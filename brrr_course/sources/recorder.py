@@ -260,15 +260,10 @@ def wanted(
 
 
 def record_traces(
-    experiments: Sequence[Experiment],
-    kind: DeviceKind,
-    folder: Path,
-    *,
-    only: Mapping[str, Sequence[str]] | None = None,
-    quick: bool = False,
-    limit_s: float = float("inf"),
+    experiments: Sequence[Experiment], kind: DeviceKind, folder: Path, *,
+    only: Mapping[str, Sequence[str]] | None = None, quick: bool = False, limit_s: float = float("inf"),
     tracer: Tracer = trace_variant,
-) -> TraceOutcome:
+) -> TraceOutcome:  # fmt: skip
     """Trace what is listed and not there yet, into `folder/traces`; what fails is noted, and the rest goes on.
 
     A file is whole or not there at all. No trace begins after `limit_s` seconds.

@@ -1,7 +1,8 @@
 """`scaling_test`: does twice the batch take twice as long, and if not, is it overhead?
 
 >>> scaling_test("scaling", 64, variant="gemm")  # doctest: +SKIP
-Batch 64 to 128: the time grows 1.04x (1.03x to 1.05x; 2x would be in proportion), the bytes 1.03x; ...
+Not overhead, skinny GEMM: 2x the batch takes 1.04x the time.
+...
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from brrr.core import units
+from brrr.core.cards import Card, Carded
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.counting.cost import Cost
@@ -40,8 +42,8 @@ MEANS: dict[Regime, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Scaling:
+@dataclass(frozen=True, repr=False)
+class Scaling(Carded):
     """A function measured at a batch and at a multiple of it, and what follows from the two.
 
     >>> from brrr.core.measurement import Estimate, Measurement
@@ -109,33 +111,22 @@ class Scaling:
     def _grown(self, share: float) -> float:
         return 1 + share * (self.factor - 1)
 
-    @property
-    def text(self) -> str:
-        """What was found, in a sentence or two."""
-        middle, low, high = (units.ratio(each) for each in (self.growth.median, self.growth.low, self.growth.high))
-        grown = f"the time grows {middle} ({low} to {high}; {units.ratio(self.factor)} would be in proportion)"
-        moved = "" if self.bytes_growth is None else f", the bytes {units.ratio(self.bytes_growth)}"
-        idle = (
-            "" if self.idle_share is None else f"; the GPU is idle for {units.percent(self.idle_share, 2)} of the time"
-        )
-        found = f"Batch {self.batch} to {self.factor * self.batch}: {grown}{moved}{idle}: {self.regime}."
-        return f"{found} {MEANS[self.regime]}" + (f"\n{self.badge}" if self.badge else "")
-
-    def __repr__(self) -> str:
-        return self.text
+    def _card(self) -> Card:
+        regime, idle = self.regime, self.idle_share
+        moved = "" if self.bytes_growth is None else f", {units.ratio(self.bytes_growth)} the bytes"
+        took = f"{units.ratio(self.factor)} the batch takes {units.ratio(self.growth.median)} the time"
+        title = f"{regime[0].upper()}{regime[1:].replace(': ', ', ')}: {took}."
+        grown = f"Batch {self.batch} to {self.factor * self.batch}: {self.growth:x} the time{moved}."
+        shares = {} if idle is None else {"GPU working": 1 - idle, "GPU idle": idle}
+        accent = "overhead" if regime == "overhead-bound" else "unknown" if "inconclusive" in regime else "compute"
+        return Card(title, [MEANS[regime], grown], shares, self.badge, accent=accent)
 
 
 def scaling_test(
-    make: Callable[[int], Callable[[], Any]] | str,
-    batch: int,
-    *,
-    factor: int = 2,
-    device: Place | None = None,
-    cost: Callable[[int], Cost] | None = None,
-    variant: str = "",
-    source: str | Source | None = None,
+    make: Callable[[int], Callable[[], Any]] | str, batch: int, *, factor: int = 2, device: Place | None = None,
+    cost: Callable[[int], Cost] | None = None, variant: str = "", source: str | Source | None = None,
     budget_s: float = 0.2,
-) -> Scaling:
+) -> Scaling:  # fmt: skip
     """Measure a function at a batch and at a multiple of it, and say what sets its time.
 
     >>> import torch

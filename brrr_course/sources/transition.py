@@ -152,16 +152,9 @@ class Transition:
 
 
 def find_transition(
-    experiment: str | Experiment,
-    axis: str,
-    predicate: Predicate,
-    *,
-    at: Mapping[str, Value] | None = None,
-    source: str | Source | None = None,
-    low: Value | None = None,
-    high: Value | None = None,
-    most: int = 12,
-) -> Transition:
+    experiment: str | Experiment, axis: str, predicate: Predicate, *, at: Mapping[str, Value] | None = None,
+    source: str | Source | None = None, low: Value | None = None, high: Value | None = None, most: int = 12,
+) -> Transition:  # fmt: skip
     """Search along an axis for the place where an answer changes, by measuring and halving the interval.
 
     >>> find_transition("pseudo_linear", "width", pays("pseudo graph", over="pseudo eager"), at={...})  # doctest: +SKIP

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from brrr.core.cards import boxed
 from brrr.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def message_html(kind: str, title: str, lines: Sequence[str] = ()) -> str:
     True
     """
     body = "".join(f"<div style='white-space:pre-wrap'>{_with_code(line)}</div>" for line in lines)
-    style = f"border-left:4px solid {ACCENT[kind]};padding:2px 0 2px 10px;margin:4px 0;max-width:48em;line-height:1.5"
-    return f"<div role='status' aria-live='polite' style='{style}'><b>{escape(title)}</b>{body}</div>"
+    return boxed(ACCENT[kind], f"<b>{escape(title)}</b>{body}", "role='status' aria-live='polite' ")
 
 
 def _with_code(text: str) -> str:

@@ -4,22 +4,33 @@ import asyncio
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 
 from brrr.core.errors import BrrrError
-from brrr.core.measurement import Measurement, Point, Value
+from brrr.core.measurement import Measurement, Point, Value, median
+from brrr.gpu import is_queue
+from brrr_course.experiments import experiment as experiment_named
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Shared, Source
+from brrr_course.sources import source as source_named
 
 # ---------------------------------------------------------------------------------------------------------------------
 # How long a measurement will probably take, so that a slow one is asked about before it starts.
 
 ASK_ABOVE_S = 2.0
 """Live on a CPU, a point that probably takes longer asks first."""
-CALLS = 6
-"""How often a slow function is called at least: the check against its reference, the warm-up, and the samples."""
+LEAST_S, CALLS = 0.15, 18
+"""What a point takes at least, and about how often a function is called: check, warm-up and samples."""
+SINGLE_S, SINGLE_CALLS = 0.8, 1.5
+"""A call that takes longer is sampled once, besides the reference that its result is compared with."""
+YARDSTICK = 1024
+"""The size of the product that tells how much slower than a recorded machine this one is now."""
+FAR = 4
+"""So many times what is recorded, and a smaller point was too small to tell."""
 STEEPEST = 3
 """Where an experiment does not tell its cost: nothing in the course grows faster than the cube of a slider's value."""
 
@@ -40,22 +51,44 @@ def _one_s(experiment: Experiment, source: Source, variant: str, key: tuple[Valu
         return 0.0
     call = _extrapolated(experiment, variant, known, key)
     if call is None or call > ASK_ABOVE_S / CALLS:
-        recorded = _extrapolated(experiment, variant, _recorded(experiment, variant), key)
-        call = recorded if call is None else min(call, recorded or call)
-    return float("inf") if call is None else CALLS * call
+        recorded = _recorded_s(experiment, variant, key)
+        if recorded is not None and (call is None or call > FAR * recorded):
+            call = recorded
+    return float("inf") if call is None else taken_s(call, is_queue(experiment.variant(variant).device))
 
 
-def _recorded(experiment: Experiment, variant: str) -> Known:
-    from brrr_course.sources.recorded import Recorded
+def taken_s(call_s: float, queue: bool) -> float:
+    """What measuring a function takes, of which one call takes so long; a slow one on a queue is called more often.
 
+    >>> taken_s(1e-6, False) < 0.2, taken_s(0.1, False), taken_s(10.0, False)
+    (True, 1.95, 15.15)
+    """
+    return LEAST_S + call_s * (CALLS if call_s <= SINGLE_S else SINGLE_CALLS * (3 if queue else 1))
+
+
+def _recorded_s(experiment: Experiment, variant: str, key: tuple[Value, ...]) -> float | None:
+    """One call's seconds by the recording of a CPU machine, as much longer as this one takes for a product now."""
     for device in ("cpu", "h200"):  # the H200 machine's own CPU was recorded too
-        try:
-            known = Recorded(device).known(experiment, variant)
-        except BrrrError:
-            continue
-        if known and not experiment.variant(variant).on_gpu:
-            return known
-    return {}
+        with suppress(BrrrError):
+            source = source_named(f"recorded:{device}")
+            call = _extrapolated(experiment, variant, source.known(experiment, variant), key)
+            there = _call_s(source.measure(experiment_named("matmul"), "cpu", {"size": YARDSTICK}))
+            if call and there and not experiment.variant(variant).on_gpu:
+                return call * _product_s(int(time.monotonic() // 60)) / there
+    return None
+
+
+@cache
+def _product_s(minute: int) -> float:
+    """What the yardstick takes here in this minute, beside all else that runs."""
+    import torch
+
+    x, times = torch.ones(YARDSTICK, YARDSTICK), []
+    for _ in range(4):
+        start = time.perf_counter()
+        x @ x
+        times.append(time.perf_counter() - start)
+    return median(times[1:])
 
 
 def _extrapolated(experiment: Experiment, variant: str, known: Known, key: tuple[Value, ...]) -> float | None:

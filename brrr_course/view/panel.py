@@ -5,6 +5,8 @@ This module imports ipywidgets; `explore` loads it when there is something to sh
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.gpu import is_cpu
+from brrr_course.sources import reading_once
 from brrr_course.view import words
 from brrr_course.view.canvas import Canvas
 from brrr_course.view.scene import Scene
@@ -72,7 +75,8 @@ class ExplorerPanel(Panel):
         self.scene, self._choose = scene, choose
         self._canvas = kept_picture(scene)
         self._job: Job | None = None
-        self._confirmed: object = None
+        self._confirmed: list[Slice] = []
+        self._later: list[Slice] = []
         self.source = self._choice("source", list(sources), self._on_source, value=scene.source.name)
         self.sliders = {name: self._axis_slider(name) for name in sliders}
         self.lines = widgets.HBox([], layout={"flex_flow": "row wrap", "max_width": f"{style.WIDTH}px"})
@@ -217,25 +221,40 @@ class ExplorerPanel(Panel):
         return tuple(piece.point.values()) not in self.scene.source.known(self.scene.experiment, piece.variant)
 
     def _press(self, slices: list[Slice]) -> None:
-        """Start measuring, or ask first where it would take long on a CPU."""
-        from brrr_course.view.measuring import ASK_ABOVE_S, expected_s
+        """Start measuring; where that would take long on a CPU, first what is quick, which tells how long, and ask."""
+        slow = self._slow(slices) if is_cpu(self.scene.source.name) else []
+        self._later, self._confirmed = [each for each in slow if each not in self._confirmed], []
+        slices = [each for each in slices if each not in self._later]
+        if slices or not self._later:
+            self._run(slices)
+        else:
+            self._say(self._asked("This"))
 
-        scene = self.scene
-        wanted = [(s.variant, tuple(s.point.values())) for s in slices]
-        if is_cpu(scene.source.name) and self._confirmed != wanted:
-            longest = max((expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices), default=0)
-            if longest > ASK_ABOVE_S:
-                self._confirmed = wanted
-                total = sum(expected_s(scene.experiment, scene.source, [s.variant], s.point) for s in slices)
-                self._say(f"This takes {about(total)}: press the button again to measure.")
-                return
-        self._confirmed = None
-        self._run(slices)
+    def _slow(self, slices: Sequence[Slice]) -> list[Slice]:
+        """Those at points that probably take long."""
+        from brrr_course.view.measuring import ASK_ABOVE_S
+
+        long = [
+            each.point for each, seconds in zip(slices, self._expected(slices), strict=True) if seconds > ASK_ABOVE_S
+        ]
+        return [each for each in slices if each.point in long]
+
+    def _expected(self, slices: Sequence[Slice]) -> list[float]:
+        from brrr_course.view.measuring import expected_s
+
+        with reading_once():
+            return [expected_s(self.scene.experiment, self.scene.source, [s.variant], s.point) for s in slices]
+
+    def _asked(self, what: str, slower: float = 1.0) -> str:
+        """The request to press once more for what takes long; nothing where there is no such."""
+        self._confirmed, total = self._later, about(slower * sum(self._expected(self._later)))
+        return f"{what} takes {total}: press the button again to measure." if self._later else ""
 
     def _run(self, slices: list[Slice]) -> None:
         from brrr_course.view.measuring import Job
 
         self.scene.message = ""
+        self._began = time.monotonic(), sum(self._expected(slices)) if self._later else math.inf
         self.progress.max, self.progress.value = max(1, len(slices)), 0
         self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
         self._job.running = True
@@ -261,7 +280,8 @@ class ExplorerPanel(Panel):
             self.failures.append(self._job.unexpected)
         self._show_measuring()
         self._redraw()
-        self._say(message)
+        began_s, expected_s = self._began
+        self._say(message or self._asked("What is left", max(1.0, (time.monotonic() - began_s) / expected_s)))
 
     def _redraw(self) -> None:
         self.scene.refresh()

@@ -185,7 +185,7 @@ class Rates(Times):
 
     def short(self, value: float) -> str:
         """A value with its unit."""
-        return units.rate(value, self.unit)
+        return units.quantity(value, self.unit)
 
     def between(self, low: float, high: float) -> str:
         """An interval with its unit, named once where both ends have the same."""

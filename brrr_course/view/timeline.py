@@ -179,15 +179,10 @@ class TimelineView(Shown):
 
 
 def timeline(
-    name: str,
-    *,
-    variant: str | None = None,
-    variants: Sequence[str] | None = None,
-    at: Mapping[str, Value] | None = None,
-    unlock: Lock | None = None,
-    source: str | Source | None = None,
+    name: str, *, variant: str | None = None, variants: Sequence[str] | None = None,
+    at: Mapping[str, Value] | None = None, unlock: Lock | None = None, source: str | Source | None = None,
     calls: int | None = None,
-) -> TimelineView:
+) -> TimelineView:  # fmt: skip
     """Show the timeline of an experiment: what the host launched, what the GPU did when, and who waited.
 
     >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text

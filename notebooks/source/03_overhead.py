@@ -129,8 +129,7 @@ display(
 # rows take *less* time: the library changes to another kernel.)
 
 # %% tags=["explore"]
-print(scaling_test("scaling", 1, variant="chain"))
-print(scaling_test("scaling", 16, variant="gemm"))
+display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16, variant="gemm"))
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: when does it stop waiting?

@@ -69,7 +69,7 @@ compare(g, "repeat", ways, **{**at, "repeat": (1, 32)})
 
 # %% tags=["explain"]
 work = cost(torch.mul, array(2**26, "float32"), 1.01)
-print(work, predict(work, device="h200"), sep="\n")
+display(work, predict(work, device="h200"))
 
 # %% [markdown] tags=["guess"]
 # ## Guess: a harder operator

@@ -101,9 +101,7 @@ compare(w, "gemm", ["nn"], **{**where, "columns": (1024, 1025)})
 # *padded* does that with our own copy kernel.) `suggest_shape` predicts such choices:
 
 # %% tags=["explain"]
-found = suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
-print("as asked:", found.asked)
-print("best:    ", next(each for each in found.better if each.what == "larger"))
+suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 
 # %% [markdown] tags=["explore"]
 # ## Explore: four small matmuls or one large one?

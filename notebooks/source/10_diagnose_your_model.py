@@ -139,13 +139,11 @@ check("10-peak", flop=..., share=..., at_most=...)
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
-# Then diagnose your own model: `diagnose` takes any module or function, on a CPU too. `print(found)` adds the tables of all operators.
+# Then diagnose your own model: `diagnose` takes any module or function, on a CPU too. *Details* has the tables of all operators.
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
-found = diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1)
-said, *tables, helps = found.text.split("\n\n")
-print(said, helps, sep="\n\n")
+display(diagnose(model, torch.randn(64, 256), backward=True, budget_s=0.1))
 
 check("10-regime", regime=...)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from brrr_course.cli.lab import LAB_CONFIG
+
 ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = ROOT / "artifacts" / "browser"
 PHOTOGRAPHS = os.environ.get("BRRR_PHOTOGRAPHS", "") not in ("", "0")
@@ -80,6 +82,7 @@ def _environment(home: Path) -> dict[str, str]:
     return {
         **clean,
         "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_CONFIG_PATH": str(LAB_CONFIG),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),

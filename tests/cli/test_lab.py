@@ -97,8 +97,9 @@ def test_lab_names_older_copies(
     assert lab.main(["--work", str(work)]) == 0
     said = capsys.readouterr().out
     assert "01b_more" in said and "brrr lab --fresh 01b" in said
-    assert lab.main(["--work", str(work), "--fresh", "01b"]) == 0
-    assert "Older" not in capsys.readouterr().out
+    assert lab.main(["--work", str(work), "--fresh", "00", "01b"]) == 0
+    said = capsys.readouterr().out
+    assert "Older" not in said and "Your copy of 00 is kept" in said and "Your copy of 01b is kept" in said
 
 
 def test_a_copy_is_never_overwritten(edition: Path, work: Path) -> None:
@@ -114,8 +115,9 @@ def test_a_copy_is_never_overwritten(edition: Path, work: Path) -> None:
 def test_fresh_sets_the_old_copy_aside(edition: Path, work: Path, name: str) -> None:
     course.copy_lessons(edition, work)
     (work / "01_async_timing.ipynb").write_text("mine")
+    (guessed := course.guesses_beside(work / "01_async_timing.ipynb")).write_text("{}")
     aside = course.set_aside(name, work)
-    assert aside is not None
+    assert aside is not None and not guessed.exists()
     assert aside.read_text() == "mine"
     assert re.fullmatch(r"01_async_timing\.\d{4}-\d\d-\d\d_\d{6}\.ipynb", aside.name)
     assert [path.name for path in course.copy_lessons(edition, work)] == ["01_async_timing.ipynb"]

@@ -610,7 +610,10 @@ def test_an_encoder_counts_padded_sequences_as_long_as_the_longest(mask_check: b
         torch.testing.assert_close(found[~hidden], expected[~hidden])
 
 
-@pytest.mark.parametrize("asked", [{}, {"need_weights": False}, {"key_padding_mask": HIDDEN[:3]}])
+HIDDEN_ALONE = {"key_padding_mask": HIDDEN[:3], "need_weights": False}
+
+
+@pytest.mark.parametrize("asked", [{}, {"need_weights": False}, {"key_padding_mask": HIDDEN[:3]}, HIDDEN_ALONE])
 def test_the_parts_of_attention_in_inference_give_what_it_gives(asked: dict[str, Any]) -> None:
     layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.randn(3, 4, 8)
     with torch.no_grad():
@@ -619,3 +622,6 @@ def test_the_parts_of_attention_in_inference_give_what_it_gives(asked: dict[str,
             found = layer(x, x, x, **asked)
     torch.testing.assert_close(found, expected)
     assert not any(each.kind == "unknown" for each in counting.operators)
+    alone = not asked.get("need_weights", True)  # one product for queries, keys and values; attention in one kernel
+    assert alone == ([each.kind for each in counting.operators].count("attention") == 1)
+    assert not alone or sum(each.kind == "matmul" for each in counting.operators) == 2

@@ -297,7 +297,7 @@ def test_first_addition(machine: Callable[..., None], addition: Callable[[], flo
 
 def test_unavailable_cuda_says_why_and_what_is_shown(machine: Callable[..., None]) -> None:
     machine(fake_torch(available=False))
-    with pytest.raises(UnavailableError, match=r"there is no NVIDIA GPU\. The recordings are shown instead"):
+    with pytest.raises(UnavailableError, match=r"there is no NVIDIA GPU\. What was recorded needs no GPU"):
         device.this_device("cuda")
 
 

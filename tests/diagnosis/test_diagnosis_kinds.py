@@ -92,8 +92,8 @@ def test_an_accelerator_that_cannot_be_read_is_named(events: list[Event], said: 
     host = [each for each in loop().events if each["cat"] == "cpu_op"]
     found = diagnosed(tmp_path, host + made, {})
     assert found.regime == "unknown" and "not read here: " + said in found.problems[0]
-    assert f"a device whose work cannot be read ({said})" in found.text
-    assert "a CPU" not in found.text and diagnose_trace(tmp_path / "trace.json", "h200").device == found.device
+    assert f"a device whose work cannot be read ({said})" in found.details()
+    assert "a CPU" not in found.details() and diagnose_trace(tmp_path / "trace.json", "h200").device == found.device
     alone = diagnosed(tmp_path, [*host, {**made[0], "cat": "cuda_sync"}], {})
     assert alone.device == "a CPU" and not alone.problems
 

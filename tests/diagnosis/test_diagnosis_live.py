@@ -191,8 +191,8 @@ def test_the_operators_stand_under_the_roof() -> None:
     assert "addmm float32" in found.roofline().alt and found.roofline().png.startswith(b"\x89PNG")
     policies = ("default-src", "base-uri", "form-action")
     assert all(f"{name} 'none'" in found.to_html().partition("<title>")[0] for name in policies)
-    assert "data:image/png" in found.to_html() and "addmm float32" in found._repr_mimebundle_()["text/html"]
-    assert found.peak_share is not None and "utilisation" in found.text and "profiler" in found.text
+    assert "data:image/png" in found.to_html() and "addmm float32" in found._repr_html_()
+    assert found.peak_share is not None and "utilisation" in found.details() and "profiler" in found.details()
 
 
 def test_a_loader_that_sleeps_is_found() -> None:
@@ -354,7 +354,7 @@ def test_what_is_computed_again_counts_for_the_hardware_alone() -> None:
     assert plain.peak_share is not None and plain.model_share == plain.peak_share
     assert again.peak_share is not None and again.model_share is not None
     assert again.model_share / again.peak_share == pytest.approx(3 / 4, abs=0.03)
-    assert "MFU" in again.text and "MFU" not in plain.text
+    assert "MFU" in again.details() and "MFU" not in plain.details()
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,8 @@ def row_by_row(made: Maker, at: int) -> None:
 @pytest.mark.parametrize("loop", [layer_by_layer, weight_by_weight, time_by_time, same_halves, row_by_row])
 def test_a_saved_trace_is_believed_where_it_leaves_no_doubt(loop: Loop, tmp_path: Path) -> None:
     found = diagnosis(tmp_path, lambda made: [loop(made, at) for at in range(64)] and None)
-    assert ("batched" in gains(found)) == (loop is row_by_row), found.text
-    assert loop is row_by_row or "batched" in found.text.partition("Weighed and dropped: ")[2]
+    assert ("batched" in gains(found)) == (loop is row_by_row), found.details()
+    assert loop is row_by_row or "batched" in found.details().partition("Weighed and dropped: ")[2]
 
 
 # --- gains: no more than the share that a remedy addresses ------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_a_wait_gains_no_more_than_the_idle_time_and_a_little_one_is_not_named(t
     idle = found.parts["overhead"] / found.step_s
     assert all(each.gain <= 1 / (1 - idle) + 1e-9 for each in found.remedies)
     little = diagnosis(tmp_path, little_wait)
-    assert "no synchronisation" not in gains(little) and "no synchronisation (" in little.text
+    assert "no synchronisation" not in gains(little) and "no synchronisation (" in little.details()
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -183,7 +183,7 @@ def test_less_to_compute_saves_nothing_of_what_the_host_takes(waits: bool, tmp_p
 
     found = diagnosis(tmp_path, step)
     assert found.parts["overhead"] > 0.5 * found.step_s
-    assert not {"tensor cores", "strassen", "fusion"} & set(gains(found)), found.text
+    assert not {"tensor cores", "strassen", "fusion"} & set(gains(found)), found.details()
 
 
 @pytest.mark.parametrize("optimiser", ["", "SGD", "AdamW"])
@@ -196,9 +196,11 @@ def test_what_a_graph_takes_away_no_larger_batch_shares_out(optimiser: str, tmp_
             made.span(f"Optimizer.step#{optimiser}.step", began)
 
     found = diagnosis(tmp_path, step)
-    assert "cuda graph" in gains(found) and "larger batch" in [each.name for each in found.dropped], found.text
+    assert "cuda graph" in gains(found) and "larger batch" in [each.name for each in found.dropped], found.details()
     assert (
-        f"{optimiser}(..., capturable=True)" in found.text if optimiser == "AdamW" else "capturable" not in found.text
+        f"{optimiser}(..., capturable=True)" in found.details()
+        if optimiser == "AdamW"
+        else "capturable" not in found.details()
     )
     assert json.loads(found.to_json())["dropped"][-1]["name"] == "larger batch" and "larger batch (" in found.to_html()
 
@@ -208,7 +210,7 @@ def test_a_step_that_waits_has_no_graph_and_it_is_said(tmp_path: Path) -> None:
         tiny(made)
         made.wait("cudaStreamSynchronize")
 
-    assert "cuda graph (No graph can hold a step that waits" in diagnosis(tmp_path, step).text
+    assert "cuda graph (No graph can hold a step that waits" in diagnosis(tmp_path, step).details()
 
 
 # --- precision: what float32 is computed in ---------------------------------------------------------------------------
@@ -235,5 +237,5 @@ def test_a_share_of_a_peak_says_of_which(name: str, dtype: str, device: str, tmp
             made.work("aten::mm", plain(4096, 4096), plain(4096, 4096), us=900.0, kernel=name)
     found = diagnose_trace(made.write(tmp_path / "one.json"))
     dtype = dtype.split()[0] if "H200" in device else "fp32"
-    assert f"in {dtype})" in found.text and found.peak.endswith(f" in {dtype}"), found.text
+    assert f"in {dtype})" in found.details() and found.peak.endswith(f" in {dtype}"), found.details()
     assert (next(line for line in found.operators).products == "tf32") == (dtype == "tf32")

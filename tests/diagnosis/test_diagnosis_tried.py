@@ -224,9 +224,16 @@ def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(
     assert (found.gain is not None) == taken and ("refused" in found.said) != taken
 
 
-@pytest.mark.parametrize(("products", "taken"), [("tf32", True), ("fp32", False)])
+@pytest.mark.parametrize(
+    ("products", "name", "taken"),
+    [
+        ("tf32", "aten::mm float32", True),
+        ("fp32", "aten::mm float32", False),
+        ("", "aten::cudnn_convolution tf32", True),
+    ],
+)
 def test_what_multiplies_in_a_shorter_type_may_differ_by_that_types_rounding(
-    products: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+    products: str, name: str, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
     def near(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
@@ -234,7 +241,7 @@ def test_what_multiplies_in_a_shorter_type_may_differ_by_that_types_rounding(
 
     monkeypatch.setattr(trying, "_APPLY", {"fusion": near})
     found = quick(lambda: X @ X)
-    lines = tuple(replace(each, products=products) for each in found.operators)
+    lines = tuple(replace(each, products=products, name=name) for each in found.operators)
     found = replace(found, remedies=(Remedy("fusion", 2.0, "why."),), operators=lines)
     (made,) = trying.tried(found, lambda: X @ X, (), {}, False, "cpu", 0.02, 20.0)
     assert (made.gain is not None) == taken and made.predicted == 2.0
@@ -248,7 +255,7 @@ def test_what_its_trial_refutes_is_dropped(gain: float | None, kept: bool, monke
     monkeypatch.setattr(trying, "tried", lambda *_: made)
     found = quick(lambda: X * 2, try_remedies=True)
     assert [each.name for each in found.remedies] == ["fusion"] * kept + ["larger batch"] and found.tried == made
-    assert kept or f"Weighed and dropped: fusion ({'tried, ' * (gain == 0.4)}{gain:.3g}x)." in found.text
+    assert kept or f"Weighed and dropped: fusion ({'tried, ' * (gain == 0.4)}{gain:.3g}x)." in found.details()
 
 
 def test_an_optimisers_moments_are_turned_with_its_images_weights() -> None:

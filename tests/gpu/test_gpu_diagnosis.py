@@ -82,7 +82,7 @@ def test_a_chain_that_is_trained_has_its_activations_computed_again() -> None:
         return y
 
     found = diagnose(chain, backward=True, device="cuda", budget_s=0.1)
-    assert "rematerialisation" in [each.name for each in found.remedies], found.text
+    assert "rematerialisation" in [each.name for each in found.remedies], found.details()
 
 
 def test_layers_that_wait_for_each_other_have_a_persistent_kernel() -> None:
@@ -90,4 +90,4 @@ def test_layers_that_wait_for_each_other_have_a_persistent_kernel() -> None:
     layer = nn.RNN(512, 512)
     for model, x in ((stack, torch.randn(8, 128, device="cuda")), (layer, torch.randn(256, 4, 512, device="cuda"))):
         found = diagnose(model.cuda().requires_grad_(False), x, device="cuda", budget_s=0.1)
-        assert "persistent kernel" in [each.name for each in found.remedies], found.text
+        assert "persistent kernel" in [each.name for each in found.remedies], found.details()

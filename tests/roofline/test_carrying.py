@@ -9,11 +9,12 @@ import pytest
 
 from brrr.counting.cost import Form, Matmul, OperatorCost
 from brrr.gpu.datasheet import hardware
-from brrr.roofline.calibrate.gpu_again import COLUMNS, row_of
-from brrr.roofline.carrying import SHRUNK, carried_s, kernel_time
+from brrr.roofline.calibrate.again import COLUMNS, row_of
+from brrr.roofline.carrying import SHRUNK, carried_s, kernel_time, operator_time
 from brrr.roofline.device_model import DeviceModel, model_of
+from brrr.roofline.figures import host_class
 from brrr.roofline.peak import Curve, Peak, Sweep
-from brrr.roofline.peaks import Peaks
+from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.products import operator_of
 from brrr.roofline.reference import issued_like_the_reference, rates_of, reference
 
@@ -171,3 +172,23 @@ def test_a_larger_cache_holds_larger_sets() -> None:
     place = 2.0 * known.l2_bytes
     assert larger["read"].at(place) > 1.3 * curves["read"].at(place)
     assert larger["read"].points[-1][1].value == curves["read"].points[-1][1].value
+
+
+def test_a_cpu_goes_by_its_own_calls_with_their_hosts_part_and_no_others() -> None:
+    """A call of the sweep takes what it took, alike ones the same share longer; Python around it comes on top."""
+    bare = recorded_peaks("cpu")
+    calls = [plain(elements, "aten.tanh") for elements in (1000, 10_000, 100_000)]
+    terms = [kernel_time(each, model_of(bare)).device_s or 0.0 for each in calls]
+    swept = Sweep.of(COLUMNS, [row_of(each) for each in calls], [3 * time_s for time_s in terms])
+    product = operator_of(Matmul(64, 64, 64, dtype="float32"))
+    columns = ("m", "n", "k", "batch", "layout", "dtype", "added")
+    rows = [(64, 64, depth, 1, "nn", "float32", 0) for depth in (64, 65, 66)]
+    peaks = replace(bare, sweeps={"operators": swept, "products": Sweep.of(columns, rows, [2e-5] * 3)})
+    assert [seconds(each, peaks) for each in calls] == pytest.approx([3 * time_s for time_s in terms])
+    near = plain(31_000, "aten.tanh")
+    assert seconds(near, peaks) == pytest.approx(3 * seconds(near, bare), rel=0.2)
+    assert seconds(product, peaks) == pytest.approx(2e-5)
+    model = model_of(peaks)
+    own_s = model.value(f"host.{host_class(calls[0], model)}")
+    around = operator_time(calls[0], model, calls[0].bytes, host_s=own_s + 1e-5)
+    assert around.device_s == pytest.approx(3 * terms[0] + 1e-5)

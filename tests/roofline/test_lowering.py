@@ -53,3 +53,17 @@ def test_the_parts_that_this_torch_makes_are_known(name: str) -> None:
     operators = cost(fn, *args, backward="gradient" in name).operators
     found = [each.name for each in as_on_gpu(operators) if each.name.removeprefix("aten.") not in AROUND]
     assert found == wanted, f"torch {torch.__version__} makes {name} of {' '.join(each.name for each in operators)}"
+
+
+def written_out(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_norm_that_is_written_out_in_python_runs_operator_by_operator(backward: bool) -> None:
+    x, weight = (each if not backward else array(each.shape, "bfloat16", requires_grad=True) for each in SHORT)
+    operators = [
+        each for each in cost(written_out, x, weight, backward=backward).operators if each.name != "aten.detach"
+    ]
+    assert as_on_gpu(operators) == operators and (len(operators) > 20) == backward

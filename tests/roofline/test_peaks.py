@@ -1,5 +1,7 @@
 """Peaks: what a figure may be, curves between their points, and that measured, promised and assumed never mix."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,6 +135,11 @@ def test_the_text_shows_measured_beside_promised() -> None:
     assert "more than promised" in over and "power-cap" in over
     assert "assumed: kernel.floor" in text and "note: host.compiled: left out" in text
     assert any(line.startswith("working set  read") for line in text.splitlines())
+
+
+def test_without_a_datasheet_no_column_is_empty() -> None:
+    head = str(replace(gpu_peaks(), device="a GPU that nobody built")).splitlines()[2]
+    assert head.split() == ["measured", "value", "95", "%", "interval", "at"]
 
 
 # ---------------------------------------------------------------- how they are measured

@@ -9,12 +9,13 @@ import torch
 from brrr.cli.calibrate import main
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
-from brrr.roofline.calibrate import calibrate, cpu, part
+from brrr.roofline.calibrate import again, calibrate, cpu, part
 from brrr.roofline.calibrate.cpu import LinearRecurrence
-from brrr.roofline.calibrate.host_cost import LIMIT, measure_backward, measure_host, measure_python, operators
+from brrr.roofline.calibrate.host_cost import LIMIT, measure_host, measure_python, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import Peaks, read_peaks
+from tools.reference.autograd import measure_backward
 
 TARGET_S = 5.0
 
@@ -39,7 +40,20 @@ def test_a_cpu_has_bandwidths_products_arithmetic_and_host_costs(peaks: Peaks) -
     for operator in ("pointwise", "in-place", "reduction", "matmul", "view", "copy"):
         assert peaks.host_s(operator).unit == "s"
     assert any("host.compiled: left out" in note for note in peaks.notes)
+    assert not peaks.sweeps and any("sweep of operators: left out" in note for note in peaks.notes)
     assert not any(name.startswith(("kernel.", "gap.")) for name in peaks.measured), "a CPU has no launches"
+
+
+def test_a_cpu_makes_calls_of_the_references_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of each kind here; nothing is carried over to a CPU, and no gradient's time holds autograd's."""
+    monkeypatch.setitem(again.MOST, "cpu", (2e5, 3e-6))
+    monkeypatch.setattr(again, "QUICK_S", 1.0)
+    found = Findings(time.perf_counter() + 1e3, quick=True)
+    again.sweep_products(found, "cpu")
+    again.sweep_operators(found, "cpu")
+    products, swept = found.sweeps["products"].columns, found.sweeps["operators"].columns
+    assert set(products["dtype"]) <= set(again.CPU_DTYPES) and not any(swept["carried"])
+    assert len(set(swept["kind"])) > 3 and not any("backward" in str(name) for name in swept["operator"])
 
 
 def test_the_command_prints_and_keeps_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +188,7 @@ def of_classes() -> dict[str, Peak]:
 
 def test_autograd_on_a_cpu(of_classes: dict[str, Peak]) -> None:
     found = Findings(until_s=time.perf_counter() + 30, measured=dict(of_classes))
-    measure_backward("cpu", found)
+    measure_backward("cpu", found, {})
     new = {name: found.measured[name] for name in found.measured if name not in of_classes}
     names = {"host.backward", "host.backward-operator", "host.backward-gradient"}
     assert "host.backward-operator" in new and set(new) <= names
@@ -190,4 +204,4 @@ def test_a_line_of_python_costs_less_than_an_operator(of_classes: dict[str, Peak
 def test_a_wrong_gradient_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.autograd, "grad", lambda y, wanted, above, **_: [2 * above for _ in wanted])
     with pytest.raises(WrongResultError, match="the gradient of relus or sums"):
-        measure_backward("cpu", Findings(until_s=time.perf_counter() + 30))
+        measure_backward("cpu", Findings(until_s=time.perf_counter() + 30), {})

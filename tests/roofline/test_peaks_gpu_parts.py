@@ -18,6 +18,8 @@ from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.roofline.calibrate import gpu, gpu_bandwidth, gpu_times, part
 from brrr.roofline.calibrate.part import Findings, run_parts
+from brrr.roofline.device_model import model_of
+from brrr.roofline.peaks import Peaks
 from brrr.timing.activity import Activity
 
 SET_BYTES = 2**20
@@ -125,7 +127,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (gpu, gpu_bandwidth, gpu_times):
         monkeypatch.setattr(module, "clock_conditions", lambda: {"sm_clock_hz": 1.98e9})
     monkeypatch.setattr(gpu_bandwidth, "times_of", lambda calls: (made_up_times(calls), "cupti"))
-    monkeypatch.setattr(gpu, "own_times", made_up_times)
+    monkeypatch.setattr(gpu, "profiled", made_up_times)
     monkeypatch.setattr(gpu, "capture", lambda run: SimpleNamespace(replay=run))
     monkeypatch.setattr(gpu, "WARM_UP_S", 0.01)
     monkeypatch.setattr(gpu, "SIZES", (64, 128))
@@ -181,9 +183,6 @@ def test_gaps_are_what_the_kernels_of_a_longer_chain_add_to_their_own_times(
     own_s = sum(each.median for each in made_up_times([lambda: None] * 4)) / 4
     for name in ("gap.stream", "gap.graph"):
         assert found.measured[name].value == pytest.approx(2e-6 - own_s)
-    monkeypatch.setattr(gpu, "own_times", lambda calls: None)
-    gpu.measure_gaps(found := findings())
-    assert not found.measured and found.assumed["gap.graph"].kind == "assumed" and len(found.notes) == 1
 
 
 def test_a_sustained_kernel_goes_over_its_set_again_and_the_best_shape_is_kept(emulated: None) -> None:
@@ -251,11 +250,12 @@ def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(
     lengths = iter([1e-6, 1e-3])
     estimates, origin = gpu_times.times_of([lambda: None, lambda: None])
     assert estimates[0] is None and estimates[1] is not None and origin.startswith("event pairs")
-    monkeypatch.setattr(gpu, "own_times", lambda calls: None)
+    monkeypatch.setattr(gpu, "profiled", gpu_times.profiled)
     found = findings()
-    gpu.measure_floor(found)
-    assert "kernel.floor" not in found.measured and found.assumed["kernel.floor"].kind == "assumed"
-    assert "kernel.floor: assumed" in found.notes[0]
+    part.run_parts([each for each in gpu.PARTS if each.name in ("kernel floor", "gaps")], found, lambda name: None)
+    assert not found.measured and len(found.notes) == 2 and "kernel floor: not measured" in found.notes[0]
+    assumed = model_of(Peaks("Some GPU", "cuda", "2026-01-01", reference="h200")).figures
+    assert {assumed[name].kind for name in ("kernel.floor", "gap.stream", "gap.graph")} == {"assumed"}
 
 
 def test_what_a_gpu_lacks_is_a_note(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_what_a_gpu_lacks_is_a_note(emulated: None, monkeypatch: pytest.MonkeyPa
     product = part.product
     monkeypatch.setattr(part, "product", lacking)
     found = findings()
-    gpu.products(found)
+    part.run_parts([each for each in gpu.PARTS if each.name.startswith("matmul")], found, lambda name: None)
     assert "matmul.bf16: this GPU's tensor cores do not have it" in found.notes
     assert "matmul.int8: not measured: RuntimeError: no such kernel" in found.notes
     assert set(found.curves) == {"matmul.fp32", "matmul.fp64", "matmul.fp16"}

@@ -13,7 +13,7 @@ from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate import gpu_again, gpu_times, host_cost
+from brrr.roofline.calibrate import again, gpu_times, host_cost
 from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
@@ -162,7 +162,7 @@ def test_operators_that_are_several_are_left_out(emulated: None) -> None:
 
 def test_a_mask_is_there_before_the_call(emulated: None) -> None:
     layer, values = gpu_operators.matrices()["choose by a mask"], gpu_times.pool(4096, torch.float32)
-    *_, mask = gpu_again.operands_of(layer.call(((4, 8),) * 3), values)
+    *_, mask = again.operands_of(layer.call(((4, 8),) * 3), values)
     assert mask.dtype == torch.bool and mask.any() and not mask.all()
     made = gpu_operators.made("choose by a mask", layer, values, ((4, 8),) * 3)
     assert made is not None and made[0][0] == "aten.where"

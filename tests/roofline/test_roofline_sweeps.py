@@ -18,7 +18,7 @@ from torch.nn import functional
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate.gpu_again import COLUMNS
+from brrr.roofline.calibrate.again import COLUMNS
 from brrr.roofline.carrying import corrections_of
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
@@ -28,7 +28,7 @@ from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.products import Speeds
 from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_points, parts_of
-from tools.reference.fitting import fit, fitted
+from tools.reference.fitting import START, START_OWN, fit, fitted
 
 PRODUCT = ("dtype", "m", "n", "k", "batch", "layout")
 OPERATOR = ("operator", "kind", "form", "dtype", "lines", "length", "read", "written")
@@ -172,19 +172,17 @@ def test_an_operator_that_was_not_swept_goes_by_its_class() -> None:
     slow = swept(3.0, *[rows_sum(lines, 1024) for lines in (16, 256, 4096, 65536)])
     other = predict(work(rows_sum(1000, 1000, "aten.prod")), device=slow)
     assert other.busy_s == pytest.approx(
-        3 * (predict(work(rows_sum(1000, 1000)), device=with_cache()).busy_s or 0.0), rel=0.1
+        3 * (predict(work(rows_sum(1000, 1000)), device=with_cache()).busy_s or 0.0), rel=0.15
     )
     assert "aten.prod was not in the sweep: corrected as other reduction operators" in other.notes
     columns = predict(work(rows_sum(1000, 1000, form="columns")), device=slow)
     assert not any("corrected" in note for note in columns.notes)  # another form is another kernel
 
 
-def test_a_cpu_knows_no_sweeps_and_a_datasheet_the_references() -> None:
+def test_a_cpu_goes_by_its_own_sweep_and_a_datasheet_by_the_references() -> None:
     slow = swept(3.0, *[rows_sum(lines, 64) for lines in (16, 256, 4096)])
-    there = replace(cpu(), sweeps=slow.sweeps)
-    assert (
-        predict(work(rows_sum(16, 64)), device=there).period_s == predict(work(rows_sum(16, 64)), device=cpu()).period_s
-    )
+    there = predict(work(rows_sum(16, 64)), device=replace(cpu(), sweeps=slow.sweeps))
+    assert there.period_s == pytest.approx(slow.sweeps["operators"].seconds[0])
     notes = predict(work(rows_sum(16, 64)), device="datasheet:a100").notes
     assert any(note.startswith("operators corrected by a measured sweep of an NVIDIA H200") for note in notes)
 
@@ -483,13 +481,13 @@ def test_calls_that_differ_in_nothing_can_be_fitted() -> None:
     (name,) = swept.operators
     group = swept.group_of_operators(name)
     unsure, equal = (replace(group, seconds=[took] * 40) for took in (math.nan, 1.1e-6))
-    assert fit(unsure) == pytest.approx((*parts_as_numbers(len(group.points[0])),))
+    assert fit(unsure) == pytest.approx(_start_of(len(group.points[0])))
     assert all(math.isfinite(each) for each in fit(equal))
 
 
-def parts_as_numbers(features: int) -> list[float]:
-    """The hyperparameters of a group without a fit."""
-    return [x for each in parts_of(None, features) for x in (*each.scales, each.size, each.noise, each.mean)]
+def _start_of(features: int) -> list[float]:
+    """The hyperparameters that the ascent begins with."""
+    return [x for scale, *rest in (START, START_OWN) for x in (*[scale] * features, *rest)]
 
 
 def test_a_fit_of_other_features_does_not_count() -> None:

@@ -69,7 +69,7 @@ def test_a_product_that_nothing_near_beats_has_no_suggestion(made_up: dict[str, 
     made = suggest_shape(100, 129, 64, device="h200", change=("m", "n", "k"), within=0.5)
     assert made.better == () and made.asked.gain == 1
     assert made.asked.product == Matmul(100, 129, 64, dtype="bfloat16")
-    assert str(made).count("\n") == 2 and "PREDICTED" in str(made) and "as asked" in str(made)
+    assert str(made).count("\n") == 2 and "PREDICTED" in str(made) and "As asked" in str(made)
 
 
 def test_odd_columns_are_padded_or_others_taken(made_up: dict[str, Any]) -> None:
@@ -102,8 +102,10 @@ def test_another_layout_and_another_type(made_up: dict[str, Any]) -> None:
     assert (what, each.product.transposed, each.gain) == ("transposed", (True, False), pytest.approx(5))
     made_up["slow"] = lambda p: p.dtype != "tf32"
     [(what, each)] = found(n=128, dtype="float32")
-    assert (what, each.product.dtype) == ("type", "tf32")
-    assert each.cells[:4] == ("type", "100 x 128 x 64", "NN", "tf32") and str(each).startswith("100 x 128 x 64, NN")
+    assert (what, each.product.dtype) == ("in another type", "tf32")
+    assert each.cells[:4] == ("in another type", "100 x 128 x 64", "NN", "tf32") and str(each).startswith(
+        "100 x 128 x 64, NN"
+    )
 
 
 def test_only_what_may_change_changes_and_only_so_far(made_up: dict[str, Any]) -> None:
@@ -146,9 +148,9 @@ def test_one_column_too_many_in_a_short_type(device: str) -> None:
 
 def test_a_datasheet_tells_of_tensor_cores() -> None:
     made = suggest_shape(4096, 4096, 4096, "float32", device="datasheet:a100")
-    types = {each.product.dtype: each.gain for each in made.better if each.what == "type"}
+    types = {each.product.dtype: each.gain for each in made.better if each.what == "in another type"}
     assert types["bfloat16"] > types["tf32"] > 4
-    assert made.device == hardware("a100").name and repr(made).startswith(f"on {made.device}:")
+    assert made.device == hardware("a100").name and repr(made).endswith(f"PREDICTED · {made.device}")
 
 
 def test_every_type_is_predicted() -> None:

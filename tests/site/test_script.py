@@ -32,15 +32,37 @@ def test_numbers_are_written_as_units_writes_them(opened):
 
 
 @pytest.mark.parametrize(
-    "given", ["25 µs", "25us", "3e-3 ms", "1.5 s", ".5ms", "12", "0 s", "-1 s", "abc", "1,5 ms", "2 h", "7 µS"]
+    "given",
+    [
+        "25 µs",
+        "25us",
+        "3e-3 ms",
+        "1.5 s",
+        ".5ms",
+        "12",
+        "0 s",
+        "-1 s",
+        "abc",
+        "1,5 ms",
+        "1,500 ms",
+        "0,125 s",
+        "2 h",
+        "7 µS",
+    ],
 )
 def test_times_are_read_as_python_reads_them(opened, given):
     _same_reading(opened, Quantity("s"), given)
 
 
-@pytest.mark.parametrize("given", ["3x", "3 x", "1e3", " 2.5x ", "x", "0x", "-4x", "3y", "inf"])
+@pytest.mark.parametrize("given", ["3x", "3 x", "1e3", " 2.5x ", "x", "0x", "-4x", "3y", "inf", "2,5x"])
 def test_factors_are_read_as_python_reads_them(opened, given):
     _same_reading(opened, Quantity("x"), given)
+
+
+@pytest.mark.parametrize("given", ["4.6", "4,6 µs", "4.6us", "0.0046 ms", "4,600", "4.6 x", "-2", "1e3", "abc"])
+def test_an_exercise_takes_a_time_as_python_takes_it(opened, given):
+    found = opened("00").page.evaluate("given => brrr.read({unit: 'us'}, given)", given)
+    assert found == pytest.approx(units.parsed(given, "us"), nan_ok=True)
 
 
 def _same_reading(opened: Any, form: Quantity, given: str) -> None:
@@ -56,8 +78,20 @@ def test_what_does_not_fit_is_refused_with_what_would(opened):
     form = page.locator(".guess form").first
     form.locator("input[type=text]").fill("12")
     form.evaluate("form => form.requestSubmit()")
-    assert "a number and its unit, as 25 µs" in (page.locator(".guess .message.wrong").text_content() or "")
+    said = page.locator(".guess .message.wrong").text_content() or ""
+    assert said.startswith("You wrote 12.") and "a number and its unit, as 25 µs" in said
     assert page.locator(".guess .message.open").count() == 0
+
+
+def test_an_exercise_speaks_of_what_was_typed(opened):
+    page = opened("01").page
+    form, said = page.locator(".exercise form").first, page.locator(".exercise .message").first
+    for typed_in, answer in [(("4,6 µs", "10.6"), "You wrote 10.6 for extra_us."), (("a", "1"), "You wrote a.")]:
+        for field, text in zip(form.locator("input").all(), typed_in, strict=True):
+            field.fill(text)
+        assert page.locator(".exercise .message").count() == 0
+        form.evaluate("form => form.requestSubmit()")
+        assert answer in (said.text_content() or "")
 
 
 def test_a_guess_is_kept_until_the_reader_starts_again(opened):

@@ -280,6 +280,13 @@ def test_a_drift_is_measured_again_then_flagged() -> None:
     assert run.start_again() and not run.drifted and run.rounds == 0
 
 
+def test_details_tell_what_there_is_and_no_more() -> None:
+    plain = Measurement(device="a CPU").details()
+    assert "device a CPU, hot cache\n" in plain + "\n" and "flags" not in plain and "None" not in plain
+    full = Measurement(device="a GPU", kernels=2, sm_clock_hz=1.98e9, flags=("host-bound",)).details()
+    assert "hot cache, SM clock 1.98 GHz, kernels 2" in full and "flags: host-bound" in full
+
+
 @pytest.mark.parametrize(
     ("host", "span", "period", "bound"),
     [(11, 1, 11, True), (2, 10, 10, False), (10, 10, 10.9, False), (9.8, 10, 11, False), (9.95, 10, 11, True)],

@@ -59,6 +59,9 @@ def test_the_command_for_another_gpu_goes_on_where_it_was(tmp_path: Path, monkey
     assert field.main([str(tmp_path), "0.1"]) == 1 and ran == []  # no time for anything
     assert field.main([str(tmp_path), "9"]) == 0 and ran[0][0] == "tools.prediction.programs"
     assert field.main([]) == 2
+    ran.clear()
+    assert field.main([str(tmp_path), "4", "cpu"]) == 0
+    assert [each[:5] for each in ran] == [["tools.prediction", "record", "prediction", "--device", "cpu"]]
 
 
 def test_the_page_has_each_program_as_it_was_measured() -> None:

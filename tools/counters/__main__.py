@@ -4,6 +4,7 @@ Nsight Compute (`ncu`) watches the worker; what it saw is printed, and kept as `
 recordings (`--no-write`: only printed).
 """
 
+import argparse
 import csv
 import json
 import os
@@ -210,10 +211,13 @@ def measured(plan: dict[str, Any], seen: Iterable[Profiled]) -> tuple[Moved, ...
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tools.counters", description=(__doc__ or "").partition(": ")[2])
+    parser.add_argument("--no-write", action="store_true", help="only print what was counted")
+    options = parser.parse_args()
     try:
         counts = count_on_hardware()
     except BrrrError as error:
         sys.exit(str(error))
     print(counts)
-    if "--no-write" not in sys.argv:
+    if not options.no_write:
         write_counters(own_root() / this_device().slug / FILE, counts)

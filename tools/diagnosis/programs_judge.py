@@ -66,7 +66,7 @@ def diagnosed(each: Program, device: str, small: bool, try_s: float, true: Mappi
     """
     began = time.perf_counter()
     found = diagnose(each.call(device, small), device=device, try_remedies=try_s)
-    said = f"{found.evidence[0]} In {time.perf_counter() - began:.1f} s."
+    said = f"{str(found).splitlines()[0]} In {time.perf_counter() - began:.1f} s."
     made = [_row(each, 0, found.regime, said=said)]
     kept, gains = [one.name for one in found.remedies], gains_of(true)
     for place, trial in enumerate(sorted(found.tried, key=lambda one: one.name not in kept), 1):

@@ -2,8 +2,8 @@
 
 python -m tools.prediction claims --source recorded:h200   # each claim with its verdict
 python -m tools.prediction record --device cuda            # measure the cases, with the options of `brrr record`
-python -m tools.prediction rows recorded:h200              # every row as CSV: measured, predicted, the other estimates
-python -m tools.prediction rows operators recorded:h200    # the same of operators and blocks; their errors on stderr
+python -m tools.prediction rows recorded:h200              # every row as CSV, measured and predicted; errors on stderr
+python -m tools.prediction rows operators recorded:h200    # the same of operators and blocks
 python -m tools.prediction rows operators_drawn recorded:h200    # and of these in sizes that were drawn
 
 `claims` and `record` take the experiments' names, too: `record operators`, say; without one they take all.
@@ -46,9 +46,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _of_prediction(rest: Sequence[str]) -> list[dict[str, str | float]]:
+    from tools.prediction.claims import errors_text
     from tools.prediction.rows import rows_of
 
-    return [row.record for row in rows_of(EXPERIMENT, source(*rest))]
+    found = rows_of(EXPERIMENT, source(*rest))
+    for kind in (*dict.fromkeys(row.case.kind for row in found), "case"):
+        print(f"{kind}s: {errors_text([row for row in found if kind in (row.case.kind, 'case')])}", file=sys.stderr)
+    return [row.record for row in found]
 
 
 def _of_operators(named: Experiment, rest: Sequence[str]) -> list[dict[str, str | float]]:

@@ -34,32 +34,21 @@ class Stream:
 
 
 STREAMS: Mapping[str, Stream] = {
-    "copy": Stream(torch.clone),
-    "relu": Stream(torch.relu),
-    "exp": Stream(torch.exp),
-    "gelu": Stream(F.gelu),
-    "silu": Stream(F.silu),
-    "tanh": Stream(torch.tanh),
-    "scale": Stream(lambda x: x * 1.25),
-    "add": Stream(torch.add, "xy"),
-    "add_row": Stream(torch.add, "xv"),
+    "copy": Stream(torch.clone), "relu": Stream(torch.relu), "exp": Stream(torch.exp), "gelu": Stream(F.gelu),
+    "silu": Stream(F.silu), "tanh": Stream(torch.tanh), "scale": Stream(lambda x: x * 1.25),
+    "add": Stream(torch.add, "xy"), "add_row": Stream(torch.add, "xv"),
     "where": Stream(lambda x, y: torch.where(x > y, x, y), "xy"),
     "cast": Stream(lambda x: x.to(torch.float32 if x.dtype == torch.bfloat16 else torch.bfloat16)),
-    "transpose": Stream(lambda x: x.t().contiguous(), result_along=1),
-    "sum": Stream(torch.sum, along=None),
-    "norm": Stream(torch.linalg.vector_norm, along=None),
-    "sum_rows": Stream(lambda x: x.sum(-1)),
-    "mean_rows": Stream(lambda x: x.mean(-1)),
-    "max_rows": Stream(lambda x: x.amax(-1)),
-    "var_rows": Stream(lambda x: x.var(-1)),
-    "sum_columns": Stream(lambda x: x.sum(0), along=1),
+    "transpose": Stream(lambda x: x.t().contiguous(), result_along=1), "sum": Stream(torch.sum, along=None),
+    "norm": Stream(torch.linalg.vector_norm, along=None), "sum_rows": Stream(lambda x: x.sum(-1)),
+    "mean_rows": Stream(lambda x: x.mean(-1)), "max_rows": Stream(lambda x: x.amax(-1)),
+    "var_rows": Stream(lambda x: x.var(-1)), "sum_columns": Stream(lambda x: x.sum(0), along=1),
     "layer_norm": Stream(lambda x, v: F.layer_norm(x, x.shape[-1:], v, v), "xv"),
     "rms_norm": Stream(lambda x, v: F.rms_norm(x, x.shape[-1:], v), "xv"),
     "batch_norm": Stream(lambda x: F.batch_norm(x, None, None, training=True), along=1, result_along=1),
-    "softmax": Stream(lambda x: x.softmax(-1)),
-    "log_softmax": Stream(lambda x: x.log_softmax(-1)),
+    "softmax": Stream(lambda x: x.softmax(-1)), "log_softmax": Stream(lambda x: x.log_softmax(-1)),
     "softmax_columns": Stream(lambda x: x.softmax(0), along=1, result_along=1),
-}
+}  # fmt: skip
 
 ChainOperator = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """One operator of a chain: it takes the chain's tensor, a second one of its size, a matrix and a row."""

@@ -15,13 +15,15 @@ import torch
 from brrr.gpu import GPU
 from brrr.roofline.carrying import corrections_of
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.sweeps import ADDED, UNFITTED, UNFITTED_OWN, Group
+from brrr.roofline.sweeps import ADDED, Group
 
 LEAST, MOST = 10, 1000
 """A group of fewer calls is not fitted; of one with more, only so many count, for a step takes the cube of them."""
+START, START_OWN = (5.0, 0.6, 0.06, 3.0), (5.0, 0.4, 0.0, 0.7)
+"""Scales, size, noise and mean from which the ascent begins, of what a group shares and of a name's own part."""
 STEPS, RATE = 51, 0.15
 BELIEF = 0.02
-"""How much the logarithm of a scale is held to that of an unfitted group: where the times say nothing, it stays."""
+"""How much the logarithm of a scale is held to where it began: where the times say nothing, it stays."""
 
 
 def fitted(peaks: Peaks, until_s: float = math.inf) -> Peaks:
@@ -56,7 +58,7 @@ def fit(group: Group, device: str = "cpu") -> tuple[float, ...]:
         logs = torch.tensor(_start(features), dtype=torch.float64).log().requires_grad_()
         diagonal = torch.eye(len(points), dtype=torch.float64)
     alike = (names[:, None] == names[None, :]).to(points)
-    usual = math.log(UNFITTED[0])
+    usual = math.log(START[0])
     likely, ascent = logs.detach().clone(), torch.optim.Adam([logs], lr=RATE)
     for _ in range(STEPS):
         ascent.zero_grad()
@@ -77,9 +79,9 @@ def fit(group: Group, device: str = "cpu") -> tuple[float, ...]:
 
 
 def _start(features: int) -> Sequence[float]:
-    """Of an unfitted group; a name's own part has no noise of its own."""
-    scale, size, noise, mean = UNFITTED
-    own_scale, own_size, _, own_mean = UNFITTED_OWN
+    """Of every group; a name's own part has no noise of its own."""
+    scale, size, noise, mean = START
+    own_scale, own_size, _, own_mean = START_OWN
     return *[scale] * features, size, noise, mean, *[own_scale] * features, own_size, own_mean
 
 

@@ -12,7 +12,7 @@ import torch
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.gpu_again import MEMORY_SHARE, PRODUCT_COLUMNS, product_again
+from brrr.roofline.calibrate.again import MEMORY_SHARE, PRODUCT_COLUMNS, product_again
 from brrr.roofline.calibrate.gpu_times import measure_sweep, pool
 from brrr.roofline.calibrate.part import Findings
 from brrr.roofline.carrying import ADDED

@@ -95,7 +95,7 @@ def _chosen(device: str | None) -> Processor:
 
 def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:
     """Run all parts of the device's calibration within the budget."""
-    import torch  # noqa: F401 (its loading is not the device's doing, and so not in the budget)
+    import torch  # its loading is not the device's doing, and so not in the budget
 
     from brrr.gpu.device import this_device
     from brrr.roofline.calibrate.part import Findings, run_parts
@@ -110,6 +110,8 @@ def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress:
     here = this_device(device)
     found = Findings(time.perf_counter() + budget_s, quick, here.name)
     run_parts(PARTS, found, progress)
+    if is_gpu(device):
+        torch.cuda.empty_cache()
     return Peaks(
         here.name, device, datetime.now(UTC).isoformat(timespec="seconds"), brrr=__version__,
         driver=here.driver_version or "", cuda=here.cuda_version or "", torch=here.torch_version or "",

@@ -9,6 +9,7 @@ import torch
 from brrr.core.measurement import Value
 from brrr.gpu import free_bytes
 from brrr.roofline.calibrate import host_cost, part
+from brrr.roofline.calibrate.again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
 from brrr.roofline.peak import Curve, Peak, better, sizes_between
 
@@ -84,7 +85,7 @@ def stream(kind: str, arena: torch.Tensor, size: int) -> tuple[int, Callable[[],
 
 def products(found: Findings) -> None:
     """Products of matrices in float32, float64 and bfloat16."""
-    share_s = 0.25 * found.left_s / 3
+    share_s = 0.15 * found.left_s / 3
     sizes = (256, 512) if found.quick else (256, 512, 1024, 2048, 4096)
     by = f"torch.matmul, {torch.get_num_threads()} threads"
     for dtype in ("fp32", "fp64", "bf16"):
@@ -133,6 +134,8 @@ PARTS: tuple[Part, ...] = (
     Part("host.line", partial(host_cost.measure_python, "cpu"), needs_s=10.0),
     Part("arithmetic", arithmetic),
     Part("host.compiled", host_cost.measure_compiled, needs_s=20.0),
+    Part("sweep of products", partial(sweep_products, device="cpu"), needs_s=5.0),
+    Part("sweep of operators", partial(sweep_operators, device="cpu"), needs_s=5.0),
     Part("matmul", products),
     Part("bandwidth", bandwidth),
 )

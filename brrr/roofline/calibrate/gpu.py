@@ -9,20 +9,17 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as f
 
-from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.gpu import GPU, synchronize
 from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
+from brrr.roofline.calibrate.again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.cpu import LinearRecurrence
-from brrr.roofline.calibrate.gpu_again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
-from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, own_times
-from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products, said
-from brrr.roofline.device_model import assumed_launches
+from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, profiled
+from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
-from brrr.timing.calibration import ASSUMED_OWN_S
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Plain arithmetic on a GPU: the kernels of `peaks.cu`, each chain's end compared with the recurrence's solution.
@@ -93,13 +90,9 @@ def measure_floor(found: Findings) -> None:
     x = torch.rand(1, device=GPU)
     part.close(torch.relu(x), x, 1e-6, "relu")
     calls = (lambda: nothing((1, 1, 1), (32, 1, 1))), (lambda: torch.relu(x))
-    times = own_times(calls)
-    if times is None:
-        what = "the own time that a small elementwise kernel had on an H200"
-        found.assumed["kernel.floor"] = Peak.stated(ASSUMED_OWN_S["hot"], "s", "assumed", what=what)
-        found.note("kernel.floor: assumed, since there is no profiler to measure it")
-        return
-    for name, by, own in zip(("floor", "pointwise"), ("brrr_nothing", "torch.relu(x), 1 element"), times, strict=True):
+    for name, by, own in zip(
+        ("floor", "pointwise"), ("brrr_nothing", "torch.relu(x), 1 element"), profiled(calls), strict=True
+    ):
         found.measured[f"kernel.{name}"] = Peak.time(own, by=by, times_from="cupti")
 
 
@@ -110,13 +103,7 @@ def measure_gaps(found: Findings) -> None:
     """
     x = torch.rand(64, 256, device=GPU)
     calls = [partial(each, x) for each in CHAIN]
-    own = own_times(calls)
-    if own is None:
-        for name in ("gap.stream", "gap.graph"):
-            found.assumed[name] = assumed_launches(GPU)[name]
-        found.note("gap.stream, gap.graph: assumed, since there is no profiler that tells the kernels' own times")
-        return
-    own_s = sum(each.median for each in own)
+    own_s = sum(each.median for each in profiled(calls))
 
     def chain(rounds: int) -> None:
         for _ in range(rounds):
@@ -169,22 +156,15 @@ def warm_up(found: Findings) -> None:
         torch.cuda.synchronize()
 
 
-def products(found: Findings) -> None:
-    """Products of matrices by data type: torch's, with TF32 for tf32 only; fp8 and int8 through torch's own calls."""
-    capability = torch.cuda.get_device_capability()
+def products(dtype: str, found: Findings) -> None:
+    """Products of matrices of a data type: torch's, with TF32 for tf32 only; fp8 and int8 through torch's own calls."""
+    if torch.cuda.get_device_capability() < SINCE[dtype]:
+        found.note(f"matmul.{dtype}: this GPU's tensor cores do not have it")
+        return
     share_s = 0.4 * found.left_s / len(SINCE)
-    for dtype, since in SINCE.items():
-        if capability < since:
-            found.note(f"matmul.{dtype}: this GPU's tensor cores do not have it")
-            continue
-        sizes, by = QUICK_SIZES if found.quick else SIZES, _BY.get(dtype, "torch.matmul")
-        try:
-            measure_products(dtype, sizes, GPU, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
-        except WrongResultError:
-            raise
-        except Exception as error:  # this torch, or this GPU, lacks the call, or the memory does not suffice
-            found.note(f"matmul.{dtype}: not measured: {said(error)}")
-        torch.cuda.empty_cache()
+    sizes, by = QUICK_SIZES if found.quick else SIZES, _BY.get(dtype, "torch.matmul")
+    measure_products(dtype, sizes, GPU, _timed, found, share_s=share_s, by=by, conditions=clock_conditions)
+    torch.cuda.empty_cache()
 
 
 _BY = {"fp8": "torch._scaled_mm, e4m3, fast accumulation, bfloat16 result", "int8": "torch._int_mm, int32 result"}
@@ -203,10 +183,9 @@ PARTS: tuple[Part, ...] = (
     Part("kernel floor", measure_floor),
     Part("gaps", measure_gaps),
     Part("bandwidth", measure_bandwidth),
-    Part("matmul", products),
+    *(Part(f"matmul.{dtype}", partial(products, dtype)) for dtype in SINCE),
     Part("host", partial(host_cost.measure_host, GPU)),
     Part("host.line", partial(host_cost.measure_python, GPU), needs_s=10.0),
-    Part("host.backward", partial(host_cost.measure_backward, GPU)),
     Part("graph-replay", measure_replay),
     Part("sweep of products", sweep_products),
     Part("sweep of operators", sweep_operators),

@@ -52,6 +52,14 @@ def own_times(calls: Sequence[Call], warm: int = WARM, timed: int = TIMED, gap_s
     return _recorded(calls, warm, timed, gap_s) or _recorded(calls, warm, timed, gap_s)
 
 
+def profiled(calls: Sequence[Call]) -> list[Estimate]:
+    """The same where nothing else will do."""
+    found = own_times(calls)
+    if found is None:
+        raise BrrrError("there is no profiler to tell the kernels' own times")
+    return found
+
+
 def _recorded(calls: Sequence[Call], warm: int, timed: int, gap_s: float) -> list[Estimate] | None:
     each = warm + timed
     try:
@@ -120,16 +128,17 @@ Prepare = Callable[[], tuple[Row, Callable[[], Any]] | None]
 """Allocates and checks one call, and gives it with its row; None for a call that no row can tell of."""
 Made = tuple[str, Row, Callable[[], Any]]
 """The kind of a call, its row, and itself."""
+Timed = Callable[[Sequence[Call], int, int, float], list[Estimate] | None]
 
 
 def measure_sweep(
     name: str, columns: tuple[str, ...], calls: Mapping[str, Sequence[Prepare]], share_s: float, found: Findings,
-    by: str, model: DeviceModel | None = None,
+    by: str, model: DeviceModel | None = None, timed: Timed | None = None, together: int = TOGETHER,
 ) -> None:  # fmt: skip
     """Time calls of each kind, and add them to the sweep `name`; what is left when `share_s` is over becomes a note.
 
     One call of each kind comes first, then more of those that are furthest from what `model` carries over from the
-    reference. That stands beside each as `carried`, in nanoseconds (0: nothing tells).
+    reference. That stands beside each as `carried`, in nanoseconds (0: nothing tells). `timed` stands in for CUPTI.
     """
     until_s = time.perf_counter() + min(share_s, found.left_s)
     gap = found.measured.get("gap.graph")
@@ -143,8 +152,8 @@ def measure_sweep(
             all_of_them = sum(map(len, calls.values()))
             found.note(f"sweep of {name}: {len(rows)} of {all_of_them} measured, for lack of time")
             break
-        made = list(_prepared(name, waiting, off, found))
-        times = own_times([call for *_, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
+        made = list(_prepared(name, waiting, off, found, together))
+        times = (timed or own_times)([call for *_, call in made], SWEEP_WARM, SWEEP_TIMED, gap_s) if made else []
         if times is not None:
             medians = [each.median for each in times]
             carried = _carried(Sweep.of(columns, [row for _, row, _ in made], medians), name, model)
@@ -156,7 +165,8 @@ def measure_sweep(
             found.note(f"sweep of {name}: {len(rows)} measured, since only CUPTI can time them")
             break
     if rows:
-        conditions: dict[str, Value] = {"by": by, "times_from": "cupti", "cache": "hot", "timed": SWEEP_TIMED}
+        times_from = "a loop" if timed else "cupti"
+        conditions: dict[str, Value] = {"by": by, "times_from": times_from, "cache": "hot", "timed": SWEEP_TIMED}
         so_far = list(found.sweeps.get(name, ()))
         rows = [*(tuple(row.values()) for row, _ in so_far), *rows]
         times_s = whole_nanoseconds([*(time_s for _, time_s in so_far), *seconds])
@@ -175,15 +185,16 @@ def _carried(swept: Sweep, name: str, model: DeviceModel | None) -> list[float]:
 
 
 def _prepared(
-    name: str, waiting: Mapping[str, list[Prepare]], off: Mapping[str, list[float]], found: Findings
+    name: str, waiting: Mapping[str, list[Prepare]], off: Mapping[str, list[float]], found: Findings, together: int
 ) -> Iterator[Made]:
     """The next calls to time, one of a kind: of kinds without any first, then of those that are furthest off.
 
     Of what is wrong, or cannot be had, no time is kept, and a note says so; a kind of which several cannot is given up.
     """
     kinds = [kind for kind in waiting if waiting[kind]]
-    kinds.sort(key=lambda kind: -sum(off[kind]) / len(off[kind]) ** 2 if kind in off else -math.inf)
-    for kind in kinds[:TOGETHER]:
+    told = {kind: off.get(kind, ()) for kind in kinds}
+    kinds.sort(key=lambda kind: (-sum(told[kind]) / len(told[kind]) ** 2 if told[kind] else -math.inf, len(told[kind])))
+    for kind in kinds[:together]:
         tried = [waiting[kind].pop(0) for _ in range(min(TRIES, len(waiting[kind])))]
         while tried:
             made = _one(name, tried.pop(0), found)
@@ -211,13 +222,13 @@ def model_so_far(found: Findings) -> DeviceModel:
     )
 
 
-def pool(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
+def pool(nbytes: int, dtype: torch.dtype, device: str = GPU) -> torch.Tensor:
     """Random values of a data type, so many bytes of them, for calls to take their operands from.
 
     They are of both signs, and their mean is not zero, so that no sum of them is small by accident.
     """
     itemsize = torch.empty((), dtype=dtype).element_size()
-    return torch.randn(nbytes // itemsize, device=GPU, dtype=dtype).add_(0.25)
+    return torch.randn(nbytes // itemsize, device=device, dtype=dtype).add_(0.25)
 
 
 def taken(from_pool: torch.Tensor, shape: Sequence[int], place: float = 0.0) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """What the claims on products of matrices ask of kernels' names, and of the predictor."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from brrr.core import units
 from brrr.core.errors import NotRecordedError
@@ -72,14 +72,16 @@ def grids(evidence: Evidence) -> Table:
 # The predictor against a sweep.
 
 
-def foretold(evidence: Evidence, dtype: str, size: int = SIZE) -> tuple[dict[int, float], dict[int, float]]:
-    """Measured and predicted seconds of W x, by the number of columns."""
+def foretold(
+    evidence: Evidence, dtype: str, size: int = SIZE, some: Callable[[int], bool] = bool
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Measured and predicted seconds of W x, by the number of columns; predicted for `some`, as a call takes long."""
     from brrr.roofline.shapes import product_time_s
 
     device, kind = datasheet(evidence).key, evidence.experiment.variant("nn")
     measured = {n: time.median for n, time in _curve(evidence, "nn", dtype, size).items()}
     predicted = {}
-    for n in measured:
+    for n in filter(some, measured):
         run = evidence.experiment.predicted_run(kind.name, {"columns": n, "size": size, "dtype": dtype})
         assert run is not None
         predicted[n] = product_time_s(run.cost.matmuls[0], device)

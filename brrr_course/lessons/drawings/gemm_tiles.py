@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -35,7 +35,7 @@ Times = tuple[dict[int, float], dict[int, float]]
 def drawing(source: Source) -> Made:
     """Two sliders: the columns and the type; NotRecordedError where the sweep was not measured."""
     evidence = Evidence(experiment("gemm"), source)
-    times = {dtype: _swept(foretold(evidence, dtype)) for dtype in DTYPES}
+    times = cache(lambda dtype: _swept(foretold(evidence, dtype, some=partial(_drawn, dtype))))  # when it is shown
     kernels = {dtype: launched(evidence, dtype) for dtype in DTYPES}
     dials = (Dial("columns", "columns N", STOPS, start=385), Dial("dtype", "type", DTYPES))
     sms = datasheet(evidence).sm_count or 1
@@ -51,6 +51,12 @@ def _peer(dtype: str) -> dict[int, float]:
     """NVIDIA's own estimates where the slider stops; empty where its package is not installed."""
     found = {n: heuristics_s(Matmul(SWEPT, n, SWEPT, dtype=dtype)) for n in STOPS}
     return {n: time for n, time in found.items() if time is not None}
+
+
+def _drawn(dtype: str, n: int) -> bool:
+    """Where a prediction is asked for: on both sides of its steps in each class, and where the slider stops."""
+    step, beside = (32, (0, 1)) if dtype == "float32" else (8, (1, 2, 30, 31))
+    return n % step == 0 or n % 32 in beside or n < 17 or n in STOPS
 
 
 def _swept(both: Times) -> Times:
@@ -99,7 +105,7 @@ class Tiling:
 def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
     """What the picture shows."""
     measured, predicted = times
-    rate = units.rate(2 * SWEPT * SWEPT * n / measured[n], "FLOP/s")
+    rate = units.quantity(2 * SWEPT * SWEPT * n / measured[n], "FLOP/s")
     said = f"{units.seconds(measured[n])} ({rate}), predicted {units.seconds(predicted[n])}. "
     name = kernel.split()[0]
     cut = Tiling.of(kernel, n)
@@ -115,7 +121,7 @@ def text(n: int, dtype: str, times: Times, kernel: str, sms: int) -> str:
 
 
 def draw(
-    settings: Mapping[str, Value], times: Mapping[str, Times], kernels: Mapping[str, Mapping[int, str]], sms: int,
+    settings: Mapping[str, Value], times: Callable[[str], Times], kernels: Mapping[str, Mapping[int, str]], sms: int,
     peers: Mapping[str, Mapping[int, float]],
 ) -> Picture:  # fmt: skip
     """Above the time over the columns, measured and predicted; below the result in tiles, and the blocks in waves."""
@@ -123,7 +129,7 @@ def draw(
     kernel = kernels[dtype].get(n, "")
     made = style.figure(height=_HEIGHT)
     above = style.axes(made, left=0.09, bottom=0.575, right=0.975, top=0.895)
-    _staircase(above, times[dtype], n, dtype)
+    _staircase(above, times(dtype), n, dtype)
     if peers[dtype]:
         estimates = {at: 1e6 * time for at, time in peers[dtype].items()}
         above.plot(list(estimates), list(estimates.values()), ":", color=style.FAINT, label="nvMatmulHeuristics")
@@ -135,7 +141,7 @@ def draw(
     else:
         said = "No tiles: the kernel's name tells none." if kernel else "No kernel was recorded here."
         made.text(0.53, 0.27, said, ha="center", va="center", fontsize=10, color=style.FAINT)
-    return style.picture(made, text(n, dtype, times[dtype], kernel, sms))
+    return style.picture(made, text(n, dtype, times(dtype), kernel, sms))
 
 
 def classes(dtype: str) -> dict[str, tuple[int, ...]]:
@@ -153,7 +159,8 @@ def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
         here = [at for at in measured if math.gcd(at, 8) in powers]
         colour = style.COLOURS[place]
         on.plot(here, [measured[at] for at in here], ".", markersize=3, label=name, color=colour)
-        on.plot(here, [predicted[at] for at in here], linewidth=1.1, linestyle=style.PREDICTED_DASHES, color=colour)
+        there = [at for at in here if at in predicted]
+        on.plot(there, [predicted[at] for at in there], linewidth=1.1, linestyle=style.PREDICTED_DASHES, color=colour)
     on.plot([], [], color=style.INK, linewidth=1.1, linestyle=style.PREDICTED_DASHES, label="PREDICTED")
     on.axvline(n, color=style.FAINT, linewidth=0.9, zorder=0)
     on.plot([n], [measured[n]], "o", color=style.INK, markersize=6, fillstyle="none")

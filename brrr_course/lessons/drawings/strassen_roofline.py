@@ -78,15 +78,15 @@ def measured(source: Source, dtype: str, level: int) -> Points:
 def text(roofs: Roofs, points: Points) -> str:
     """What the picture shows."""
     share = (7 / 8) ** roofs.level
-    ends, large, small = (units.rate(rate, "FLOP/s") for rate in (
+    ends, large, small = (units.quantity(rate, "FLOP/s") for rate in (
         roofs.ceiling, roofs.effective(LARGE), roofs.effective(512)))  # fmt: skip
     who = f"{7**roofs.level} products multiply" if roofs.level else "One product multiplies"
     said = (
-        f"the hardware's peak is {units.rate(roofs.peak, 'FLOP/s')}. {who} {units.percent(share)} of the textbook's "
-        f"FLOP, so the effective rate ends at {ends}; the roof is {large} at size {LARGE}, {small} at 512."
+        f"the hardware's peak is {units.quantity(roofs.peak, 'FLOP/s')}. {who} {units.percent(share)} of the "
+        f"textbook's FLOP, so the effective rate ends at {ends}; the roof is {large} at size {LARGE}, {small} at 512."
     )
     for size, effective in points[-1:]:
-        rates = [units.rate(rate, "FLOP/s") for rate in (effective, effective * share)]
+        rates = [units.quantity(rate, "FLOP/s") for rate in (effective, effective * share)]
         said += f" Measured at {size}: {rates[0]} effective, {rates[1]} actual, "
         said += f"{units.percent(effective * share / roofs.peak)} of the peak."
     return said

@@ -35,17 +35,17 @@ def marked(table: dict[str, Any] = MADE_UP, **answers: Any) -> Mark:
         ({}, "6 of 6, after a dog", ""),
         ({"x": 5.5, "whole": 8}, "5.5 of 6, after a dog", ""),
         ({"word": "cat", "x": 3}, "no cat", "it barks"),
-        ({"word": "cow"}, "`word` is 'cow'.", "Write a number above 0."),
+        ({"word": "cow"}, "you wrote 'cow' for `word`.", "Write a number above 0."),
         ({"x": 3.2}, "3.2x?", "twice"),
         ({"x": 0.5}, "0.5 is little", "double it"),
         ({"x": 150}, "150x?", "double it"),
         ({"x": 50}, "50x?", "double it"),
-        ({"x": True, "word": "cat"}, "`x` is True.", "Write a number above 0."),
-        ({"x": math.nan}, "`x` is nan.", "Write a number above 0."),
+        ({"x": True, "word": "cat"}, "you wrote True for `x`.", "Write a number above 0."),
+        ({"x": math.nan}, "you wrote nan for `x`.", "Write a number above 0."),
         ({"f": lambda a, b: None}, "None?", "six times"),
         ({"f": lambda a, b: math.nan}, "nan?", "six times"),
-        ({"whole": 10}, "`whole` is 10.", "fours"),
-        ({"whole": 24}, "`whole` is 24.", "fours"),
+        ({"whole": 10}, "you wrote 10 for `whole`.", "fours"),
+        ({"whole": 24}, "you wrote 24 for `whole`.", "fours"),
         ({"whole": 8.0}, "8.0 in parts", "Write a number above 0."),
     ],
 )
@@ -57,6 +57,14 @@ def test_the_first_answer_that_is_not_right_decides(answers: dict[str, Any], tex
 def test_a_function_that_is_known_to_be_wrong_is_told_on_what_it_was_tried() -> None:
     mark = marked(f=lambda a, b: 3 * a / b)
     assert re.fullmatch(r"\((\d\.0), (\d\.0)\) gives half", mark.text) and mark.hint == "six times"
+
+
+@pytest.mark.parametrize("text", ["4.6", "4,6", "4,6 µs", "0.0046 ms", " 4.6us "])
+def test_a_time_is_understood_as_people_write_it(text: str) -> None:
+    table = {"right": "{t:g}", "answers": {"t": {"is": 4.6, "within": 0.01, "hint": "no", "unit": "us"}}}
+    assert exercise_of("", table).marked(t=text) == Mark("right", "4.6")
+    assert exercise_of("", table).marked(t="4,600").text == "you wrote '4,600' for `t`."
+    assert exercise_of("", table).marked(t=7).text == "you wrote 7 for `t`."
 
 
 def measured(answers: Any) -> list[dict[str, Any]]:
@@ -97,7 +105,7 @@ def test_texts() -> None:
 
 
 KEYS = {"is", "within", "from", "to", "multiple_of", "arguments", "text", "hint", "slips", "kind", "words"}
-KEYS |= {"junk", "junk_hint"}
+KEYS |= {"junk", "junk_hint", "unit"}
 
 
 @pytest.mark.parametrize("exercise", tables())

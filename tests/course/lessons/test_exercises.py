@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from brrr.core.errors import ArgumentError
+from brrr_course.lessons import marks
 from brrr_course.lessons.calculations import calculated, tables
 from brrr_course.lessons.checking import check, exercises
 from brrr_course.lessons.marks import Mark
@@ -42,11 +44,11 @@ def _on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def marked(exercise: str, old: str, new: str) -> Mark:
     """The mark of an exercise's solution with one piece of its text exchanged."""
-    marks: list[Mark] = []
+    made: list[Mark] = []
     assert old in SOLUTIONS[exercise], (exercise, old)
     head, call, tail = SOLUTIONS[exercise].replace(old, new).rpartition("check(")
-    exec(f"{head}marks.append({call}{tail.rstrip()})", {"marks": marks})
-    return marks[0]
+    exec(f"{head}made.append({call}{tail.rstrip()})", {"made": made})
+    return made[0]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("04-knee", "* 8", "", "How many bytes"),
         ("04-slips", "float_bytes=4", "float_bytes=8", "8 bytes are 64 bits"),
         ("04-slips", "float_bytes=4", "float_bytes=32", "A byte has 8 bits"),
-        ("04-slips", "float_bytes=4", "float_bytes='4'", "number of bytes"),
+        ("04-slips", "float_bytes=4", "float_bytes='four'", "number of bytes"),
         ("04-slips", "4 * 2 * elements *", "8 * 2 * elements /", "both slips"),
         ("04-slips", "4 * 2 * elements *", "4 * 2 * elements /", "the division is not"),
         ("04-slips", "4 * 2 *", "8 * 2 *", "8 bytes per float"),
@@ -199,10 +201,10 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("04b-little", "400e-9", "400", "nanoseconds"),
         ("04b-little", "4.8e12 *", "4.8 *", "terabytes"),
         ("04b-little", "4.8e12 * 400e-9", "14545", "one multiprocessor"),
-        ("04b-little", "4.8e12 * 400e-9", "1e6", "is 1e+06"),
+        ("04b-little", "4.8e12 * 400e-9", "1e6", "wrote 1e+06"),
         ("04b-little", "loads=ceil", "loads=float", "round up"),
         ("04b-little", "loads=", "loads=-1 + ", "round up"),
-        ("04b-little", "loads=", "loads=8 + 0 * ", "`loads` is 8"),
+        ("04b-little", "loads=", "loads=8 + 0 * ", "you wrote 8 for `loads`"),
         ("04b-mend", "step * 32 + thread", "thread * 16 + step", "512 sectors"),
         ("04b-mend", "step * 32 + thread", "(thread % 16) * 32 + thread // 16 + 2 * step", "256 sectors"),
         ("04b-mend", "step * 32 + thread", "thread", "read 16 times"),
@@ -256,19 +258,19 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("06b-waits", "range(first, first + 8)", "{*range(first, first + 8)} - {3}", "does not wait for block 3"),
         ("06b-waits", "range(first, first + 8)", "7", "gave 7"),
         ("07-slow-line", '"head"', '"up"', "`up` gets as many FLOP/s as its size allows"),
-        ("07-slow-line", '"head"', '"body"', "`line` is 'body'"),
+        ("07-slow-line", '"head"', '"body"', "you wrote 'body' for `line`"),
         ("07-slow-line", "8 * ceil(50257 / 8)", "50256", "fewer than the vocabulary's 50257 words"),
         ("07-slow-line", "8 * ceil(50257 / 8)", "50260", "do not begin at 16 bytes"),
         ("07-slow-line", "8 * ceil(50257 / 8)", "65536", "unused words cost time as well"),
-        ("07-slow-line", "8 * ceil(50257 / 8)", "50264.0", "`words` is 50264.0"),
+        ("07-slow-line", "8 * ceil(50257 / 8)", "50264.0", "you wrote 50264.0 for `words`"),
         ("07-waves", "blocks=blocks", "blocks=32", "those are the tiles"),
         ("07-waves", "blocks=blocks", "blocks=64", "one column of tiles"),
         ("07-waves", "blocks=blocks", "blocks=16 * 385 / 256 * 4", "a part of a tile is computed as a whole one"),
-        ("07-waves", "blocks=blocks", "blocks=100", "`blocks` is 100"),
+        ("07-waves", "blocks=blocks", "blocks=100", "you wrote 100 for `blocks`"),
         ("07-waves", "waves=ceil", "waves=float", "a wave that is not full takes as long as a full one"),
-        ("07-waves", "waves=", "waves=1 + ", "`waves` is 2"),
+        ("07-waves", "waves=", "waves=1 + ", "you wrote 2 for `waves`"),
         ("07-waves", "columns=2 * 256", "columns=513", "the first of the next column of tiles"),
-        ("07-waves", "columns=2 * 256", "columns=385", "`columns` is 385"),
+        ("07-waves", "columns=2 * 256", "columns=385", "you wrote 385 for `columns`"),
         ("08-combine", "return torch.addmm", "return x @ w[:, :16]; torch.addmm", "returned (3, 16)"),
         ("08-combine", "x @ w, h, u)", "x @ w, h, 0 * u)", "the state's product is missing"),
         ("08-combine", "x @ w, h, u)", "0 * (x @ w), h, u)", "the input's product is missing"),
@@ -292,11 +294,11 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("08-floor", "seconds=fetch", "seconds=2 * weights / 67e12", "that is the arithmetic"),
         ("08-floor", "seconds=fetch", "seconds=fetch + 2 * weights / 67e12", "sum of both"),
         ("08-floor", "seconds=fetch", "seconds=1e6 * fetch", "microseconds"),
-        ("08-floor", "seconds=fetch", "seconds=3e-6", "`seconds` is 3e-06"),
+        ("08-floor", "seconds=fetch", "seconds=3e-6", "you wrote 3e-06 for `seconds`"),
         ("08-floor", "batch=int", "batch=float", "take longer already"),
         ("08-floor", "batch=", "batch=1 + ", "take longer already"),
         ("08-floor", "(2 * weights)", "weights", "an FMA is two FLOP"),
-        ("08-floor", "(2 * weights)", "(4 * weights)", "`batch` is 13"),
+        ("08-floor", "(2 * weights)", "(4 * weights)", "you wrote 13 for `batch`"),
         ("08b-step", "state_bytes=state_bytes", "state_bytes=8 * 1024 * 4", "what one block reads"),
         ("08b-step", "state_bytes=state_bytes", "state_bytes=96 * 8 * 1024", "numbers, not bytes"),
         ("08b-step", "state_bytes=state_bytes", "state_bytes=1024 * 1024 * 4", "those are the weights"),
@@ -304,9 +306,9 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("08b-step", "seconds = max", "seconds = min", "reading the state alone"),
         ("08b-step", "seconds=seconds", "seconds=4.125e-7", "the arithmetic alone"),
         ("08b-step", "seconds=seconds", "seconds=1.13e-6", "sum of all three"),
-        ("08b-step", "seconds=seconds", "seconds=0.49", "`seconds` is 0.49"),
+        ("08b-step", "seconds=seconds", "seconds=0.49", "you wrote 0.49 for `seconds`"),
         ("08b-step", "batch=batch", "batch=29", "takes longer than the exchange"),
-        ("08b-step", "batch=batch", "batch=32", "`batch` is 32"),
+        ("08b-step", "batch=batch", "batch=32", "you wrote 32 for `batch`"),
         ("08b-until", "            break", "            continue", "faster again at 4"),
         ("08b-until", "sorted(set(ours) & set(theirs))", "(b for b in ours if b in theirs)", "in no order"),
         (
@@ -353,7 +355,7 @@ def test_each_slip_is_told(exercise: str, old: str, new: str, said: str) -> None
 def test_what_is_no_answer_is_wrong_and_gets_a_hint(exercise: str) -> None:
     found, raising = exercises()[exercise], "your function raised ZeroDivisionError"
     for name in found.takes if exercise in calculated() else found.functions:
-        for junk in (None, True, "1", [1]):
+        for junk in (None, True, "one", [1]):
             answers: dict[str, Any] = dict.fromkeys(found.takes, 1) | dict.fromkeys(found.functions, len)
             answers |= {"line": "head"} if exercise == "07-slow-line" and name != "line" else {}
             mark = check(exercise, **{**answers, name: junk})
@@ -369,3 +371,38 @@ def test_answers_above_0_are_finite(number: float) -> None:
             if not {"words", "kind", "arguments"} & {*each}:
                 mark = check(exercise, **{**dict.fromkeys(table["answers"], 1), name: number})
                 assert mark.status == "wrong" and repr(number) in mark.text and mark.hint
+
+
+def test_code_that_never_ends_is_told_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finished(*_: object) -> float:
+        while True:
+            pass
+
+    monkeypatch.setattr(marks, "LIMIT_S", 0.2)
+    mark = check("00-queue", finished=finished)
+    assert mark.status == "wrong" and mark.text.startswith("your function did not return within 0.2 s\nin line ")
+    assert mark.text.endswith(("while True:", "pass"))
+
+
+def test_an_interrupt_is_one_line() -> None:
+    def finished(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    assert check("00-queue", finished=finished) == Mark(
+        "not answered", "it was interrupted before your function returned."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "expected"),
+    [
+        ("00-launch", {"microseconds": 1}, "check: exercise is '00-launch'; expected its name, such as 00-launches"),
+        ("", {}, "check: exercise is ''; expected its name"),
+        ("00-launches", {"micro": 1}, """check: answers is 'micro'; expected check("00-launches", microseconds=...)"""),
+    ],
+)
+def test_a_misspelt_call_is_one_line(name: str, answers: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        check(name, **answers)
+    (shown,) = raised.value._render_traceback_()  # what a notebook shows in place of the frames
+    assert shown.startswith(f"ArgumentError: {expected}") and "\n" not in shown

@@ -14,6 +14,7 @@ from synthetic import Synthetic
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr_course.experiments import experiment
+from brrr_course.lessons import guessing
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
 from brrr_course.lessons.comparing import SPECIAL, compare
@@ -49,7 +50,32 @@ def test_an_answer_uncovers_once_and_is_told_to_all_who_wait() -> None:
     assert told == [g, g]
 
 
-@pytest.mark.parametrize("junk", ["", "soon", "25", "25 parsecs", "-3 ms", "0 s", "1e999 s", "2,5 ms", None, [1], True])
+def test_a_guess_is_kept_beside_the_notebook_until_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "01_async_timing.ipynb"))
+    questions: dict[str, Any] = {
+        "How long?": {"unit": "s"},
+        "Who?": {"options": ["a", "b"]},
+        "Order?": {"ranking": "ab"},
+    }
+    for (question, form), answer in zip(questions.items(), ("4,6 µs", "b", ["b", "a"]), strict=True):
+        guess(question, **form, answer=answer)
+    kept = tmp_path / ".01_async_timing.guesses.json"
+    assert kept.stat().st_mode & 0o077 == 0
+    guessing._given.clear()  # a new kernel
+    assert [guess(question, **form).value for question, form in questions.items()] == [4.6e-6, "b", ("b", "a")]
+    assert not guess("How long?", ranking=["a", "b"]).answered  # the cell was edited since
+    kept.write_text("{damaged")
+    guessing._given.clear()
+    assert not guess("Who?", options=["a", "b"]).answered
+    forget()
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    "junk", ["", "soon", "25", "25 parsecs", "-3 ms", "0 s", "1e999 s", "2,500 ms", None, [1], True]
+)
 def test_junk_is_refused_and_changes_nothing(junk: object) -> None:
     g = guess("How long?", unit="s")
     with pytest.raises(ArgumentError, match="expected a"):
@@ -125,7 +151,7 @@ def test_the_form_explains_junk_and_keeps_it() -> None:
     field, button, status = _form(g)
     field.value = "about 25"
     button.click()
-    assert "its unit" in status.value
+    assert "<b>You wrote about 25.</b>" in status.value and "its unit" in status.value
     assert field.value == "about 25"
     assert not g.answered
     field.value = "25 us"
@@ -148,7 +174,7 @@ def test_the_form_of_a_choice() -> None:
     field, button, status = _form(g)
     button.click()
     assert not g.answered
-    assert "one of: a, b" in status.value
+    assert "<b>Not answered yet.</b>" in status.value and "one of: a, b" in status.value
     field.value = "b"
     button.click()
     assert g.value == "b"
@@ -159,7 +185,7 @@ def test_the_form_of_a_ranking() -> None:
     field, button, status = _form(g)
     field.children[0].value = "b"
     button.click()
-    assert "a is missing" in status.value
+    assert "<b>Not answered yet.</b>" in status.value and "a is missing" in status.value
     field.children[1].value = "a"
     button.click()
     assert g.value == ("b", "a")
@@ -339,7 +365,7 @@ def test_unanswered_is_not_wrong(exercise: str) -> None:
 
 def test_an_unknown_exercise_or_name_is_an_error() -> None:
     with pytest.raises(ArgumentError, match="01-timer"):
-        check("99-nothing", answer=1)
+        check("01-time", answer=1)
     with pytest.raises(ArgumentError, match=r"timer=\.\.\."):
         check("01-timer", clock=1)
 

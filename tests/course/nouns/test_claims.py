@@ -144,6 +144,18 @@ def test_the_command_prints_every_claim_and_a_failing_claim_is_no_error(
     assert "FAILS" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("recordings")
+def test_the_command_takes_a_lesson_s_number_and_prints_as_it_judges(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert claims_table.main(["--source", "recorded:h200", "01"]) == 0
+    assert capsys.readouterr().out.startswith("Lesson 01 · ")
+    before: list[str] = []
+    monkeypatch.setattr(claims_table, "claims", lambda *_: before.append(capsys.readouterr().out) or claims("matmul"))
+    assert claims_table.main(["--source", "recorded:h200", "matmul", "01"]) == 0
+    assert before[0] == "" and "(matmul)" in before[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

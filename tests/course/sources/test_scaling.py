@@ -8,6 +8,7 @@ import numpy
 import pytest
 import torch
 
+from brrr.core import units
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, Estimate, Measurement, Value
 from brrr.counting.cost import Cost
@@ -65,7 +66,8 @@ def more_bytes(batch: int) -> Cost:
 def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -> None:
     found = scaling_test(sleeping(seconds), 4, device="cpu", cost=cost, budget_s=0.1)
     assert found.regime == regime, found
-    assert repr(found).startswith("Batch 4 to 8: the time grows ") and MEANS[found.regime] in repr(found)
+    assert repr(found).lower().startswith(regime.lower().replace(": ", ", ")) and MEANS[found.regime] in repr(found)
+    assert "Batch 4 to 8: " in repr(found) and f"takes {units.ratio(found.growth.median)} the time." in repr(found)
     assert "GPU" not in repr(found), "a CPU has no idle time of a device to tell"
 
 
@@ -73,7 +75,7 @@ def test_functions_whose_times_are_known(seconds: Any, cost: Any, regime: str) -
 def test_a_factor_of_eight() -> None:
     found = scaling_test(sleeping(lambda batch: 1e-3 * batch), 2, factor=8, device="cpu", cost=more_bytes, budget_s=0.1)
     assert found.bytes_growth == 8 and found.regime == "scales with the work"
-    assert "Batch 2 to 16" in repr(found) and "8x would be in proportion" in repr(found)
+    assert "Batch 2 to 16" in repr(found) and "8x the batch takes 8x the time" in repr(found)
 
 
 def test_the_bytes_of_torch_functions_are_counted() -> None:

@@ -403,7 +403,7 @@ def test_an_interrupt_between_two_measurements_is_not_lost(monkeypatch: pytest.M
 
 
 def test_a_slow_point_on_a_cpu_asks_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_recorded", lambda *_: {})
+    monkeypatch.setattr(measuring, "_recorded_s", lambda *_: None)
     source = Synthetic(live=True, name="cpu")
     shown = explore("matmul", at={"size": 16}, lines=["cpu"], source=source)
     source.measure(shown.scene.experiment, "cpu", {"size": 16})
@@ -416,6 +416,33 @@ def test_a_slow_point_on_a_cpu_asks_first(monkeypatch: pytest.MonkeyPatch) -> No
     assert "press the button" not in shown.text
 
 
+def test_of_all_points_the_quick_ones_are_measured_first_and_tell_how_long_the_rest_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "_recorded_s", lambda _, __, key: 1e-9 * float(key[0]) ** 3)
+    source = Synthetic(live=True, name="cpu")
+    shown = explore("matmul", lines=["cpu"], source=source)
+    shown.panel.measure_all.click()
+    quick = [size for _, (size,) in source.measured]
+    assert quick and max(quick) < 2048, "what the recording says takes long waits"
+    assert "What is left takes about" in shown.text
+    told = sum(shown.panel._expected(shown.panel._later))
+    monkeypatch.setattr(measuring, "_recorded_s", lambda *_: None)
+    assert sum(shown.panel._expected(shown.panel._later)) >= told > 0
+    shown.panel.measure_all.click()
+    sizes = [size for _, (size,) in source.measured]
+    assert len(sizes) == len(set(sizes)) > len(quick) and max(sizes) == 32768
+
+
+def test_a_recorded_time_counts_as_much_longer_as_this_machine_is_slower_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, key = explore("matmul", source="recorded:h200").scene.experiment, (4096,)
+    monkeypatch.setattr(measuring, "_product_s", lambda minute: 1.0)
+    slow = measuring._recorded_s(found, "cpu", key)
+    monkeypatch.setattr(measuring, "_product_s", lambda minute: 0.25)
+    quick = measuring._recorded_s(found, "cpu", key)
+    assert slow and quick and slow == pytest.approx(4 * quick)
+
+
 def test_a_quick_point_on_a_cpu_is_measured_at_once() -> None:
     source = Synthetic(live=True, name="cpu")
     shown = explore("matmul", at={"size": 16}, lines=["cpu"], source=source)
@@ -424,7 +451,7 @@ def test_a_quick_point_on_a_cpu_is_measured_at_once() -> None:
 
 
 def test_moving_the_slider_takes_the_confirmation_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_recorded", lambda *_: {})
+    monkeypatch.setattr(measuring, "_recorded_s", lambda *_: None)
     source = Synthetic(live=True, name="cpu")
     shown = explore("matmul", at={"size": 16384}, lines=["cpu"], source=source)
     shown.panel.measure.click()
@@ -435,13 +462,13 @@ def test_moving_the_slider_takes_the_confirmation_back(monkeypatch: pytest.Monke
 
 
 def test_expected_time_grows_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_recorded", lambda *_: {})
+    monkeypatch.setattr(measuring, "_recorded_s", lambda *_: None)
     source = Synthetic(live=True, name="cpu")
     found = explore("matmul", lines=["cpu"], source=source).scene.experiment
     known = source.measure(found, "cpu", {"size": 1024}).latency_s
     assert known is not None
     said = measuring.expected_s(found, source, ["cpu"], {"size": 8192})
-    assert said == pytest.approx(measuring.CALLS * known.median * 512)
+    assert said == pytest.approx(measuring.taken_s(known.median * 512, queue=False))
     assert measuring.expected_s(found, source, ["cpu"], {"size": 1024}) == 0
 
 

@@ -1,27 +1,28 @@
 """The reference's own calls, made again here: what they take beside what is carried over corrects those alike.
 
 A row of a sweep tells sizes, not the call. So for each operator there stands what it may have been; a call is made,
-counted, and taken if it counts as the row does.
+counted, and taken if it counts as the row does. A CPU goes by these calls alone, in float64, too, for products.
 """
 
 import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch.nn import functional as f
 
+from brrr.core.measurement import Estimate, Processor
 from brrr.counting.cost import OperatorCost
 from brrr.counting.mode import CostMode
-from brrr.gpu import GPU, free_bytes
+from brrr.gpu import GPU, free_bytes, is_gpu
 from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.gpu_times import measure_sweep, model_so_far, pool, taken
-from brrr.roofline.calibrate.part import LIMITS, Findings, product_error
+from brrr.roofline.calibrate.gpu_times import Call, Prepare, measure_sweep, model_so_far, pool, taken
+from brrr.roofline.calibrate.part import LIMITS, Findings, loop_estimate, product_error
 from brrr.roofline.carrying import ADDED, alike, measured_calls
 from brrr.roofline.peak import Row
 from brrr.roofline.peaks import short
@@ -31,14 +32,17 @@ from brrr.roofline.sweeps import key_of, swept_operators
 Tensor = torch.Tensor
 Shape = tuple[int, ...]
 
-MOST_BYTES, MOST_S = 2e8, 2e-3
-"""No larger call is made again, and none that took longer on the reference."""
+MOST = {GPU: (2e8, 2e-3), "cpu": (3.2e7, 2e-5)}
+"""Bytes: no larger call is made again; and seconds: none that took longer on the reference."""
 MEMORY_SHARE = 16
 """A sixteenth of the free memory at most is one call's, since its check takes float64 copies."""
+CPU_DTYPES = "float32", "bfloat16", "float64"
 EACH, QUICK, TURNS, SOME = 24, 2, 3, 8
 """So many calls of a kind are looked at, of a quick calibration so many, and of products at once; one of so many
 products."""
-PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, 0.9
+CALL_S, MOMENTS, FEW_TOGETHER = 0.004, 3, 8
+"""Of a loop on a CPU, as often for each call, and so many calls by turns."""
+PRODUCTS_S, QUICK_S, SHARE = 12.0, 0.3, {GPU: 0.9, "cpu": 0.6}
 """Seconds for products, of a quick calibration for each sweep, and what operators have of the time that is left."""
 
 
@@ -59,13 +63,16 @@ class Again:
     mask: bool = False
 
 
+ONE, TWO = "relu exp tanh clone abs neg cos sin erf log sqrt sigmoid", "add mul sub div gt maximum"
 PLAIN: Mapping[str, tuple[Callable[..., Tensor], int]] = {
-    "relu": (torch.relu, 1), "exp": (torch.exp, 1), "tanh": (torch.tanh, 1), "gelu": (f.gelu, 1), "silu": (f.silu, 1),
-    "add": (torch.add, 2), "mul": (torch.mul, 2), "clone": (torch.clone, 1), "flip": (lambda x: x.flip(-1), 1),
+    **{name: (getattr(torch, name), 1) for name in ONE.split()}, "gelu": (f.gelu, 1), "silu": (f.silu, 1),
+    **{name: (getattr(torch, name), 2) for name in TWO.split()}, "flip": (lambda x: x.flip(-1), 1),
+    "where": (lambda x, y, where: torch.where(where, x, y), 3),
 }  # fmt: skip
 ALONG: Mapping[str, Callable[..., Tensor]] = {
-    "sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "std": torch.std, "max": lambda x, dim: x.max(dim)[0],
-    "cumsum": torch.cumsum, "_softmax": torch.softmax, "_log_softmax": torch.log_softmax,
+    **{name: getattr(torch, name) for name in ["sum", "mean", "amax", "std", "var", "cumsum", "logsumexp"]},
+    "max": lambda x, dim: x.max(dim)[0], "linalg_vector_norm": lambda x, dim: x.norm(dim=dim),
+    "_softmax": torch.softmax, "_log_softmax": torch.log_softmax,
     "_softmax_backward_data": torch.softmax, "_log_softmax_backward_data": torch.log_softmax,
 }  # fmt: skip
 IN_ROWS: Mapping[str, tuple[Callable[..., Tensor], int | None, Callable[[Shape, int], Sequence[Shape]]]] = {
@@ -96,8 +103,8 @@ def likely(row: OperatorCost) -> Iterator[Again]:
         run, places, shapes = IN_ROWS[name]
         yield Again(run, shapes((form.over, form.length), form.lines), min(1, gradient), places)
     elif name in PLAIN and form.name == "":
-        yield Again(PLAIN[name][0], flat * PLAIN[name][1])
-        yield from (Again(PLAIN[name][0], (shape,) * PLAIN[name][1]) for shape in both)
+        run, many = PLAIN[name]
+        yield from (Again(run, (shape,) * many, mask=many == 3) for shape in (*flat, *both))
     elif form.name.startswith("to-"):
         yield Again(lambda x: x.to(getattr(torch, form.name[3:])), flat)
     elif name in ("threshold_backward", "gelu_backward"):
@@ -106,8 +113,8 @@ def likely(row: OperatorCost) -> Iterator[Again]:
         yield Again((lambda x: x + 1.5) if name == "add" else (lambda x: x * 1.25), flat)
     elif form.name == "broadcast" and name == "add":
         for shape in both:
-            yield Again(lambda x, y: x + y[0], (shape, shape))
-            yield Again(lambda x, y: x + y[:, :1], (shape, shape))
+            yield Again(torch.add, (shape, shape[1:]))
+            yield Again(torch.add, (shape, (shape[0], 1)))
     elif form.name == "strided":
         yield from (Again(lambda x: x.t().contiguous(), (shape,)) for shape in both)
     elif form.name == "whole":
@@ -208,9 +215,9 @@ def made_again(row: OperatorCost, values: Tensor) -> tuple[Row, Callable[[], Any
 
 
 def _counts_as(made: OperatorCost, row: OperatorCost) -> bool:
-    """Whether it is the row's call; another torch may read an operand more or less of it."""
-    same = key_of(made)[:3] == key_of(row)[:3]
-    return same and abs(made.bytes - row.bytes) <= ALMOST * row.bytes and made.written_bytes == row.written_bytes
+    """Whether it is the row's call; another torch may read an operand more or less, a CPU keep less for gradients."""
+    near = abs(made.bytes - row.bytes) <= ALMOST * row.bytes and made.written_bytes <= row.written_bytes
+    return near and key_of(made)[:3] == key_of(row)[:3]
 
 
 def row_of(each: OperatorCost) -> Row:
@@ -278,34 +285,52 @@ COLUMNS = ("operator", "kind", "form", "dtype", "lines", "length", "over", "wind
 PRODUCT_COLUMNS = ("dtype", "m", "n", "k", "batch", "layout", "added")
 
 
-def sweep_operators(found: Findings) -> None:
+def sweep_operators(found: Findings, device: Processor = GPU) -> None:
     """`sweeps["operators"]`: times of the reference's operators on random values, hot, one of each kind first."""
-    most = min(MOST_BYTES, free_bytes(GPU) / MEMORY_SHARE)
-    pools = {dtype: pool(int(2 * most) + 4096, getattr(torch, dtype)) for dtype in ("float32", "bfloat16")}
+    most = _most_bytes(device)
+    pools = {dtype: pool(int(2 * most) + 4096, getattr(torch, dtype), device) for dtype in ("float32", "bfloat16")}
     rows = [row for row in swept_operators(reference().sweeps["operators"]) if row[0].dtype in pools]
-    kinds = _few(rows, most, lambda each: f"{each.kind} {each.form.name} {each.name} {each.dtype}", found.quick)
+    kinds = _few(rows, device, lambda each: f"{each.kind} {each.form.name} {each.name} {each.dtype}", found.quick)
     calls = {kind: [partial(made_again, each, pools[each.dtype]) for each in those] for kind, those in kinds.items()}
-    share_s = QUICK_S if found.quick else SHARE * found.left_s
+    share_s = QUICK_S if found.quick else SHARE[device] * found.left_s
     with torch.no_grad(), float32_recurrence():  # which convolutions share
-        measure_sweep("operators", COLUMNS, calls, share_s, found, "torch's operators", model_so_far(found))
-    del pools, calls
-    torch.cuda.empty_cache()
+        _measure("operators", COLUMNS, calls, share_s, found, "torch's operators", device)
 
 
-def sweep_products(found: Findings) -> None:
+def sweep_products(found: Findings, device: Processor = GPU) -> None:
     """`sweeps["products"]`: times of the reference's products with random operands, hot, as torch.matmul runs them."""
-    most, model = min(MOST_BYTES, free_bytes(GPU) / MEMORY_SHARE), model_so_far(found)
     rows = list(measured_calls({"products": reference().sweeps["products"]}))[::SOME]
-    kinds = _few(rows, most, lambda each: f"{each.dtype}/{'/'.join(alike(each))}", found.quick)
+    kinds = _few(rows, device, lambda each: f"{each.dtype}/{'/'.join(alike(each))}", found.quick)
     for dtype in dict.fromkeys(kind.partition("/")[0] for kind in kinds):
         those = {kind: each for kind, each in kinds.items() if kind.startswith(f"{dtype}/")}
-        values = pool(int(most) + 4096, torch.float32 if dtype == "tf32" else getattr(torch, dtype))
+        values = pool(
+            int(_most_bytes(device)) + 4096, torch.float32 if dtype == "tf32" else getattr(torch, dtype), device
+        )
         calls = {f"{kind} {n}": [partial(product_again, each, values) for each in those[kind][n::TURNS]]
                  for kind in those for n in range(TURNS)}  # fmt: skip
         share_s = (QUICK_S if found.quick else PRODUCTS_S) * len(those) / len(kinds)
         with float32_products(dtype == "tf32"), torch.no_grad():
-            measure_sweep("products", PRODUCT_COLUMNS, calls, share_s, found, "torch.matmul", model)
-    torch.cuda.empty_cache()
+            _measure("products", PRODUCT_COLUMNS, calls, share_s, found, "torch.matmul", device)
+
+
+def _measure(
+    name: str, columns: tuple[str, ...], calls: Mapping[str, Sequence[Prepare]], share_s: float, found: Findings,
+    by: str, device: Processor,
+) -> None:  # fmt: skip
+    """On a CPU nothing is carried over, and a call's time is that of a loop of it."""
+    on_gpu = is_gpu(device)
+    how: dict[str, Any] = {"model": model_so_far(found)} if on_gpu else {"timed": loop_times, "together": FEW_TOGETHER}
+    measure_sweep(name, columns, calls, share_s, found, by, **how)
+
+
+def loop_times(calls: Sequence[Call], *_: float) -> list[Estimate]:
+    """Of each call, the host's part included: the least of what was seen at several moments; others only add to it."""
+    turns = zip(*([loop_estimate(call, CALL_S) for call in calls] for _ in range(MOMENTS)), strict=True)
+    return [replace(each[0], median=min(one.low for one in each)) for each in turns]
+
+
+def _most_bytes(device: Processor) -> float:
+    return min(MOST[device][0], free_bytes(device) / MEMORY_SHARE)
 
 
 def product_again(row: OperatorCost, values: Tensor) -> tuple[Row, Callable[[], Tensor]]:
@@ -324,11 +349,13 @@ def product_again(row: OperatorCost, values: Tensor) -> tuple[Row, Callable[[], 
 
 
 def _few(
-    rows: Sequence[tuple[OperatorCost, float]], most_bytes: float, kind: Callable[[OperatorCost], str], quick: bool
+    rows: Sequence[tuple[OperatorCost, float]], device: Processor, kind: Callable[[OperatorCost], str], quick: bool
 ) -> Mapping[str, list[OperatorCost]]:
     """Some calls of each kind, kinds and calls in an order of chance."""
-    found = defaultdict[str, list[OperatorCost]](list)
+    found, most_bytes, most_s = defaultdict[str, list[OperatorCost]](list), _most_bytes(device), MOST[device][1]
     for each, seconds in random.Random(1973).sample(rows, len(rows)):
-        if each.bytes <= most_bytes and seconds <= MOST_S and len(found[kind(each)]) < (QUICK if quick else EACH):
+        known = is_gpu(device) or (each.dtype in CPU_DTYPES and "backward" not in each.name)  # nor autograd's own time
+        few = len(found[kind(each)]) < (QUICK if quick else EACH)
+        if each.bytes <= most_bytes and seconds <= most_s and few and known:
             found[kind(each)].append(each)
-    return found
+    return {name: those for name, those in found.items() if those}
