@@ -39,12 +39,12 @@ compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
 factory()
 
 # %% [markdown] tags=["explain"]
-# So one of four things sets the pace of a program. It is called the program's [[regime]]:
+# One of four things sets the pace of a program. It is called the program's [[regime]]:
 #
 # - **host overhead**: the host takes longer to launch a kernel than the GPU takes to run it;
 # - **memory bandwidth**: reading and writing the bytes takes longer than the arithmetic;
 # - **compute**: the arithmetic takes longer than the bytes;
-# - **latency**: each step waits for the one before it, and the GPU has nothing else to do meanwhile.
+# - **latency**: each step waits for the one before it, and too little other work is under way to fill the wait.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** At size 1 there is a single multiplication to do. What does the GPU's time consist of? Double-click here and
@@ -70,8 +70,8 @@ factory()
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. Some points were measured
-# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. A difference between two
-# lines means something only if it is larger than that.
+# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. The name in brackets is
+# the line that differed most; the others differed less. A difference between two lines means something only if it is larger than that.
 #
 # Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in `docs/glossary.md`
 # in the repository. *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time. In a terminal, `brrr doctor` lists what this computer has.

@@ -133,7 +133,7 @@ compare(r, "timers", timers, truth="measure", at=small)
 #
 # Or launch a long kernel first (`torch.cuda._sleep`), so that all your calls are waiting when the GPU reaches them. Below,
 # `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. The
-# graph reads nearly half as much again: it also sees the gap from one kernel to the next.
+# graph reads about two fifths more: it also sees the gap from one kernel to the next.
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
@@ -147,7 +147,7 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Without copies the GPU is ahead from 256 on. With copies, it is only about half again as fast from 1000 to 2048, and no faster at
+# Without copies the GPU is ahead from 256 on. With copies, it is only about one and a half times as fast from 1000 to 2048, and no faster at
 # 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up. (It starts a
 # fresh process, and makes a [[CUDA context]]; *no warm-up* above had one.)
 #

@@ -44,7 +44,7 @@ compare(g, "adds", adders, elements=1)
 # up a type, and adds. torch has far more to decide ([[dispatch]]): which type, shape and device, is a gradient wanted, which kernel
 # fits, where is memory for the result? For a GPU it must also launch the kernel.
 #
-# Move the slider to the right: each call does more work for the same overhead. (At the right end, the CPU's memory sets its pace.)
+# Move the slider to the right: each call does more work for the same overhead.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: which layer of software costs most?
@@ -54,7 +54,7 @@ compare(g, "adds", adders, elements=1)
 # - **module**: `nn.ReLU()(x)`, as in most models
 # - **relu**: `torch.relu(x)`, without the module around it
 # - **out**: `torch.relu` into an existing array, so that no memory is allocated
-# - **script**: TorchScript, which reads the Python code only once
+# - **script**: TorchScript (`torch.jit.script`), which reads the Python code only once
 # - **pycuda**: a kernel launched by hand through PyCUDA, without torch
 #
 # With the slider *operators* there are 16 in a row.
@@ -82,9 +82,9 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 
 # %% [markdown] tags=["explain"]
 # The first figure shows how long the **host** takes until the call returns. TorchScript costs more here: getting into the script is
-# overhead too, and pays only for a chain of operators. The second figure stacks the differences between one program and the next;
-# *the launch* is PyCUDA's whole call, Python included; *the function* is `F.relu` around `torch.relu`; *autograd* is the recording for
-# the backward pass.
+# overhead too, and pays only for a chain of operators. In the second figure, each part is one program's time less the
+# next simpler one's: *out* less *pycuda* is the dispatcher, *relu* less *out* the allocator. *The launch* is PyCUDA's whole call,
+# Python included, *the function* is `F.relu` around `torch.relu`, *autograd* the recording for the backward pass.
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** Overhead need not hurt: the host can launch the next operation while the GPU works on the last one. When is the
@@ -127,11 +127,13 @@ display(
 #   multiprocessors are idle. In the figure, the *graph* is flat at small sizes although no host is in the way. Larger kernels help
 #   (lesson 04b).
 # - **A skinny matrix multiplication** (skinny [[GEMM]]): a few rows times a large weight matrix. All the weights must be read, however few
-#   the rows. The GPU is busy, and a few more rows are nearly free, except where the library changes to another
-#   kernel (lesson 07).
+#   the rows. The GPU is busy, and a few more rows are nearly free, unless the library changes kernels (lesson 07).
 #
-# `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised while *any* kernel runs. `scaling_test` can. Much idle time means
-# overhead; little idle time and bytes that hardly grow, a skinny GEMM; else an under-filled GPU.
+# `nvidia-smi` cannot tell them apart: it calls a GPU fully utilised while *any* kernel runs. `scaling_test` can:
+#
+# - Much idle time: overhead.
+# - Little idle time, and bytes that hardly grow: a skinny GEMM.
+# - Otherwise: an under-filled GPU.
 #
 # Below, *chain* is eight small operators in a row, *gemm* a few rows times 4096 × 4096 weights. (From 16 to 32 rows the time
 # *falls*: the library changes kernels.)
@@ -188,7 +190,7 @@ claims("03")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Is it overhead? Compare the profiler's totals. If *CPU time* is the longer one, the host sets the pace; if *CUDA time* is, the GPU does.
+# Is it overhead? Compare the profiler's totals. The longer one sets the pace: *CPU time* is the host's, *CUDA time* the GPU's.
 #
 # ```python
 # import torch

@@ -33,7 +33,7 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 
 # %% [markdown] tags=["run"]
 # The lines differ in the loads *in flight*: a thread asks for one number, or up to eight at once, and then waits for all.
-# Dashed: what [[Little's law]] predicts (see below).
+# Dotted and dash-dotted: what [[Little's law]] predicts (see below). Dashed: the datasheet.
 
 # %% tags=["run"]
 lines = ["one load", "two loads", "four loads", "eight loads"]
@@ -56,9 +56,9 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # [[memory-bound]].
 #
 # **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. Each thread reads 256
-# numbers: in 256 rounds of one load, or in 32 rounds of eight. By the table's times of one block, a round of eight takes
-# nearly half as long again as a round of one: a thread must start eight loads and add eight numbers, and the kernel's start and end are
-# spread over fewer rounds.
+# numbers: in 256 rounds of one load, or in 32 rounds of eight. Divide the table's times of one block by these numbers of rounds: a
+# round of eight takes about two fifths longer than a round of one. A thread must start eight loads and add eight numbers, and the
+# kernel's start and end are spread over fewer rounds.
 #
 # **The dents.** A multiprocessor holds eight of these small blocks. (Of blocks that need much room it holds one: lesson 07.) If all are full, one block more has to wait, and runs in a
 # [[wave]] of its own.
@@ -94,15 +94,15 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # a sector: [[coalesced access]]. With stride 8 each thread needs a sector of its own, and seven eighths of it are thrown away. Which
 # share of the array moves?
 #
-# | stride | a float every | by sectors, 32 B (dots) | by pairs, 64 B (*Predictions*) | by lines, 128 B | measured time |
+# | stride | a float every | by sectors, 32 B (dotted in the figure) | by pairs, 64 B (button *Predictions*) | by lines, 128 B | measured time |
 # | --- | --- | --- | --- | --- | --- |
 # | 2 | 8 B | all | all | all | as long as stride 1 |
 # | 8 | 32 B | all | all | all | as long |
 # | 16 | 64 B | half | all | all | as long |
 # | 32 | 128 B | a quarter | half | all | six tenths |
 #
-# Stride 16 shows that sectors move in pairs. (Stride 32 fits no column. Only times were recorded; the bytes would tell why:
-# `ncu --metrics dram__bytes_read.sum`.)
+# Stride 16 shows that sectors move in pairs. (Stride 32 fits none of the three columns. Only times were recorded; the bytes
+# would tell why: `ncu --metrics dram__bytes_read.sum`.)
 #
 # **Writing** one number in two, four or eight takes over twice as long as writing all, as if a sector had to be read before a part of
 # it is written. Only the time was measured. Stride 32 costs as much as 16.
@@ -120,7 +120,8 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 #
 # The cliff is just below 2^26 bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
 # small set mostly starts and ends. Around 2^25 bytes it beats the datasheet: the operator before has left the set in L2. (The
-# bump of *read* at 2^19 is probably the multiprocessors' own small caches. Lesson 04's highest roof has its height.)
+# bump of *read* at 2^19 is probably the multiprocessors' own small caches. It is also the height of lesson 04's roof *L2 cache*,
+# which L2 alone hardly reaches.)
 #
 # </details>
 

@@ -97,8 +97,8 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 # The roofline's line is *parallel* to the width, only lower. The speed-up still grows with the width, but `pseudo` pays for eight
 # bytes and not for two operations: a constant factor, which the exercise below calculates.
 #
-# **Why is the fused layer above the roofline's line?** Neither layer reaches its limit. The fused `pseudo` gets about six sevenths of
-# the bandwidth, `Linear` only about three quarters of its peak, so the ratio is larger than predicted.
+# **Why is the fused layer above the roofline's line?** Neither layer reaches its limit. The fused `pseudo` gets about six
+# sevenths of the datasheet's bandwidth, `Linear` only about three quarters of its peak, so the ratio is larger than predicted.
 #
 # **Why is eager so much lower?** It moves each element four times: the result of its first kernel goes to memory and back. As one
 # kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch

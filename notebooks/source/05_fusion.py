@@ -25,7 +25,7 @@ factory("memory", detail="l2")
 #     return x.cos().cos()
 # ```
 #
-# As it stands, PyTorch launches two [[kernel|kernels]]. A compiler can write one kernel that does both: [[fusion]]. Count before you
+# PyTorch launches two [[kernel|kernels]]. A compiler can write one that does both: [[fusion]]. Count before you
 # guess: how often does each number travel to memory or from memory, with two kernels and with one?
 
 # %% tags=["guess"]
@@ -70,7 +70,7 @@ compare(g, "cos_cos", fused, of="speed-up", at=at)
 # ```
 #
 # A row of `x` has 1024 numbers. A maximum or a sum over it is a **reduction**: it needs the whole row. Can
-# one kernel do all five operators and read `x` only once? How much is gained?
+# one kernel do all five operators and read `x` only once?
 
 # %% tags=["guess"]
 s = guess("As one kernel, this softmax is faster by a factor of ...", unit="x")
@@ -107,20 +107,19 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # | line | computes | one by one | fused |
 # | --- | --- | --- | --- |
 # | softmax | as above | 8n | 2n |
-# | layer norm | its formula | 12n | 2n |
+# | layer norm | `c = x - mean(x)`, `c * rsqrt(mean(c * c) + eps) * w + b` | 12n | 2n |
 # | bias and ReLU | `relu(x + b)` | 4n | 2n |
 # | two cosines, both needed | `h = x.cos()`, `h.cos()` | 4n | 3n |
 # | linear layer and ReLU | `relu(x @ W + b)` | 4n | 2n |
 #
-# So for a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
+# For a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
 # B = 8192 and N = 4096 that is 268 MB.
 #
-# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than moving their bytes takes:
-# PyTorch adds a row to each row of a matrix with a slower kernel than two matrices. The figure's dashes know these kernels; table
-# and claims count *bytes alone*.
+# The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than their bytes:
+# PyTorch adds a row to each row of a matrix with a slower kernel than the one that adds two matrices. *Predictions*, below the
+# figure, knows these kernels; table and claims count *bytes alone*.
 #
-# In a loop over tiny arrays fusion can even lose: calling a compiled function costs the host more than calling
-# the operators did. (The figures show only the GPU's time.)
+# With tiny arrays fusion can even lose: calling a compiled function costs the host more than calling the operators. (The figures show only the GPU's time.)
 #
 # **What stops a compiler from fusing?**
 #

@@ -139,7 +139,7 @@ display(generated("cos_cos"), generated("softmax"))
 #
 # <details><summary>Answer</summary>
 #
-# `epxf` should be `expf`. In lesson 05's chain, two sines take as long as one; four take over half as long again, since the
+# `epxf` should be `expf`. In lesson 05's chain, two sines take as long as one; four take more than one and a half times as long, since the
 # arithmetic no longer hides behind the bytes.
 #
 # </details>

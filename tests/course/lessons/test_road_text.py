@@ -54,7 +54,7 @@ def little_ahead_from_1000_and_ever_more_from_4096() -> bool:
 
 def graph_reads_the_gap_too() -> bool:
     graph, kernel = timer("do_bench_cudagraph"), timer("measure")
-    return 1.35 < graph / kernel < 1.5
+    return 1.35 < graph / kernel < 1.45
 
 
 def an_event_pair_sees_more_than_launch_and_kernel() -> bool:
@@ -171,10 +171,10 @@ SAID: list[tuple[str, str, Callable[[], bool]]] = [
     ("01", "All times but `host_s` are close to `kernel_s`.", softmax_is_close_to_its_kernel),
     ("01", "*Sync each call* and *event pair* come within a hundredth.", waiting_timers_are_right_on_large_work),
     ("01", "Without copies the GPU is ahead from 256 on.", gpu_without_copies_wins_from_256),
-    ("01", "it is only about half again as fast from 1000 to 2048, and no faster at 3000; from 4096 on it stays ahead",
+    ("01", "about one and a half times as fast from 1000 to 2048, and no faster at 3000; from 4096 on it stays ahead",
      little_ahead_from_1000_and_ever_more_from_4096),
     ("01", "timed at 1 and 1024 only, takes about as long at both", first_calls_alike),
-    ("01", "graph reads nearly half as much again", graph_reads_the_gap_too),
+    ("01", "graph reads about two fifths more", graph_reads_the_gap_too),
     ("01", "more than launch plus kernel", an_event_pair_sees_more_than_launch_and_kernel),
     ("02", "here three quarters of its time", pinning_saves_three_quarters),
     ("04", "the measured times come within a few percent of them. At the bend",
