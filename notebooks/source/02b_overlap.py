@@ -76,7 +76,8 @@ display(
 # with stream(down): chunk_of_y.copy_(buffer, non_blocking=True);  free[buffer].record()
 # ```
 #
-# The host never waits, not even between two calls. (At the right end of its timeline it waits: the recording stops there.)
+# The host never waits, not even between two calls. (The hatched wait at the end of the
+# timeline comes after the last call that was recorded.)
 
 # %% tags=["guess"]
 p = guess("Where the three take equally long, the pipeline beats the one stream by a factor of ...", unit="x")
