@@ -16,10 +16,10 @@ from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr_course.experiments import experiment
 from brrr_course.lessons import claims_table
 from brrr_course.lessons.claims_table import ClaimsTable, claims
+from brrr_course.nouns import telling
 from brrr_course.nouns.claim import Claim, Verdict, claims_of
 from brrr_course.nouns.ledger import read_ledger
 from brrr_course.nouns.source import Evidence, broken
-from brrr_course.nouns.telling import told
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.rows import Timed
@@ -458,4 +458,4 @@ def test_a_claim_tells_each_flip_by_a_new_recording(
 
 def test_a_share_beyond_the_whole_is_not_told_as_the_whole() -> None:
     """Else an interval that ends above its bound of 100 % seems to end at it, and *undecided* has no reason."""
-    assert told(Estimate(0.918, 0.827, 1.009, 1), "%") == "92 % (83 % to 101 %)"
+    assert telling.told(Estimate(0.918, 0.827, 1.009, 1), "%") == "92 % (83 % to 101 %)"
