@@ -78,8 +78,7 @@ def draw(
             _lane(on, found, lane, lanes, end_ns)
         _arrows(on, found, lanes, end_ns)
         _legend(made, on, found)
-        many = f"{shown} call{'s' * (shown != 1)}"
-        of = many if shown == found.calls else f"to the end of call {shown} of {found.calls}"
+        of = f"until call {shown} of {found.calls} ends" if shown < found.calls else f"{shown} call{'s' * (shown != 1)}"
         heading = f"{title}: {of}" if title else of
         size = min(10.5, 10.5 * 105 / len(heading))  # a long one must not run out of the figure
         made.text(0.012, 1 - 12 / _high(made), heading, ha="left", va="top", fontsize=size)

@@ -80,6 +80,11 @@ def told(value: Any, unit: str) -> str:
     >>> from brrr.core.measurement import Estimate
     >>> told(Estimate(2.0, 1.9, 2.1, 9), "x"), told(0.25, "%"), told(3.0, "")
     ('2x (1.9x to 2.1x)', '25 %', '3')
+
+    Beyond the whole a share has a digit more, so that it is not told as 100 %, which may be the bound.
+
+    >>> told(Estimate(0.92, 0.83, 1.01, 1), "%")
+    '92 % (83 % to 101 %)'
     """
     if isinstance(value, Table | list):
         return _told_table(value, unit)
@@ -88,8 +93,8 @@ def told(value: Any, unit: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     found = estimate(value)
-    digits = 2 if unit == "%" else 3
-    median, low, high = (_number(each, unit, digits) for each in (found.median, found.low, found.high))
+    three = (found.median, found.low, found.high)
+    median, low, high = (_number(each, unit, 2 if unit == "%" and each < 1 else 3) for each in three)
     return median if found.low == found.high else f"{median} ({low} to {high})"
 
 

@@ -60,7 +60,7 @@ compare(r, "mlp", ways, at=at)
 # **What the graph leaves.** A replay is one launch, of the whole list: the wide bar in the second timeline. (The profiler makes it
 # wide: without it, a replay costs the host less than a single layer of *module*.) The GPU takes longer than that, so the host runs
 # ahead. Small gaps between kernels remain, and a larger one between two replays, although the next is queued already (we did not
-# look for the cause). (The timelines are of another run than the figures, with a faster host.)
+# look for the cause). (The timelines are of another run, with a faster host.)
 #
 # **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
 # kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
@@ -85,7 +85,7 @@ timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hid
 #     x = y
 # ```
 #
-# Python still launches **three** kernels per layer; PyTorch launches two, and so does a second version that fuses bias and ReLU.
+# Python launches **three** kernels per layer; PyTorch launches two, and so does a second version that fuses bias and ReLU.
 # One thing is clever: the library has several kernels for a matmul, and the rewrite times them once and keeps the fastest.
 
 # %% tags=["guess"]
@@ -101,18 +101,18 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
-# On wider layers the GPU takes longer for a layer than the host takes to launch it, and the host's cost is hidden.
+# On wider layers the GPU takes longer for a layer than the host, whose cost is hidden.
 #
-# **How much of it is `nn.Module`?** *functional* saves about a fifth of the host's time, as in 03. But the rewrite saves less than half,
-# for it must launch too. Of *that*, `nn.Module` is more than half (batch 2, hidden 128). Both claims are true: they divide by different
-# times.
+# **How much of it is `nn.Module`?** About a fifth of the host's time: *functional* saves that much. The rewrite saves two fifths, for
+# it must launch too. So `nn.Module` is a fifth of the whole, and more than half of what the rewrite removes (batch 2, hidden 128).
 #
-# The article of 2021 that made this experiment found a **divide** there. Left: its GTX 1070; right: your data. They are two
-# machines: compare shapes, not heights. Shaded: the rewrite keeps less than half of its best gain.
+# The article of 2021 behind this experiment found a **divide**: from some width on, the rewrite gains little. Left: its GTX 1070;
+# right: your data. They are two machines: compare shapes, not heights. Shaded: from there on, the rewrite keeps less than half of its
+# best gain.
 #
 # The H200 has no divide at batch 16: the gain falls at 2048 and comes back at 4096. The dotted line shows why. It compares both
 # programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than the dotted line: the host is hidden,
-# and faster kernels are all that is left. (The claim below averages over all batches; then there is a divide, at 4096.)
+# and faster kernels are all that is left. (The claim below averages over all batches: then the divide is at 4096.)
 
 # %% tags=["explain"]
 drawing("mlp-divide", batch=16, layers=8)
@@ -120,13 +120,13 @@ drawing("mlp-divide", batch=16, layers=8)
 # %% [markdown] tags=["explore"]
 # ## Explore: where does it stop mattering?
 #
-# The gain over `nn.Sequential`. *PyCUDA in a CUDA Graph* differs from the other graph by its kernels alone. Follow each line to the
-# right: from which width does a graph no longer pay? Move *batch* to its largest value: which lines stay above one?
+# The gain over `nn.Sequential`. *PyCUDA in a CUDA Graph* differs from the other graph by its kernels alone. From which width
+# does a graph no longer pay? Move *batch* to its largest value: which lines stay above one?
 #
 # <details><summary>Our answer</summary>
 #
 # At hidden 4096, with 8 layers, a graph gains less than a tenth at every batch: kernels take longer than launching them. At batch
-# 128 only the three lines with other kernels stay well above one there. A line below one means slower kernels or more host work.
+# 128 only the three lines with other kernels stay well above one. A line below one means slower kernels or more host work.
 #
 # </details>
 
@@ -148,8 +148,9 @@ check("06-divide", gtx1070=..., h200=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what breaks a capture?
 #
-# This network scales a layer back when its outputs grow too large. It is correct, but it cannot be captured in a graph. Fix it
-# so that the results stay the same, then write `network=network`. It is captured with one input and replayed with others.
+# This network scales a layer back when its outputs grow too large. It is correct, but cannot be captured: a capture only notes down
+# launches, so Python cannot read a result or branch on one. Fix it so that the results stay the same, then write `network=network`. It
+# is captured with one input and replayed with others.
 
 
 # %% tags=["your-turn", "exercise:06-capture", "makes"]
@@ -178,7 +179,7 @@ claims("06")
 #
 # - Host overhead counts as long as the GPU finishes before the host has launched the next kernel.
 # - A CUDA Graph turns all launches into one, for work whose shapes, addresses and branches do not change.
-# - On wide layers the host is hidden, and what is left to choose is the kernels.
+# - On wide layers the host is hidden, and only the kernels are left to choose.
 #
 # Terms: [[dispatch]], [[host overhead]], [[overhead-bound]], [[CUDA Graph]], [[kernel launch]].
 

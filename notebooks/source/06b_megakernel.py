@@ -78,8 +78,8 @@ for hidden in (128, 1024, 4096):
 # cuBLASLt (NVIDIA's library of matmuls with epilogues), or of one written in Triton.
 #
 # **Why is a *graph* of the one kernel slower?** There is a single launch either way, so nothing to save. And plain launches may
-# overlap: a call's kernel can start while the last one ends. So in a loop, calls follow one another faster than
-# one kernel runs from its start to its end. Replays of a graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
+# overlap: the next kernel starts before the last one has ended, so the time per call is less than the time of one kernel. Replays of a
+# graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
 #
 # In the timelines (hidden 128), compare the gaps *within* a call: the graph has some between its kernels, the one kernel has none.
 # The profiler makes the gaps between calls: it slows the host, so there is no overlap to see.

@@ -25,8 +25,8 @@ at = {"columns": 32, "size": 2048, "dtype": "float32"}
 # M = K = 2048, float32 without [[tensor core|tensor cores]]. A matmul with this few columns is called *skinny*. With one column, all of `W`
 # must be fetched for it: the matmul is [[memory-bound]]. With 32 columns each weight is also fetched once, but used more often.
 #
-# Then run: along x the columns, upwards the time. The second letter of NN, NT and TN says whether `x` is stored
-# [[transposed operand|transposed]], the first whether `W` is.
+# Then run: along x the columns, upwards the time. In NN, NT and TN the first letter is for `W`, the second for `x`: T is stored
+# [[transposed operand|transposed]], N is not.
 
 # %% tags=["guess"]
 g = guess("With 32 columns instead of one, the matmul takes ... times as long", unit="x")
@@ -54,9 +54,9 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 # made for many columns, and most of what that computes is thrown away: it takes longer than 32 columns. NT reads the same `W`, with
 # another kernel, and takes less than half as long.
 #
-# **Why do NN and TN differ?** (T is for transposed, N for not.) Neighbours of `W` in memory lie along K if it is stored row by row, along
-# M if transposed. The loads of a [[warp]] are [[coalesced access|coalesced]] only along neighbours, so each layout has kernels of its
-# own. With many columns the layouts hardly differ.
+# **Why do NN and TN differ?** Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A [[warp]], 32
+# threads, loads at once only what lies side by side ([[coalesced access|coalesced]]), so each layout has its own kernels. With many
+# columns the layouts hardly differ.
 #
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
@@ -93,7 +93,7 @@ compare(w, "gemm", ["nn"], at=where, columns=(1024, 1025))
 # do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
 # [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
 # (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). That holds for the
-# result's rows, too.
+# result's rows too.
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
 # rows, each row begins where it should, and the line *a Linear layer* hardly changes here (elsewhere it may).
@@ -110,15 +110,15 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 #
 # Some weights multiply the same input: q, k and v of attention, the gates of a recurrent layer. Here are four, with 64 columns: one after
 # the other, in a CUDA Graph, on [[stream|streams]], as a [[batched GEMM]] (`torch.bmm`), or stacked into one large matmul. Which is fastest,
-# and why? And does it matter what the *numbers* are?
+# and why? Does it matter what the *numbers* are?
 #
 # <details><summary>Answers</summary>
 #
-# Stacked, then batched: one launch, and enough tiles for all multiprocessors at once. If your weights differ in size, a [[grouped GEMM]]
+# Stacked, then batched: one launch, and enough tiles for all multiprocessors. If your weights differ in size, a [[grouped GEMM]]
 # does the same.
 #
-# Where power is the limit, the GPU lowers its clock, and zeros switch fewer transistors than random numbers: with tensor cores, zeros are
-# faster. **Benchmark with data like yours.**
+# Where power is the limit, the GPU lowers its clock, and zeros switch fewer transistors than random numbers: with tensor cores (TF32:
+# float32 with fewer digits), zeros are faster. **Benchmark with data like yours.**
 #
 # </details>
 
@@ -141,7 +141,7 @@ check("07-waves", blocks=..., waves=..., columns=...)
 # ## Your turn: one line is slow
 #
 # A small language model in bfloat16 multiplies 12287 tokens by these weights. One of the four lines is far slower than its size
-# allows. Which one? Its size 50257 is the vocabulary: to how many words would you pad it?
+# allows. Which? Its size 50257 is the vocabulary: to how many words would you pad it?
 
 # %% tags=["your-turn", "exercise:07-slow-line", "makes"]
 for name, (m, n, k) in model_lines().items():

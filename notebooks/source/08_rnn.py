@@ -37,7 +37,6 @@ drawing("rnn-order", order="loop", layers=4)
 # - **transposed**: weights stored transposed
 # - **inputs2**, **inputs**: the input's matmuls of two steps, of all steps, as one
 # - **[[wavefront]]**: a layer starts when the one below is a few steps ahead
-#
 # - **graph**: the wavefront loop, captured in a CUDA Graph
 #
 # For comparison: `torch.compile` of a step, `nn.LSTM`, which calls cuDNN, and weights kept on the chip (08b).
@@ -75,7 +74,8 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 # **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates
 # and overlap layers.
 #
-# In the first timeline, look for gaps. In the second, kernels above one another run at the same time.
+# In the first timeline, look for gaps. In the second, kernels above one another run at the same time. (Both are of 16 steps, the
+# ladder of 64.)
 
 # %% tags=["explain"]
 timeline("rnn_ladder", variants=["fused", "graph"], at=at)
@@ -95,10 +95,10 @@ drawing("rnn-batch", source="recorded:h200", batch=64, cell="lstm", unlock=w)
 compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, batch=(1, 64))
 
 # %% [markdown] tags=["explain"]
-# Dashed: loading the recurrent weights once per step, or once *per sample*, and the FLOP at the peak.
+# Dotted: loading the recurrent weights once per step. Dashed: once *per sample*. Dash-dotted: the FLOP at the peak.
 #
-# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. One tile of samples loads the
-# weights once, however full it is. From eight samples on, the measured matmul lies below the line *per sample*: that
+# A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. A tile loads the weights once,
+# whether it holds one sample or is full. From eight samples on, the measured matmul lies below the line *per sample*: that
 # is sharing. (A single sample is faster still: the library has a matrix-vector kernel.)
 # Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
@@ -108,7 +108,7 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 # %% [markdown] tags=["explore"]
 # ## Explore: the GPU's own time
 #
-# The ladder again, now in CUDA Graphs, by the GPU's own time (*span*). Compare: which rungs are faster on the GPU, and which
+# The ladder again, now in CUDA Graphs, by the GPU's own time (*span*). Which rungs are faster on the GPU, and which
 # only saved launches?
 #
 # Then cuDNN in float16, one layer. *Padded* adds zeros up to the next multiple of 8 ([[padding]]). Where do more samples take less
@@ -116,8 +116,8 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 #
 # <details><summary>Our answers</summary>
 #
-# *combined*, *streamed*, *fused* and *wavefront* are faster on the GPU; *inputs2* and *inputs* mostly saved launches. At batch 8 and
-# 16 cuDNN has far faster kernels, and 16 samples take less time than 8. So padding pays, most from 9 to 15.
+# *combined*, *streamed*, *fused* and *wavefront* are faster on the GPU, *transposed* is slower; *inputs2* and *inputs* mostly saved
+# launches. At batch 8 and 16 cuDNN has far faster kernels, and 16 samples take less time than 8. So padding pays, most from 9 to 15.
 #
 # </details>
 

@@ -143,8 +143,8 @@ drawing("strassen-frontier")
 # ## Your turn: with bfloat16 instead
 #
 # A float32 number has 24 significant bits, a bfloat16 number 8. *Calculate* how many bfloat16 `terms` hold a float32 number. Term i, from 0
-# on, is about 2^(-8i) times the first: how many `products` of two terms remain without those of 2^-24 and less? One bfloat16 matmul is
-# 13 times as fast as SGEMM; how many times as fast are all of them at most (`faster`)?
+# on, is about 2^(-8i) times the first, so term i times term j is about 2^(-8(i + j)). Leave out what is 2^-24 or less: how many
+# `products` have i + j <= 2? One bfloat16 matmul is 13 times as fast as SGEMM; how many times as fast are all of them at most (`faster`)?
 
 # %% tags=["your-turn", "exercise:09b-terms", "calculates"]
 check("09b-terms", terms=..., products=..., faster=...)

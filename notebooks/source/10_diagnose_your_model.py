@@ -9,7 +9,7 @@
 # # 10 · What holds *your* model back?
 #
 # You have met four [[regime|regimes]]: [[overhead-bound|overhead]], [[memory-bound|memory]], [[compute-bound|compute]] and latency. A real
-# model has all of them at once: one operator is limited by this, the next by that. **Which one sets the pace of yours, how do you tell,
+# model has all at once: one operator is limited by this, the next by that. **Which one sets the pace of yours, how do you tell,
 # and what helps?**
 
 # %% tags=["setup", "question"]
@@ -46,7 +46,8 @@ compare(g, "block", of="classes")
 # *Other* includes the sums that make the gradients of the biases.
 #
 # The line above the table: the FLOP that a step does, over what the device could do in that time, is the step's
-# **FLOP utilisation**. Where it is low, something other than arithmetic sets the pace. But what?
+# **FLOP utilisation**. (The rows are shares of the kernels' time; for a quarter of the step no kernel runs.) Where it is low,
+# something other than arithmetic sets the pace. But what?
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the same code at two sizes
@@ -54,7 +55,7 @@ compare(g, "block", of="classes")
 # The time of one block, forward, has four parts:
 #
 # - **overhead**: the GPU has nothing to run and waits for the host;
-# - **latency**: a kernel runs that is too small to fill the GPU, so twice the batch would cost nothing;
+# - **latency**: a kernel waits for its own steps (00) and leaves most of the GPU empty, so twice the batch costs nothing;
 # - **memory**: bytes set a kernel's pace;
 # - **compute**: arithmetic does.
 
@@ -67,11 +68,10 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
-# larger widths to compute. Go back to the smallest size and set *step* to a [[CUDA Graph]]. The host is out of the way,
-# and what is left is latency.
+# larger widths to compute. At the smallest size, set *step* to a [[CUDA Graph]]: the host is out of the way,
+# and latency is left.
 #
-# Each part has its own remedy, and only a large part is worth it. Ask in the table's order: twice the batch also costs
-# little where all weights must be read anyway (a skinny matmul). That is memory-bound, and its line comes first.
+# Each part has its own remedy, and only a large part is worth it.
 #
 # | what you see | it is | how to make sure | what helps in PyTorch |
 # | --- | --- | --- | --- |
@@ -80,13 +80,16 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 # | far below both, but the GPU is busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
 # | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
+#
+# A skinny matmul passes the latency test too, so test memory before latency.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: three programs
 #
-# Change one thing and measure again. First, run it as a CUDA Graph, without the host. Then, as a graph: half the bytes with as many FLOP;
-# and twice the batch. Ask in this order. Is the graph faster by a factor of 1.3 or more? It is overhead. Are half the bytes? Memory.
-# Is twice the batch (nearly) free? Latency. Otherwise it is compute.
+# Change one thing and measure again. Four runs: as it is; as a CUDA Graph, without the host; as a graph with half the bytes and as many
+# FLOP (yours: `.bfloat16()`, which also brings tensor cores); as a graph with twice the batch. Is the graph faster by a factor of 1.3 or
+# more? It is overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
+# Otherwise it is compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
 # numbers. C is 16 layers of width 64 on 8 samples.
@@ -115,7 +118,7 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 #
 # Only that *some* kernel was running, on however little of the GPU. Launched one by one, small matmuls leave gaps, and the driver
 # sees those. As a CUDA Graph the gaps are short: a kernel runs for more than four fifths of the time at every size. The driver's line
-# is at the top, and the FLOP of small matmuls are still near zero.
+# is at the top, the FLOP of small matmuls near zero.
 #
 # </details>
 
@@ -127,8 +130,8 @@ explore("utilisation", at=tiny, show={"y": "share", "x": "size"}, lines=["driver
 # ## Your turn: how far from the peak?
 #
 # A training step of a block of width w = 1024 on 8192 tokens takes 2.1 ms, of which its matmuls take 0.83 ms. The datasheet has 990 TFLOP/s.
-# The block's weights are 12 w² numbers. *Calculate* the FLOP of its matmuls, forward and backward; the share of the peak that the step
-# reaches, from 0 to 1; and how many times as fast the step would be if only its matmuls remained.
+# The block's weights are 12 w² numbers. *Calculate* the FLOP of its matmuls, forward and twice that backward; the share of the
+# peak that the step reaches, from 0 to 1; and how many times as fast the step would be if only its matmuls remained.
 
 # %% tags=["your-turn", "exercise:10-peak", "calculates"]
 check("10-peak", flop=..., share=..., at_most=...)
@@ -158,7 +161,7 @@ claims("10")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A model has no regime of its own; a step at one size has one, and at another size it may have another.
+# - A regime belongs to a step at one size, not to a model.
 # - Change one thing and measure, and you know: the host, the bytes, or the batch.
 # - Utilisation says that the GPU is occupied; FLOP and bytes per second say how much it does.
 #

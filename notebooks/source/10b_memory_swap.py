@@ -23,7 +23,7 @@ from brrr_course import check, claims, compare, drawing, guess
 # ## Guess: eight calls
 #
 # Each call runs on one GPU and then on the other. Only the kernels' own time counts, so the host has no part in it. Each call is repeated
-# on the same numbers: what fits into the L2 stays there.
+# on the same numbers: what fits into the L2 stays there. Up to a factor of 1.11 counts as *hardly at all*, from 1.25 on as *nearly*.
 
 # %% tags=["guess"]
 asked = {
@@ -118,7 +118,9 @@ check("10b-share", share=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# We wrote down all four sentences when we had the H200's times, but not yet the H100's.
+# We wrote down all four sentences when we had the H200's times, but not yet the H100's. A call *streams* if it
+# moves each number through DRAM once and its arithmetic takes less time than that. The last claim leaves out mixes, and what a cache may
+# hold.
 
 # %% tags=["claims"]
 claims("10b", source="recorded:h100")

@@ -84,8 +84,8 @@ def test_a_few_calls_are_shown_and_the_heading_says_so() -> None:
     found = timelines.host_bound(20)
     assert calls_shown(found, None) == 8 and calls_shown(found, 3) == 3 and calls_shown(found, 99) == 20
     assert window_ns(found, 3) == 29_800 and window_ns(found, 20) == found.end_ns
-    assert "to the end of call 3 of 20" in words(draw(found, 3))
-    assert "to the end of call 1 of 20" in words(draw(found, 1))
+    assert "until call 3 of 20 ends" in words(draw(found, 3))
+    assert "until call 1 of 20 ends" in words(draw(found, 1))
     assert "eager: 20 calls" in words(draw(found, 20, title="eager"))
     assert calls_shown(replace(found, calls=1), None) == 1
 

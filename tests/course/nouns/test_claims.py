@@ -16,6 +16,7 @@ from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr_course.experiments import experiment
 from brrr_course.lessons import claims_table
 from brrr_course.lessons.claims_table import ClaimsTable, claims
+from brrr_course.nouns import telling
 from brrr_course.nouns.claim import Claim, Verdict, claims_of
 from brrr_course.nouns.ledger import read_ledger
 from brrr_course.nouns.source import Evidence, broken
@@ -453,3 +454,8 @@ def test_a_claim_tells_each_flip_by_a_new_recording(
     claim = made_up.claim()
     assert claim.earlier("recorded:h200") == earlier and claim.earlier("h200") == claim.earlier("recorded:cpu") == []
     assert claim.older("recorded:h200").startswith("2 of 3 rows") and claim.older("cpu") == ""
+
+
+def test_a_share_beyond_the_whole_is_not_told_as_the_whole() -> None:
+    """Else an interval that ends above its bound of 100 % seems to end at it, and *undecided* has no reason."""
+    assert telling.told(Estimate(0.918, 0.827, 1.009, 1), "%") == "92 % (83 % to 101 %)"
