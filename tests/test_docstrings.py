@@ -26,13 +26,14 @@ SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "See Also", "Notes"
 
 def public() -> Iterator[tuple[str, Any]]:
     for module in (brrr, brrr_course):
-        yield from ((f"{module.__name__}.{name}", getattr(module, name)) for name in module.__all__)
+        names = (name for name in module.__all__ if name not in NOT_OURS)  # Triton's would choose its interpreter
+        yield from ((f"{module.__name__}.{name}", getattr(module, name)) for name in names)
     for path, names in DOCUMENTED.items():
         module = getattr(brrr, path.removeprefix("brrr."))
         yield from ((f"{path}.{name}", getattr(module, name)) for name in names)
 
 
-PUBLIC = {path: value for path, value in public() if path.rpartition(".")[2] not in NOT_OURS}
+PUBLIC = dict(public())
 
 
 def sections(text: str) -> dict[str, str]:

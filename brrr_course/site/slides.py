@@ -21,7 +21,7 @@ def slides(found: Lesson) -> list[str]:
     have their own, under the heading that they belong to.
     """
     made: list[list[str]] = [[]]
-    heading, told, folded = "", "", ""
+    heading, told, folded = found.title, found.title, ""
 
     def fold() -> str:
         nonlocal folded
@@ -39,7 +39,7 @@ def slides(found: Lesson) -> list[str]:
                 if 'class="code"' in part and " open>" not in part:
                     continue  # only what is to be changed is shown
                 if heading != told or (part.startswith(ALONE) and "question" not in tags):
-                    made.append([f'<p class="running">{heading}</p>' * bool(heading), part, fold()])
+                    made.append([f'<p class="running">{heading}</p>', part, fold()])
                     told = heading
                 else:
                     made[-1].append(part)
@@ -47,7 +47,7 @@ def slides(found: Lesson) -> list[str]:
         heading = next(iter(_HEADING.findall(text)), heading)
         if FOLDED & set(tags) and "yours" not in tags:
             made[-1] += _DETAILS.findall(text)
-            folded += _HEADING.sub("", _DETAILS.sub("", text))
+            folded += _HEADING.sub(r'<p class="running">\1</p>', _DETAILS.sub("", text))
         else:
             made[-1].append(fold())
             made.append([text])

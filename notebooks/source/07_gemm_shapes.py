@@ -13,7 +13,6 @@
 # cost a little more?**
 
 # %% tags=["setup", "question"]
-
 from brrr import suggest_shape
 from brrr_course import check, claims, compare, drawing, explore, guess, model_lines
 

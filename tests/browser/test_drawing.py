@@ -41,7 +41,7 @@ def test_every_picture_is_dark_on_a_dark_page(opened: NotebookPage) -> None:
     """Those with sliders and those without, the lesson's first one for example."""
     look = "() => [...document.querySelectorAll('img.brrr-figure, img.brrr-picture')].map("
     look += "image => getComputedStyle(image).filter)"
-    for theme, filters in (("Dark", {"invert(0.93) hue-rotate(180deg)"}), ("Light", {"none"})):
+    for theme, filters in (("Dark", {"invert(0.93) hue-rotate(180deg) brightness(1.2)"}), ("Light", {"none"})):
         opened.command("apputils:change-theme", theme=f"JupyterLab {theme}")
         opened.page.wait_for_selector(f"body[data-jp-theme-light='{str(theme == 'Light').lower()}']", state="attached")
         assert len(found := opened.page.evaluate(look)) == 2

@@ -181,7 +181,10 @@ def test_guess_reveal_discuss_in_a_browser(chromium: Any, tmp_path: Path) -> Non
     browser = chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
     with served(tmp_path / "class.db", Played(at_once=True)) as (url, *_):
         store = Store(tmp_path / "class.db")
-        prof, asked = issue(store, "prof", teacher=True), "To multiply two very small matrices, who takes less time?"
+        prof, asked = (
+            issue(store, "prof", teacher=True),
+            "Two very small matrices are multiplied. Which takes less time?",
+        )
         for number, value in enumerate(["the GPU", "the GPU", "<img src=x onerror=alert(1)>"]):
             store.write("INSERT INTO answer VALUES (?, 'guess', ?, ?)", str(number), asked, value)
         page, complaints = browser.new_page(viewport={"width": 1280, "height": 720}), list[str]()
