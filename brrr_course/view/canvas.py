@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from matplotlib import rc_context
-from matplotlib.patheffects import withStroke
 from PIL import Image
 
 from brrr.core.measurement import Badge, Value
@@ -102,7 +101,7 @@ _STRIP = 26  # pixels to each side of the marked place: half a marker, its edge 
 MOST_SAID, SAID_ROW, SAID_ASIDE = 5, 13, 9  # values beside marked points: of how many lines, how far apart, how far off
 MIDDLE, AT_LEFT = "center_baseline", 0.13  # where they stand; of the axes, where nothing fits to the left
 _SAID_LETTER, _SAID = 7.5, 68  # CSS pixels of a letter of these, and kept free for them at the right
-_OUTLINE = withStroke(linewidth=2.5, foreground=style.PAPER)  # a text is readable over lines, and hides no point
+_PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.6}  # lines show through, paler
 _FAR = 20  # gaps that are so many times as wide as the usual one are none between neighbours
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
@@ -373,7 +372,7 @@ class Canvas(Blit):
     def _text(self, said: str, at: tuple[float, float], beside: tuple[float, float], colour: str, **looks: Any) -> Any:
         with rc_context(style.STYLE):
             return self._axes.annotate(said, at, xytext=beside, textcoords="offset points", fontsize=9, color=colour,
-                                       path_effects=[_OUTLINE], animated=True, annotation_clip=False, zorder=6,
+                                       bbox=_PAPER, animated=True, annotation_clip=False, zorder=6,
                                        **looks)  # fmt: skip
 
     def mark_artist(self, x: float, y: float, index: int) -> Any:
