@@ -11,7 +11,7 @@ pytestmark = pytest.mark.browser
 SET_UP = "import os\nos.environ['BRRR_QUICK'] = '1'\nfrom brrr_course import timeline"
 SHOWN = 'timeline("run_ahead", variant="queue", source="cpu")'
 CHOICE = 'timeline("overlap", source="cpu")'
-WORKS = "(the worker works|its work is on the worker)"  # the second where other programs kept the traced loop waiting
+WORKS = "(the worker works|a call keeps the worker)"  # the second where other programs kept the traced loop waiting
 
 
 @pytest.fixture(scope="module")
