@@ -197,6 +197,12 @@ def test_the_page_has_each_program_and_counts_as_they_were_recorded() -> None:
     left = by["BERT training, 16 x 128, AdamW tensor by tensor", "fused optimiser"]
     said = f"was predicted to gain {float(left['predicted']):.2f}x and gains {float(left['gain']):.2f}x"
     assert said in page and counts["first remedy gains too little"].count("\n") == 1
+    paces = [float(each["at_pace"]) / float(each["predicted"]) for each in rows if each["how"] in ("tried", "refuted")]
+    assert 1.8 < max(paces) < 2.2 and "took up to twice as long beside its trial" in page
+    (bags,) = [each for each in truths if each["program"] == "embedding bags, 65,536 samples"]
+    assert (
+        0.45 < float(bags["beside_s"]) / float(bags["kernels_s"]) < 0.55 and "are half memory and half compute" in page
+    )
     (llama,) = [each for each in truths if each["program"] == "Llama decode, 1 sequence"]
     assert f"only {float(llama['hidden']):.0%}".replace("%", " %") in page
     assert float(llama["kernels_s"]) < float(llama["eager_s"]) / 6 and not llama["graph_s"]
