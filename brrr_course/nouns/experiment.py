@@ -310,6 +310,8 @@ class Experiment:
         Whether a measurement also notes which kernels were launched, or of which variants.
     on_cpu : mapping of str
         Which line of the CPU's own is shown in place of a GPU's where the data have none of a GPU.
+    resident : bool
+        Whether a GPU's inputs are drawn on it and stay there, none by way of the host: for the plan of a recording.
     """
 
     name: str
@@ -331,6 +333,7 @@ class Experiment:
     predicts: Callable[[Variant, Point], PredictedRun | None] | None = None
     names_kernels: bool | tuple[str, ...] = False
     on_cpu: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    resident: bool = False
 
     def __post_init__(self) -> None:
         found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)

@@ -40,7 +40,7 @@ ROUND_CALLS, GPU_ROUND_CALLS = 3, 12
 SETTLES = 3  # two rounds and the profiled calls, each behind a run-up
 SLOW_BUDGETS = 4  # a call that takes so many budgets is made once
 WIDE_SHARE = 0.25  # two of the eight slices of a budget, where a wide interval is enough
-INPUT_BYTES_PER_S = 1e9  # random numbers are drawn on the host
+INPUT_BYTES_PER_S, RESIDENT_BYTES_PER_S = 1e9, 1e11  # random numbers are drawn on the host, or on the GPU
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,9 @@ class DurationEstimator:
         fresh_s = FRESH_PROCESS_S if variant.timer == "first-call" else 0.0
         again = (step.fewest - 1) * (GPU_ROUND_CALLS if variant.on_gpu else ROUND_CALLS)
         calls = 1.2 if call_s > SLOW_BUDGETS * step.budget_s else CALLS + again
-        prepare_s = PREPARE_S + variant.prepare_s + fresh_s + cost.bytes / INPUT_BYTES_PER_S
+        resident = variant.on_gpu and step.experiment.resident
+        drawn_s = cost.bytes / (RESIDENT_BYTES_PER_S if resident else INPUT_BYTES_PER_S)
+        prepare_s = PREPARE_S + variant.prepare_s + fresh_s + drawn_s
         settle_s = SETTLES * step.experiment.settle_s(step.point)
         budget_s = step.budget_s * (WIDE_SHARE if step.wide and not settle_s else 1.0)
         return prepare_s + settle_s + max(budget_s, calls * call_s)
@@ -290,5 +292,6 @@ class DurationEstimator:
         if 1 / 64 <= flop / known <= 64:  # eight times the FLOP take at most eight times as long
             return call_s * max(1.0, flop / known)
         # A GPU's bytes may have to cross from the host.
-        flop_per_s, bytes_per_s = (40e12, 20e9) if variant.on_gpu else (30e9 * self.cores, 10e9)
+        gpu = 40e12, 1e12 if experiment.resident else 20e9
+        flop_per_s, bytes_per_s = gpu if variant.on_gpu else (30e9 * self.cores, 10e9)
         return cost.flop / flop_per_s + cost.bytes / bytes_per_s

@@ -1,0 +1,110 @@
+"""What the `decode` experiment runs: one step of the model, in each way, on caches full of random keys and values."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from brrr.core.measurement import Point
+from brrr.gpu import is_cpu, waiting
+from brrr.gpu.precision import float32_products
+from brrr.running.graphs import capture
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
+from brrr_course.experiments.decode import COMPILE_WAYS, CONTEXTS, call_at, shape_of
+from brrr_course.experiments.decode.llama import Llama, new_cache
+from brrr_course.experiments.decode.theory import Call, Shape, cost_of, needed_bytes
+from brrr_course.nouns.experiment import Run, Variant, Workload
+
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1}
+"""Sixteen layers round their numbers to bfloat16 at every operator: 3 %. A wrong token gives 140 %."""
+
+KEYS = 2.5
+"""Keys so long that a query sees few of them: among thousands alike, one that is missed would not show."""
+
+
+@lru_cache(maxsize=2)
+def model_of(shape: Shape, device: str) -> Llama:
+    """The model, made once for all points: a recording on a GPU measures the CPU's too."""
+    return Llama(shape, getattr(torch, shape.dtype), device, places=CONTEXTS[-1])
+
+
+class CallInputs(PointInputs):
+    """What the ways of a point share: model, tokens, a full cache, the logits to compare with, the compiled call."""
+
+    def __init__(self, shape: Shape, call: Call, device: str) -> None:
+        self.model, self.call = model_of(shape, device), call
+        beside = needed_bytes(shape, call) - shape.itemsize * shape.weights
+        refuse_too_large(beside, device, f"beside the model's weights, {call}")
+        torch.manual_seed(call.batch)
+        self.tokens = torch.randint(shape.words, (call.batch, call.new), device=device)
+        self.cache = new_cache(shape, call.batch, call.context, self.model.embedding)
+        for keys, values in self.cache:
+            keys.normal_(0.0, KEYS)
+            values.normal_()
+        self._expected: torch.Tensor | None = None
+        self._compiled: Run | None = None
+
+    def run(self) -> torch.Tensor:
+        """The call, operator by operator."""
+        found: torch.Tensor = self.model(self.tokens, self.cache, self.call.context - self.call.new)
+        return found
+
+    def compiled(self) -> Run:
+        """The call under torch.compile, which takes it whole."""
+        if self._compiled is None:
+            self._compiled = compiled(lambda: self.run(), fullgraph=True)  # its code is copied, a method's is not
+            compile_now(self._compiled)
+        return self._compiled
+
+    def error(self, found: Any) -> float:
+        """||found - expected|| / ||expected||, of the logits."""
+        if self._expected is None:
+            small = self.model.shape.dtype == "float32" or (self.call.batch == 1 and self.call.context <= CONTEXTS[0])
+            self._expected = (self.wider() if small else self.run()).double()
+        return relative(found, self._expected, self.model.embedding.dtype)
+
+    def wider(self) -> torch.Tensor:
+        """The logits of the same weights in twice the bits: of a copy of the model, which goes at once."""
+        shape, device = self.model.shape, self.tokens.device.type
+        dtype = torch.float64 if shape.dtype == "float32" else torch.float32
+        wide = Llama(shape, dtype, device, places=self.call.context)
+        wide.load_state_dict(self.model.state_dict())
+        cache = [(keys.to(dtype), values.to(dtype)) for keys, values in self.cache]
+        with float32_products():
+            found: torch.Tensor = wide(self.tokens, cache, self.call.context - self.call.new)
+        return found
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """One step for all readers."""
+    return workload_of(variant, call_at(point))
+
+
+def workload_of(variant: Variant, call: Call) -> Workload:
+    """A call of the model in a way: `decode` and `prefill` have theirs from here."""
+    shape, device = shape_of(variant), variant.processor
+    given = CallInputs.of(shape, call, device)
+    run, close = way_of(variant.way, given, device)
+
+    def error(found: Any, kept: CallInputs = given) -> float:
+        return kept.error(found)
+
+    return Workload(run, cost_of(shape, call), error, TOLERANCE[given.model.embedding.dtype],
+                    synchronize=waiting(device), close=close)  # fmt: skip
+
+
+def way_of(way: str, given: CallInputs, device: str) -> tuple[Run, Callable[[], None]]:
+    """The call in a way, warm, and what frees what it holds beside its inputs."""
+    run = given.compiled() if way in COMPILE_WAYS else given.run
+    if is_cpu(device) or way in ("eager", "compile"):
+        run()
+        return run, lambda: None
+    held = capture(run)
+
+    def release() -> None:
+        torch.cuda.synchronize()
+        held.graph.reset()
+        held.output = None
+
+    return held.replay, release
