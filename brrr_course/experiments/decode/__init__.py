@@ -16,6 +16,8 @@ COMPILED = ((1, 128), (1, 2048), (1, 32768), (32, 2048), (256, 128), (256, 2048)
 """Batch and context where the step is compiled: each takes the compiler half a minute."""
 COMPILE_S = 25.0
 COMPILE_WAYS = ("compile", "compile-graph")
+ASKED: Point = {"batch": 1, "context": 2048}
+"""Where the driver is asked for its utilisation."""
 CPU_TOKENS, CPU_BATCH = 2**16, 32
 """The CPU stops at so many tokens in all caches, and at so many readers."""
 
@@ -31,8 +33,10 @@ def shape_of(variant: Variant) -> Shape:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Compiled ways at six points, a CPU where the caches are small."""
+    """Compiled ways at six points, the driver asked at one, a CPU where the caches are small."""
     batch, _, context = call_at(point)
+    if variant.timer == "own":
+        return point == ASKED
     if not variant.on_gpu:
         return batch <= CPU_BATCH and batch * context <= CPU_TOKENS
     return variant.way not in COMPILE_WAYS or (batch, context) in COMPILED
@@ -78,6 +82,18 @@ EXPERIMENT = Experiment(
         Variant("graph", "CUDA Graph", "cuda", prepare_s=0.5),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
         Variant("compile-graph", "torch.compile, CUDA Graph", "cuda", prepare_s=0.5),
+        *(
+            Variant(
+                f"driver-{way}",
+                f"{way}: utilisation, as nvidia-smi reports it",
+                "cuda",
+                timer="own",
+                field="busy_s",
+                way=way,
+                shown=False,
+            )
+            for way in ("eager", "graph")
+        ),
         Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Point
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.gpu import is_cpu, waiting
 from brrr.gpu.precision import float32_products
 from brrr.running.graphs import capture
@@ -14,6 +15,7 @@ from brrr_course.experiments.checked import PointInputs, compile_now, compiled, 
 from brrr_course.experiments.decode import COMPILE_WAYS, CONTEXTS, call_at, shape_of
 from brrr_course.experiments.decode.llama import Llama, new_cache
 from brrr_course.experiments.decode.theory import Call, Shape, cost_of, needed_bytes
+from brrr_course.experiments.utilisation.work import loop
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1}
@@ -86,12 +88,21 @@ def workload_of(variant: Variant, call: Call) -> Workload:
     shape, device = shape_of(variant), variant.processor
     given = CallInputs.of(shape, call, device)
     run, close = way_of(variant.way, given, device)
+    told = {"measured": lambda: asked(variant, run)} if variant.timer == "own" else {}
 
     def error(found: Any, kept: CallInputs = given) -> float:
         return kept.error(found)
 
     return Workload(run, cost_of(shape, call), error, TOLERANCE[given.model.embedding.dtype],
-                    synchronize=waiting(device), close=close)  # fmt: skip
+                    synchronize=waiting(device), close=close, others=told)  # fmt: skip
+
+
+def asked(variant: Variant, run: Run) -> Measurement:
+    """What the driver reports of each second while the step runs in a loop."""
+    _, told = loop(run)
+    if not told:
+        raise UnavailableError("decode: the driver tells no utilisation here")
+    return Measurement(busy_s=Estimate.of(told, 0.01), device=variant.device)  # it tells whole percents
 
 
 def way_of(way: str, given: CallInputs, device: str) -> tuple[Run, Callable[[], None]]:
