@@ -139,8 +139,8 @@ class Claim:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
         if self.entry.retired:
             last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
-            date, _, why = self.entry.retired.partition(": ")
-            return Verdict("retired", f"since {date}, as {why}. Before that it was judged: {last.replace(': ', ', ', 1)}")
+            (date, _, why), told = self.entry.retired.partition(": "), last.replace(": ", ", ", 1)
+            return Verdict("retired", f"since {date}, as {why}. Before that it was judged: {told}")
         if self.entry.not_here:
             return Verdict("not measured", self.entry.not_here)
         try:

@@ -110,8 +110,8 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
      lambda: [fastest_way(16, each) for each in WIDTHS] == 5 * ["graph"] + ["max-autotune"]),
     ("06", "About a fifth of the host's time: *functional*, the same operators without modules, saves that much",
      lambda: 0.17 < 1 - mlp("host_s", "functional", 2, 128) / mlp("host_s", "module", 2, 128) < 0.23),
-    ("06", ("The rewrite saves two fifths; the rest is launches, which it needs as well. So `nn.Module` is about half of "
-           "what the rewrite removes (batch 2, hidden 128)"),
+    ("06", ("The rewrite saves two fifths; the rest is launches, which it needs as well. So `nn.Module` is about half "
+           "of what the rewrite removes (batch 2, hidden 128)"),
      lambda: 0.37 < (whole := mlp("host_s", "module", 2, 128) - mlp("host_s", "pycuda", 2, 128))
      / mlp("host_s", "module", 2, 128) < 0.43
      and 0.45 < (mlp("host_s", "module", 2, 128) - mlp("host_s", "functional", 2, 128)) / whole < 0.55),
@@ -177,8 +177,8 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
     ("08b", "from 16 on the input's matmul",
      lambda: tanh_floor(8).serial_s < max(tanh_floor(8).parts.values())
      and all(tanh_floor(each).serial_s > max(tanh_floor(each).parts.values()) for each in (16, 32, 64, 128))),
-    ("08b", ("shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where cuDNN takes three times as "
-            "long as at 1.)"),
+    ("08b", ("shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where cuDNN takes three "
+            "times as long as at 1.)"),
      lambda: (gains := {each: steps("rnn_tanh", "float32")["cudnn"][each] / ours
                         for each, ours in steps("rnn_tanh", "float32")["ours"].items()})[2] == max(gains.values())
      and max(gains[each] for each in gains if each > 8) < 0.6 * gains[8]
