@@ -195,3 +195,41 @@ def held_workload(
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
     torch.cuda.synchronize()
     return Workload(run, made, error, TOLERANCE[dtype], synchronize=torch.cuda.synchronize)
+
+
+# ---- the memory of a call ----
+
+
+def peak_bytes_of(run: Callable[[], Any], device: str) -> Callable[[], int]:
+    """What measures the most memory that a call takes at once beside its inputs, in bytes, by the allocator.
+
+    >>> peak_bytes_of(lambda: torch.zeros(1000), "cpu")()
+    4000
+    """
+    return lambda: _peak_on_gpu(run) if is_gpu(device) else _peak_on_cpu(run)
+
+
+def _peak_on_gpu(run: Callable[[], Any]) -> int:
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return int(torch.cuda.max_memory_allocated()) - before
+
+
+def _peak_on_cpu(run: Callable[[], Any]) -> int:
+    """The profiler reports what the CPU's allocator gives and takes back; the peak is the largest sum."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from brrr.tracing.recording import without_chatter
+
+    with without_chatter(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        run()
+    assert found.profiler is not None and found.profiler.kineto_results is not None
+    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = most = 0
+    for event in sorted(events, key=lambda each: each.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return most

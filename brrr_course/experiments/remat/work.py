@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
+from brrr.gpu import waiting
 from brrr_course.experiments.checked import (
     CHUNK,
     Function,
@@ -16,6 +15,7 @@ from brrr_course.experiments.checked import (
     compile_now,
     compiled,
     error_against,
+    peak_bytes_of,
     refuse_too_large,
 )
 from brrr_course.experiments.remat import ITEMSIZE, cost, saved_arrays, segment
@@ -107,13 +107,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     run = both(WAYS[variant.way](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)
     counted = cost(variant, point)
-    if is_cpu(device):
-        run()  # what happens once, as loading, is no part of a call; on a GPU to compile does the same
-        return Workload(run, counted, check, TOLERANCE, others={"peak_bytes": lambda: _peak_on_cpu(run)})
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    peak = {"peak_bytes": lambda: _peak_on_cuda(run)}
-    return Workload(run, counted, check, TOLERANCE, synchronize=torch.cuda.synchronize, others=peak)
+    peak = {"peak_bytes": peak_bytes_of(run, device)}
+    return Workload(run, counted, check, TOLERANCE, synchronize=waiting(device), others=peak)
 
 
 def both(function: Function, inputs: RematInputs) -> Callable[[], tuple[Tensor, Tensor]]:
@@ -160,29 +156,3 @@ def peak_bytes(variant: Variant, point: Point) -> int:
     work = workload(variant, point)
     work.check()
     return int(work.others["peak_bytes"]())
-
-
-def _peak_on_cuda(run: Callable[[], Any]) -> int:
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    run()
-    torch.cuda.synchronize()
-    return int(torch.cuda.max_memory_allocated()) - before
-
-
-def _peak_on_cpu(run: Callable[[], Any]) -> int:
-    """The profiler reports what the CPU's allocator gives and takes back; the peak is the largest sum."""
-    from torch.profiler import ProfilerActivity, profile
-
-    from brrr.tracing.recording import without_chatter
-
-    with without_chatter(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-        run()
-    assert found.profiler is not None and found.profiler.kineto_results is not None
-    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
-    held = most = 0
-    for event in sorted(events, key=lambda each: each.start_ns()):
-        held += event.nbytes()
-        most = max(most, held)
-    return most

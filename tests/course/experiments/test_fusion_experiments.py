@@ -19,7 +19,7 @@ from brrr.core.measurement import Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr_course.experiments import experiment, remat
-from brrr_course.experiments.checked import error_against
+from brrr_course.experiments.checked import error_against, peak_bytes_of
 from brrr_course.experiments.cos_cos.work import cos_cos
 from brrr_course.experiments.fusion import theory
 from brrr_course.experiments.fusion import work as fusion_work
@@ -135,7 +135,7 @@ def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: i
         for way in ("compile-saved", "compile"):
             run = remat_work.both(remat_work.WAYS[way](activation, depth), inputs)
             assert check_(run()) <= remat_work.TOLERANCE
-            peaks[way] = remat_work._peak_on_cpu(run) / (4 * elements)
+            peaks[way] = peak_bytes_of(run, "cpu")() / (4 * elements)
         assert peaks["compile-saved"] >= 1 + remat.saved_arrays("compile-saved", depth)
         assert peaks["compile"] == pytest.approx(2, abs=0.1), "y and dx"
 

@@ -1,0 +1,141 @@
+"""Attention: the three steps against a loop, what is counted, what is refused, and wrong results that are found out."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.counting.tracing import cost as traced
+from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import attention, experiment
+from brrr_course.experiments.attention import ALL, CAUSAL, KINDS, ONE, TRAINING
+from brrr_course.experiments.attention.work import AttentionInputs, attention_in, steps, textbook
+from brrr_course.experiments.checked import peak_bytes_of
+
+ATTENTION = experiment("attention")
+SHAPE = (2, 96, 96, 32)
+
+
+def point(length: int, kind: str = ALL, dtype: str = "bfloat16", head: int = 128) -> dict[str, Any]:
+    return {"length": length, "kind": kind, "dtype": dtype, "head": head}
+
+
+def inputs(kind: str, dtype: torch.dtype = torch.float32) -> AttentionInputs:
+    heads, queries, keys, head = SHAPE
+    return AttentionInputs((heads, 1 if kind == ONE else queries, keys, head), kind, dtype, "cpu")
+
+
+def by_loops(given: AttentionInputs) -> torch.Tensor:
+    """Query by query and key by key, as the formula stands."""
+    q, k, v = (each.detach().double()[0] for each in given.qkv)
+    result = torch.zeros_like(q)
+    for head in range(q.shape[0]):
+        for row in range(q.shape[1]):
+            seen = row + 1 if given.kind == CAUSAL else k.shape[1]
+            weights = [math.exp(float(q[head, row] @ k[head, key]) / math.sqrt(q.shape[-1])) for key in range(seen)]
+            for key, weight in enumerate(weights):
+                result[head, row] += weight / sum(weights) * v[head, key]
+    return result[None].float()
+
+
+@pytest.mark.parametrize("kind", [ALL, CAUSAL, ONE])
+def test_the_steps_and_the_library_are_the_formula(kind: str) -> None:
+    given = inputs(kind)
+    for way in ("naive", "flash"):
+        torch.testing.assert_close(given.run(attention_in(way))[0], by_loops(given), rtol=1e-4, atol=1e-5)
+        assert given.error(given.run(attention_in(way))) < 1e-5
+
+
+def test_both_spellings_are_one_formula() -> None:
+    given = inputs(ALL)
+    torch.testing.assert_close(textbook(*given.qkv), steps(*given.qkv))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_wrong_results_are_found_out(kind: str, dtype: torch.dtype) -> None:
+    given = inputs(kind, dtype)
+    allowed = {torch.float32: 1e-4, torch.bfloat16: 5e-2}[dtype]
+    right = given.run(steps)
+    assert given.error(right) < allowed
+    assert given.error(given.run(attention_in("flash"))) < allowed
+
+    def missing_tile(q: Any, k: Any, v: Any, hidden: Any) -> Any:
+        return steps(q, k[:, :, 32:], v[:, :, 32:], None if hidden is None else hidden[:, 32:])
+
+    wrong = {
+        "no scale": given.run(lambda q, k, v, hidden: steps(q * q.shape[-1] ** 0.5, k, v, hidden)),
+        "a tile of keys less": given.run(missing_tile),
+        "another head": tuple(each.roll(1, 1) for each in right),
+        "not finite": tuple(each * math.nan for each in right),
+        "another type": tuple(each.double() for each in right),
+        "another shape": tuple(each[:, :1] for each in right),
+        "one result more": (*right, right[0]),
+    }
+    if kind == CAUSAL:
+        wrong["no mask"] = given.run(lambda q, k, v, hidden: steps(q, k, v))
+    if kind == TRAINING:
+        wrong["a gradient twice"] = (*right[:3], 2 * right[3])
+    assert [name for name, each in wrong.items() if given.error(each) <= allowed] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_counted_is_what_the_steps_do(kind: str) -> None:
+    at = point(256, kind)
+    naive = ATTENTION.variant("cpu-naive")
+    given = AttentionInputs(attention.sizes(naive, at), kind, torch.bfloat16, "cpu")
+    seen, told = traced(lambda: given.run(steps)), attention.cost(naive, at)
+    assert sum(each.flop for one in seen.operators for each in one.matmuls) == told.flop
+    # training: autograd's scaling of q's gradient and of the scores' rows are not told one by one
+    assert told.bytes == pytest.approx(seen.eager_bytes, rel=0.12 if kind == TRAINING else 1e-6)
+    assert told.bytes / attention.cost(ATTENTION.variant("cpu-flash"), at).bytes >= 1
+
+
+def test_bytes_grow_with_the_square_or_with_the_tokens() -> None:
+    naive, flash = (ATTENTION.variant(name) for name in ("naive", "flash"))
+    for length in (128, 8192):
+        one, other = (attention.cost(each, point(length)) for each in (naive, flash))
+        assert one.bytes / other.bytes == pytest.approx(length / 128 + 1.5) and one.flop == other.flop
+    assert attention.cost(flash, point(8192)).arithmetic_intensity == 4096
+    assert attention.cost(naive, point(65536)).arithmetic_intensity == pytest.approx(64, rel=0.01)
+    halved = attention.cost(flash, point(8192, CAUSAL)).flop / attention.cost(flash, point(8192)).flop
+    assert halved == pytest.approx(0.5, rel=1e-3)
+
+
+def test_flash_holds_no_matrix_and_the_steps_hold_two() -> None:
+    given = inputs(ALL)
+    heads, queries, keys, head = SHAPE
+    matrix, result = 4 * heads * queries * keys, 4 * heads * queries * head
+    stored = peak_bytes_of(lambda: given.run(steps), "cpu")()
+    assert 2 * matrix <= stored <= 2 * matrix + 2 * result
+
+
+def test_each_way_has_its_points() -> None:
+    def lengths(way: str, *case: Any) -> list[int]:
+        return [n for n in attention.LENGTHS if ATTENTION.has(way, point(n, *case))]
+
+    assert lengths("naive") == lengths("cudnn") == [*attention.LENGTHS]
+    assert lengths("compile") == lengths("compile-known") == [2048, 8192]
+    assert lengths("math") == lengths("flash", ALL, "float32") == [128, 512, 2048, 8192, 32768]
+    assert lengths("flash", TRAINING) == [128, 512, 2048, 8192] and lengths("cudnn", ONE) == []
+    assert lengths("flash", CAUSAL, "float32") == lengths("naive", ALL, "float32", 64) == []
+    assert max(lengths("cpu-naive")) == 4096
+
+
+def test_what_cannot_run_says_why_before_anything_is_made() -> None:
+    for way in ("flash", "cudnn"):
+        with pytest.raises(UnavailableError, match="has no kernel for float32"):
+            ATTENTION.workload(way, point(512, ALL, "float32"))
+    with pytest.raises(DeviceMemoryError, match=r"CPU, three steps of 1048576 tokens needs 8\.\d+ TB"):
+        ATTENTION.workload("cpu-naive", point(2**20))
+
+
+def test_the_guides_are_the_datasheets_floors() -> None:
+    h100, at = hardware("h100"), point(8192)
+    assert attention.steps_at_bandwidth(h100, at) == pytest.approx(2.62e-3, rel=0.01)
+    assert attention.flash_at_peak(h100, at) == pytest.approx(0.556e-3, rel=0.01)
+    assert attention.steps_at_bandwidth(None, at) is None and attention.flash_at_peak(None, at) is None
+    assert attention.flash_at_peak(h100, point(8192, ALL, "float32")) is None
+    assert attention.flash_at_peak(hardware("gtx-1070"), at) is None
