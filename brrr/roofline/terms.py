@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import COPIED, Matmul, OperatorCost
 from brrr.gpu.datasheet import find_hardware
+from brrr.roofline.decoding import START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
 from brrr.roofline.lowering import operations
@@ -67,6 +68,8 @@ def modelled_time(
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
     if each.form.name.startswith(COPIED) and model.is_gpu:
         return _copied(each, model, host)
+    if is_decoding(each) and model.is_gpu:
+        return _decoded(each, model, working_set, host)
     by_flop = each.kind in BY_FLOP and model.reference is not None
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, host)
@@ -82,6 +85,15 @@ def modelled_time(
     device = start + max(moving, computing)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)
+
+
+def _decoded(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
+    """Attention of one query: its bytes, or the chain of each block's keys where too few blocks read them."""
+    model.note("what a key takes a block of attention is assumed: it was fitted on an H200")
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
+    computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
+    device = model.value("kernel.floor") + START_S + max(moving, computing, keys_s(each, model))
+    return OperatorTime(each.name, host_s, moving, computing, device)
 
 
 def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
