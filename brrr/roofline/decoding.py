@@ -1,9 +1,9 @@
 """Attention of one query a sequence, as a step of decoding has it, and of grouped heads in float32.
 
 One query reads all keys and values of its sequence for four FLOP a number: their bytes count, if enough blocks read
-them at once. Short types run in a kernel whose blocks each take the queries of one head of keys, and go through its
-keys tile by tile, so that few heads take as long as a block takes. On GPUs where torch prefers cuDNN (Hopper, Blackwell)
-a head of keys is one block; elsewhere flash attention splits the keys until the blocks fill the device.
+them at once. A block takes the queries of one head of keys and goes through its keys tile by tile, so that few heads
+take as long as one does. Where torch prefers cuDNN (Hopper, Blackwell) a head of keys is one block; elsewhere flash
+attention splits the keys until the blocks fill the device.
 """
 
 import math

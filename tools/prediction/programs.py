@@ -7,6 +7,7 @@ Networks come from torchvision and transformers with random weights; torch's set
 in full, convolutions are in TF32. Predictions rest on this machine's own peaks (`brrr calibrate`).
 """
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -216,6 +217,7 @@ def kept(path: Path, more: Iterable[tuple[str, Callable[[], Iterable[dict[str, A
             with path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(row["program"], row.get("error", "measured"), flush=True)
+        gc.collect()  # of graphs, which hold memory
         torch.cuda.empty_cache()
     return list({row["program"]: row for row in rows}.values())
 

@@ -67,8 +67,13 @@ def ways_of(shape: Shape, call: Call, device: str) -> dict[str, Callable[[], Any
     tokens = torch.zeros(call.batch, 1, dtype=torch.int64, device=device)
     cache = new_cache(shape, call.batch, call.context, model.embedding)
     query = model.embedding.new_ones(call.batch, shape.heads, 1, shape.head)
-    attended = partial(scaled_dot_product_attention, query, enable_gqa=True)
-    step, attention = lambda: model(tokens, cache, call.context - 1), lambda: [attended(*each) for each in cache]
+
+    def attention() -> list[torch.Tensor]:  # of views: what is on "meta" itself belongs to no device
+        return [scaled_dot_product_attention(query[:], keys[:], values[:], enable_gqa=True) for keys, values in cache]
+
+    def step() -> torch.Tensor:
+        return model(tokens, cache, call.context - 1)  # type: ignore[no-any-return]
+
     return {"eager": step, "graph": step, "attention": attention}
 
 
