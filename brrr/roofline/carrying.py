@@ -73,9 +73,8 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
 
     None where no sweep tells of it. Notes say so.
     """
-    if model.reference is None or each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
-        return None
-    if is_decoding(each) and model.is_gpu:  # the sweep's have as many queries as keys
+    other = each.kind in (WHOLE, "fused") or (is_decoding(each) and model.is_gpu)  # as many queries as keys were swept
+    if model.reference is None or each.form.name.startswith(COPIED) or other:
         return None
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:
         return _in_tf32(each, here_s, model)

@@ -14,23 +14,16 @@ from brrr.roofline.device_model import DeviceModel
 
 START_S = 3.5e-6
 """From a kernel's start to its first tile, and from the last one to its end, beyond those of an empty kernel."""
-CYCLES = {
-    (True, 64): (17.5, 17.5),
-    (True, 128): (23.0, 23.0),
-    (False, 64): (200.0, 125.0),
-    (False, 128): (175.0, 200.0),
-}
-"""Of a multiprocessor, for a key: of a block alone, and of each where there are several; by short types and by width.
+CYCLES = {(2, 64): (17.5, 17.5), (2, 128): (23.0, 23.0), (4, 64): (200.0, 125.0), (4, 128): (175.0, 200.0)}
+"""Of a multiprocessor, for a key: of a block alone, and of each of several; by the bytes of a number and the width.
 
 They are slopes of the sweep's self-attention by its keys: 84 calls of few heads of 64 are within 7 % of 4.1 µs and
 8.8 ns a key (median), in float32 106 ns.
 """
-CLOCK_HZ = 1.98e9
-"""An H200's, where a device's is not known."""
-CUDNN = (9, 10)
-"""Compute capabilities for which torch prefers cuDNN's attention, which does not split keys, to its own."""
-SPLITS, SPLIT_BYTES = 128, 32768
-"""Flash attention makes at most so many splits, in tiles of so many bytes of keys."""
+CLOCK_HZ, CUDNN = 1.98e9, (9, 10)
+"""The clock where it is not known, an H200's; where torch prefers cuDNN's attention, which does not split keys."""
+SPLITS, TILE = 128, 16384
+"""Flash attention makes at most so many splits of a head's keys, of whole tiles of so many numbers."""
 
 
 def is_decoding(each: OperatorCost) -> bool:
@@ -45,14 +38,15 @@ def is_decoding(each: OperatorCost) -> bool:
 
 def keys_s(each: OperatorCost, model: DeviceModel) -> float:
     """Seconds in which the blocks of a call with one query a head go through their keys, were all in the cache."""
+    model.note("what a key takes a block of attention is assumed: it was fitted on an H200")
     (batch, heads, _, width), (_, key_heads, keys, _) = each.shapes[:2]
-    short, sm_count = ITEMSIZE.get(each.dtype, 4) == 2, model.sm_count or 1
-    blocks, known, splits = batch * (key_heads if short else heads), model.hardware, 1
-    if short and known and known.compute_capability and known.compute_capability[0] not in CUDNN:
-        tiles = math.ceil(keys / (SPLIT_BYTES // (2 * max(64, width))))
-        splits = max(1, min(SPLITS, tiles, 2 * sm_count // blocks))
-    alone, shared = (cycles * max(1.0, width / 128) for cycles in CYCLES[short, 64 if width <= 64 else 128])
-    return keys / splits * max(alone, shared * blocks * splits / sm_count) / (model.clock_hz or CLOCK_HZ)
+    size, sm_count, known = min(4, ITEMSIZE.get(each.dtype, 4)), model.sm_count or 1, model.hardware
+    blocks, splits = batch * (key_heads if size == 2 else heads), 1
+    if size == 2 and known and known.compute_capability and known.compute_capability[0] not in CUDNN:
+        splits = max(1, min(SPLITS, math.ceil(keys * max(64, width) / TILE), 2 * sm_count // blocks))
+    alone, shared = CYCLES[size, 64 if width <= 64 else 128]
+    cycles = max(alone, shared * blocks * splits / sm_count) * max(1.0, width / 128)
+    return keys / splits * cycles / (model.clock_hz or CLOCK_HZ)
 
 
 def by_products(each: OperatorCost) -> list[OperatorCost]:
@@ -72,13 +66,13 @@ def by_products(each: OperatorCost) -> list[OperatorCost]:
         return replace(each, name=f"aten.{name}", flop=flop, read_bytes=4.0 * read, written_bytes=4.0 * made,
                        shapes=((made,),), kind=kind, matmuls=matmuls, form=form)  # fmt: skip
 
-    copied = part("copy", "clone", repeated * key_heads // heads, repeated, Form("broadcast", lines, keys * width))
-    masked = part("pointwise", "add", scores + queries * keys, scores, Form("broadcast", lines, queries * keys))
+    masked, of_keys = each.form.name == "causal" or len(each.shapes) > 3, repeated * key_heads // heads
     return [
-        part("pointwise", "mul", asked, asked, Form("scalar", 1, asked)), copied, copied,
+        part("pointwise", "mul", asked, asked, Form("scalar", 1, asked)),
+        *[part("copy", "clone", of_keys, repeated, Form("broadcast", lines, keys * width))] * 2,
         part("pointwise", "mul", repeated, repeated, Form("scalar", 1, repeated)),
         part("matmul", "bmm", asked + repeated, scores, Form(), first),
-        *[masked] * (each.form.name == "causal" or len(each.shapes) > 3),
+        *[part("pointwise", "add", scores + queries * keys, scores, Form("broadcast", lines, queries * keys))] * masked,
         part("softmax", "_safe_softmax", scores, scores, Form("rows", lines * queries, keys)),
         part("matmul", "bmm", scores + repeated, asked, Form(), second),
     ]  # fmt: skip

@@ -68,8 +68,6 @@ def modelled_time(
         return OperatorTime(each.name, host, 0.0, 0.0, None if model.is_gpu else host)
     if each.form.name.startswith(COPIED) and model.is_gpu:
         return _copied(each, model, host)
-    if is_decoding(each) and model.is_gpu:
-        return _decoded(each, model, working_set, host)
     by_flop = each.kind in BY_FLOP and model.reference is not None
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
         return _tiled(each, model, working_set, host)
@@ -82,18 +80,10 @@ def modelled_time(
     if each.name in SORTS and model.is_gpu:
         start, moving = start + SORTS_S, moving * PASSES
         model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
-    device = start + max(moving, computing)
+    chain = keys_s(each, model) if is_decoding(each) and model.is_gpu else 0.0
+    device = start + START_S * (chain > 0) + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)
-
-
-def _decoded(each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
-    """Attention of one query: its bytes, or the chain of each block's keys where too few blocks read them."""
-    model.note("what a key takes a block of attention is assumed: it was fitted on an H200")
-    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
-    computing = (each.flop or 0.0) / model.value(f"matmul.{matrix_dtype(dtype_of(each))}")
-    device = model.value("kernel.floor") + START_S + max(moving, computing, keys_s(each, model))
-    return OperatorTime(each.name, host_s, moving, computing, device)
 
 
 def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
