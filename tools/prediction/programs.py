@@ -7,10 +7,9 @@ Networks come from torchvision and transformers with random weights; torch's set
 in full, convolutions are in TF32. Predictions rest on this machine's own peaks (`brrr calibrate`).
 """
 
-import gc
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,6 @@ import torch
 
 from brrr.core import units
 from brrr.core.measurement import Processor
-from brrr.counting.cost import Cost
-from brrr.roofline.peaks import Peaks
-from brrr.roofline.prediction import How
 
 FILE = "programs.jsonl"
 WITHIN, ENOUGH = 0.15, 8
@@ -139,48 +135,33 @@ def _decoding(model: torch.nn.Module, x: torch.Tensor, cached: int) -> Step:
     return step
 
 
-def times(steps: Sequence[Step], device: Processor, budget_s: float) -> list[dict[str, Any]]:
-    """What each step takes in seconds, and a relu beside it."""
-    from brrr.roofline.calibrate.host_cost import reference_call
-    from brrr.timing import measure_together
-
-    *found, beside = measure_together([*steps, reference_call(device)], device=device, budget_s=budget_s)
-    assert beside.host_s
-    host_s, names = beside.host_s.median, ("period_s", "host_s", "span_s", "busy_s")
-    return [{f"measured_{name}": getattr(getattr(each, name), "median", None) for name in names}
-            | {"relu_host_s": host_s, "flags": sorted(each.flags)} for each in found]  # fmt: skip
-
-
-def told(work: Cost, row: Mapping[str, Any], peaks: Peaks | None, where: str, how: How = "eager") -> dict[str, Any]:
-    """What is predicted of it: on measured peaks at the host's speed of then, and from the datasheet of `where`."""
-    from brrr.roofline.predicting import predict
-    from tools.prediction.host_speed import at_host_speed
-
-    found: dict[str, Any] = {}
-    if peaks is not None:
-        now = predict(work, device=at_host_speed(peaks, row["relu_host_s"]), how=how)
-        found |= {f"predicted_{name}": getattr(now, name) for name in ("period_s", "host_s", "span_s", "busy_s")}
-        found |= {"bound": now.bound, "unknown": list(now.unknown), "operators": len(now.operators)}
-        found["uncorrected_period_s"] = predict(work, device=peaks, how=how).period_s
-    found["datasheet_period_s"] = (
-        predict(work, device=f"datasheet:{where}", how=how).period_s if where != "cpu" else None
-    )
-    return found
-
-
 def tried(of: Program, device: Processor = "cuda") -> dict[str, Any]:
     """What a step takes and what is predicted, in seconds; `error` where one of them did not work."""
     from brrr.core.errors import BrrrError
     from brrr.counting.tracing import cost
+    from brrr.roofline.calibrate.host_cost import reference_call
     from brrr.roofline.device_model import peaks_here
+    from brrr.roofline.predicting import predict
+    from brrr.timing import measure_together
+    from tools.prediction.host_speed import at_host_speed
 
     found: dict[str, Any] = {"program": of.name}
     try:
         peaks, step = peaks_here(device), step_of(of, device)
         for _ in range(2):
             step()
-        found |= times([step], device, BUDGET_S)[0]
-        found |= told(cost(step), found, peaks, peaks.device if device == "cuda" else "cpu")
+        measured, beside = measure_together([step, reference_call(device)], device=device, budget_s=BUDGET_S)
+        assert measured.period_s and beside.host_s
+        found |= {f"measured_{name}": getattr(getattr(measured, name), "median", None)
+                  for name in ("period_s", "host_s", "span_s", "busy_s")}  # fmt: skip
+        found |= {"relu_host_s": beside.host_s.median, "flags": sorted(measured.flags)}
+        work = cost(step)
+        now = predict(work, device=at_host_speed(peaks, beside.host_s.median))
+        found |= {f"predicted_{name}": getattr(now, name) for name in ("period_s", "host_s", "span_s", "busy_s")}
+        found |= {"bound": now.bound, "unknown": list(now.unknown), "operators": len(now.operators)}
+        found["uncorrected_period_s"] = predict(work, device=peaks).period_s
+        where = f"datasheet:{peaks.device}"
+        found["datasheet_period_s"] = predict(work, device=where).period_s if device == "cuda" else None
     except (BrrrError, RuntimeError, ImportError, TypeError, AttributeError, AssertionError) as error:
         found["error"] = f"{type(error).__name__}: {error}"[:500]
     return found
@@ -205,30 +186,24 @@ def judged(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*units.table(lines), f"{right} of {len(rows)} within {WITHIN:.0%}; {ENOUGH} are wanted of 10"])
 
 
-def kept(path: Path, more: Iterable[tuple[str, Callable[[], Iterable[dict[str, Any]]]]] = ()) -> list[dict[str, Any]]:
-    """The rows of a file, each step's last; before that, what of `more` it lacks is measured and written at once."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for name, measured in more:
-        if name in {row["program"] for row in rows if "error" not in row}:
-            continue
-        for row in measured():
-            rows.append(json.loads(json.dumps(row)))
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(row["program"], row.get("error", "measured"), flush=True)
-        gc.collect()  # of graphs, which hold memory
-        torch.cuda.empty_cache()
-    return list({row["program"]: row for row in rows}.values())
-
-
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing, or judge what is there; 2 for a call that cannot be understood."""
     if not argv:
         print(__doc__, file=sys.stderr)
         return 2
-    more = () if "--judge" in argv else [(each.name, lambda each=each: [tried(each)]) for each in PROGRAMS]
-    print(judged(kept(Path(argv[0]) / FILE, more)))
+    path = Path(argv[0]) / FILE
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    if "--judge" not in argv:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for each in PROGRAMS:
+            if each.name in {row["program"] for row in rows if "error" not in row}:
+                continue
+            rows.append(tried(each))
+            with path.open("a") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
+            print(each.name, rows[-1].get("error", "measured"), flush=True)
+            torch.cuda.empty_cache()
+    print(judged(list({row["program"]: row for row in rows}.values())))
     return 0
 
 
