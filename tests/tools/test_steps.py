@@ -39,6 +39,6 @@ def test_each_way_is_judged_beside_the_roofline(tmp_path: Path, capsys: pytest.C
     (tmp_path / steps.FILE).write_text("".join(json.dumps(each) + "\n" for each in kept))
     assert steps.main([str(tmp_path), "--judge"]) == 0
     assert "none: no memory" in capsys.readouterr().out
-    found = {(way, by): error for way, by, error in steps.errors_of(row)}
+    found = steps.errors_of(row)
     assert len(found) == 9 and found["eager", "measured peaks"] > found["graph", "measured peaks"]
     assert all(found[way, "roofline"] < found[way, "datasheet"] for way in ("eager", "graph", "attention"))

@@ -24,17 +24,13 @@ from typing import Any
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attend
 
+from brrr import BrrrError, capture, cost, measure_together, predict
 from brrr.core import units
-from brrr.core.errors import BrrrError
-from brrr.counting.tracing import cost
 from brrr.gpu import is_gpu
-from brrr.gpu.datasheet import find_hardware
 from brrr.gpu.device import this_device
 from brrr.roofline.calibrate.host_cost import reference_call
-from brrr.roofline.peaks import find_recorded, short
-from brrr.roofline.predicting import predict
-from brrr.running.graphs import capture
-from brrr.timing import measure_together
+from brrr.roofline.device_model import model_of
+from brrr.roofline.peaks import short
 from brrr_course.experiments.decode.llama import Llama, new_cache
 from brrr_course.experiments.decode.theory import Call, Shape, needed_bytes
 from tools.prediction.claims import percentile
@@ -85,29 +81,29 @@ def measured(shape: Shape, call: Call, device: str) -> dict[str, Any]:
             for way, each in zip([*ways, "relu"], found, strict=True)}  # fmt: skip
 
 
-def errors_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """A row's ways, what each is predicted from, and by how much that is off."""
-    shape, known, peaks = Shape(*row["shape"]), find_hardware(row["device"]), find_recorded(row["device"])
+def errors_of(row: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """By way, and by what it is predicted from, how far off that is."""
+    shape, known, sheet = Shape(*row["shape"]), model_of(row["device"]).peaks, model_of(f"datasheet:{row['device']}")
+    found = {}
     for way, fn in ways_of(shape, Call(*row["call"]), "meta").items():
         if way in row:
-            work, run, found = cost(fn), partial(predict, how="eager" if way == "eager" else "graph"), {}
-            if peaks is not None:
-                found["measured peaks"] = run(work, device=at_host_speed(peaks, row["relu"]["host_s"])).period_s
-            if known is not None and known.compute_capability:
-                found["datasheet"] = run(work, device=known).period_s
-                peak = known.peak(short(shape.dtype))
-                found["roofline"] = max(work.bytes / known.memory_bytes_per_s, work.flop / peak)
-            yield from ((way, by, seconds / row[way]["period_s"] - 1) for by, seconds in found.items())
+            work, run = cost(fn), partial(predict, how="eager" if way == "eager" else "graph")
+            host = {"measured peaks": at_host_speed(known, row["relu"]["host_s"])} if known else {}
+            told = {by: run(work, device=on).period_s for by, on in (host | {"datasheet": sheet.hardware}).items()}
+            told["roofline"] = sheet.roof_s(work.flop, work.bytes, short(shape.dtype))
+            found |= {(way, by): seconds / row[way]["period_s"] - 1 for by, seconds in told.items()}
+    return found
 
 
 def judged(rows: Sequence[Mapping[str, Any]]) -> str:
     """Each row's errors, then their median and 90th percentile; what failed says why."""
-    every, told = defaultdict(list), [f"{row['name']}: {row['error']}" for row in rows if "error" in row]
-    for row in (row for row in rows if "error" not in row):
-        found = list(errors_of(row))
-        told.append(f"{row['name']}: {', '.join(f'{way} {by} {error:+.0%}' for way, by, error in found)}")
-        for way, by, error in found:
-            every[way, by].append(abs(error))
+    every, told = defaultdict(list), []
+    for row in rows:
+        found = {} if "error" in row else errors_of(row)
+        said = (f"{way} {by} {error:+.0%}" for (way, by), error in found.items())
+        told.append(f"{row['name']}: {row.get('error') or ', '.join(said)}")
+        for key, error in found.items():
+            every[key].append(abs(error))
     lines = [(*key, *(units.percent(percentile(each, at), 2) for at in (0.5, 0.9))) for key, each in every.items()]
     return "\n".join([*told, "", *units.table([("way", "predicted from", "median", "90 %"), *lines])])
 
