@@ -81,19 +81,15 @@ def _wanted(show: Show) -> Mapping[str, str | Mapping[str, str]]:
     kinds = [name for name in show if name in _KINDS]
     known = len(kinds) <= 1 and set(show) <= {"x", *_KINDS}
     times = [show[name] for name in ("y", "ladder") if name in show]
-    if not known or any(value not in _SHOWN for value in times) or not _is_amount(show.get("rate", "flop")):
+    if not known or any(value not in _SHOWN for value in times):
         raise ArgumentError("explore", "show", dict(show), _EXPECTED)
     if "x" in show and ("ladder" in show or "stack" in show):
         hint = "Bars stand at the sliders' point and have no x: leave it out."
         raise ArgumentError("explore", "show", dict(show), _EXPECTED, hint)
-    for name in ("ratio", "x"):
+    for name in ("ratio", "rate", "x"):
         if not isinstance(show.get(name, ""), str):
             raise ArgumentError("explore", "show", dict(show), _EXPECTED)
     return show
-
-
-def _is_amount(value: object) -> bool:
-    return value in ("bytes", "flop")
 
 
 def _mapping(wanted: Mapping[str, str | Mapping[str, str]], name: str) -> Mapping[str, str]:

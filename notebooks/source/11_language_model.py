@@ -10,7 +10,7 @@
 # # 11 · Why does one token take so long?
 #
 # A language model writes one token at a time. For each token it reads all of its weights once. Ours has the shape of Llama 3.2 1B:
-# 1.24 billion weights in bfloat16, 16 layers, and random numbers for weights. **Why does its GPU write far fewer tokens a second than its memory allows?**
+# 1.24 billion weights in bfloat16 in 16 layers; their values are random. **Why does the GPU write far fewer tokens a second than its memory allows?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, explore, guess
@@ -18,37 +18,45 @@ from brrr_course import check, claims, compare, explore, guess
 # %% [markdown] tags=["guess"]
 # ## Guess: one reader
 #
-# First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the memory moves 3.35 TB a second. How long does
-# one token take at least? Then guess what PyTorch takes, as the model is written (`brrr_course/experiments/decode/llama.py`). One
-# reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
+# First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the H100's memory moves 3.35 TB a second. How long does
+# one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/decode/llama.py`). One
+# user, the reader, has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
 
 # %% tags=["guess"]
 g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit="s")
 
 # %% tags=["run"]
-ways = ["eager", "compile", "graph", "compile graph"]
 one = {"batch": 1, "context": 2048}
-explore("decode", at=one, lines=ways, show="ladder", sliders=[], unlock=g)
+parts = {"compute": "compute", "memory": "memory", "latency": "latency", "eager": "overhead"}
+explore("decode", at=one, show={"stack": parts}, unlock=g)
 
 # %% tags=["compare"]
-compare(g, "decode", ways, **one)
+compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** The weights are the same in all four ways. Where did the time go that a CUDA Graph saves, and where what the compiler
-# saves on top? Double-click here and write two sentences.
+# **Your explanation.** All four ways read the same weights. Which time does a [[CUDA Graph]] save, and which does the compiler save on top?
+# Double-click here and write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# Eager PyTorch launches about 40 kernels in each of 16 layers. The host needs longer for these launches than the GPU for the work: the
-# step is [[overhead-bound]]. A [[CUDA Graph]] launches all of them at once. What is left are hundreds of tiny kernels, and each takes
-# its start and its end: latency. The compiler fuses them into few, so that most of the time goes into reading weights:
-# the step is nearly [[memory-bound]].
+# Eager PyTorch launches more than 40 kernels in each of 16 layers. The host takes far longer for these launches than the GPU for the work:
+# the step is [[overhead-bound]]. (This host's times scatter, from 10 to 20 ms a step.) A CUDA Graph launches all of them at once. What is
+# left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
+# anything but its own start and end: latency. The compiler fuses these into a few. Then half of the time is what reading the weights takes.
 #
 # </details>
 #
-# Writing token by token is called [[decode]]. Its matmuls have one row for each reader, so the weights are what costs: every
-# weight is read, and used once for each reader.
+# Writing token by token is called [[decode]]. Its matmuls have one row for each reader, so they are [[memory-bound]]: each weight is read once,
+# and used once for each reader.
+#
+# Now move *batch* and *context* in the figure above. Where does memory become the largest part?
+#
+# <details><summary>Answer</summary>
+#
+# Nowhere with one reader; with 256 readers of 2048 tokens each. Their keys and values are seven times the bytes of the weights.
+#
+# </details>
 
 # %% [markdown] tags=["guess"]
 # ## Guess: 32 readers
@@ -59,7 +67,7 @@ compare(g, "decode", ways, **one)
 w = guess("In a CUDA Graph, a step for 32 readers takes ... times as long as for one", unit="x")
 
 # %% tags=["run"]
-explore("decode", at=one, lines=["eager", "graph"], unlock=w)
+explore("decode", at=one, lines=["eager", "graph"], show={"rate": "batch"}, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
@@ -67,28 +75,29 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # %% [markdown] tags=["explore"]
 # ## Explore: readers and context
 #
-# Move *context*. When do the keys and values outweigh the weights? Each token has 16 layers x 8 heads x 64 numbers, twice (a key and a value),
-# in 2 bytes: 32 kB. Some 75 000 tokens weigh as much as all the weights, whoever they belong to.
+# The figure shows tokens a second, all readers together. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
+# in 2 bytes: 33 kB. So some 75 000 tokens weigh as much as all the weights, whoever they belong to.
 #
-# Then set the context to 32768 and look at the right end of *batch*. Why is there no point?
+# Move *context*. From how many readers on do keys and values outweigh the weights? Then set it to 32768: why do the curves end early?
 #
 # <details><summary>Answers</summary>
 #
-# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. At the right end 256 readers of 32768 tokens need 275 GB for
-# keys and values alone.
+# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the curves bend: twice the readers no longer get twice the
+# tokens. 256 readers of 32768 tokens need 275 GB for keys and values alone.
 #
 # </details>
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the prompt
 #
-# Reading the prompt is called [[prefill]]: all its tokens go through the model at once. Each weight is read once and used for all of them. From
-# how many tokens on do twice as many take about twice as long? Compare with the [[ridge point]]: 990 TFLOP/s over 3.35 TB/s.
+# Reading the prompt is called [[prefill]]: all its tokens go through the model at once, and each weight is read once for all of them. From
+# how many tokens on do twice as many take nearly twice as long? Compare with the [[ridge point]]: 990 TFLOP/s over 3.35 TB/s.
 #
 # <details><summary>Answer</summary>
 #
 # A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
-# point lies near 300 tokens. Below it the weights' bytes set the pace, above it the arithmetic.
+# point lies near 300 tokens. In the CUDA Graph the time is nearly flat up to 256 tokens, and nearly doubles from 1024 on. (The step between
+# them is gradual, since small kernels take their share.)
 #
 # </details>
 
@@ -130,7 +139,8 @@ claims("11")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - One model has every regime: decode for one reader is overhead-bound in eager mode and memory-bound in a graph, prefill is compute-bound.
+# - One model has every regime: for one reader decode is overhead-bound in eager mode and held up by latency in a graph; with many readers it is
+#   memory-bound; a long prefill is compute-bound.
 # - Readers served together share one reading of the weights; each brings its own keys and values.
 # - Count the tokens in the cache: they decide what a step costs, and how many readers fit.
 #
