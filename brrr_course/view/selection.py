@@ -28,13 +28,9 @@ class TimelineSelection:
     """
 
     def __init__(
-        self,
-        experiment: Experiment,
-        source: Source,
-        variants: Sequence[str],
-        at: Mapping[str, Value],
+        self, experiment: Experiment, source: Source, variants: Sequence[str], at: Mapping[str, Value],
         calls: int | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.experiment, self.source, self.at, self.calls = experiment, source, dict(at), calls
         self.message = ""
         self._points = {v: points for v in variants if (points := self._points_of(v))}
