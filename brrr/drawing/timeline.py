@@ -83,7 +83,7 @@ def draw(
         _legend(made, on, found)
         of = f"until call {shown} of {found.calls} ends" if shown < found.calls else f"{shown} call{'s' * (shown != 1)}"
         heading = f"{title}: {of}" if title else of
-        for down, text, weight, most in ((12, heading, "normal", 105), (32, verdict(found), "bold", 95)):
+        for down, text, weight, most in ((12, heading, "normal", 105), (32, verdict(found), "bold", 85)):
             size = min(10.5, 10.5 * most / len(text))  # a long one must not run out of the figure
             made.text(0.012, 1 - down / _high(made), text, ha="left", va="top", fontsize=size, fontweight=weight)
     style.stamp(made, badge or found.badge)

@@ -240,12 +240,13 @@ SELDOM, MOSTLY = 0.1, 0.5
 def sentences(found: Timeline) -> str:
     """The text line: period, idle share, inflation, who waits for whom, transfers."""
     more = [capital(inflated(found))] if is_cpu(found.kind) else [pictured(found), waiting(found), *copies(found)]
-    return " ".join([f"{calls(found)}, {verdict(found)}", *more])
+    return " ".join([f"{calls(found)}, {period(found)}: {busy(found)}", *more])
 
 
 def verdict(found: Timeline) -> str:
-    """A call's time, and how much of it the device works."""
-    return f"{period(found)}: {busy(found)}"
+    """The heading of the picture: a call's time, and whether the device works or waits."""
+    does = f"is idle {share(found.idle_share)}" if found.idle_share else "works nearly all"
+    return period(found) if is_cpu(found.kind) else f"{period(found)}: {device(found)} {does} of the time"
 
 
 def calls(found: Timeline) -> str:

@@ -33,9 +33,7 @@ def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     for kind, export in exports.items():
         if isinstance(shown, kind):
             return cast(dict[str, Any], export(shown, pieces))
-    raise NotImplementedError(
-        f"an {type(shown).__name__} has no form on a page: give it one in brrr_course/site/views.py"
-    )
+    raise NotImplementedError(f"no page shows an {type(shown).__name__}: give it a form in brrr_course/site/views.py")
 
 
 def _places(scene: Scene, sliders: Sequence[str]) -> Iterator[None]:
@@ -50,7 +48,8 @@ def _dials(scene: Scene, sliders: Sequence[str]) -> list[dict[str, Any]]:
     """The sliders: what they are called, their values as they read, where they stand, and which lies along x."""
     return [{"name": name, "title": scene.experiment.axis(name).title,
              "values": [style.readable(value) for value in scene.values[name]],
-             "at": list(scene.values[name]).index(scene.point[name]), "x": name == scene.view.x}
+             "at": list(scene.values[name]).index(scene.point[name]), "x": name == scene.view.x,
+             "spots": [words.spot(scene.experiment.axis(name), value) for value in scene.values[name]]}
             for name in sliders]  # fmt: skip
 
 

@@ -94,9 +94,7 @@ class ExplorerPanel(Panel):
 
     def _make_buttons(self) -> None:
         self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
-        self.measure_all = button(
-            "Measure all points", f"measure every line shown, at every value of {self.scene.view.x}"
-        )
+        self.measure_all = button("Measure all points", f"measure every line shown at every {self.scene.view.x}")
         self.cancel = button("Cancel", "stop before the next measurement")
         self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
         self.left = widgets.Label("")

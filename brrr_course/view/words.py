@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from brrr.core import units
 from brrr.core.measurement import Estimate, Value
-from brrr_course.nouns.experiment import Experiment, Line
+from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.view.arguments import Versus
 from brrr_course.view.display import table_html, table_text
@@ -28,14 +28,16 @@ _CHARTS = {
 
 def place(scene: Scene, but: str = "") -> str:
     """The point in words: `size 4096`; without one of the axes, where it is named."""
-    return ", ".join(_spot(name, value) for name, value in scene.point.items() if name != but)
-
-
-def _spot(axis: str, value: Value) -> str:
-    """A value of an axis, with the axis's name."""
     from brrr.drawing.style import readable
 
-    return f"{axis} {readable(value)}"
+    return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items() if name != but)
+
+
+def spot(axis: Axis, value: Value) -> str:
+    """Where on an axis, in a comparison: a category needs no name."""
+    from brrr.drawing.style import readable
+
+    return readable(value) if axis.scale == "category" else f"at {axis.name} {readable(value)}"
 
 
 class Reading(NamedTuple):
@@ -143,7 +145,7 @@ def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
     pairs = [sides for each in scene.view.versus if len(sides := _sides(scene, each)) == 2]
     if len(here) > 1:
         low, *_, high = sorted(here, key=lambda name: here[name].median)
-        pairs = pairs or [[(here[name].median, found[name]) for name in (low, high)]]
+        pairs = pairs or [[(here[name].median, found[name]) for name in (high, low)]]
     if relation and pairs:
         return f"{'; '.join(_pair(sides, relation) for sides in pairs)}."
     based = [name for name in here if found[name].beside] if not relation else []
@@ -159,20 +161,21 @@ def _sides(scene: Scene, versus: Versus) -> list[tuple[float, Reading]]:
         found = scene.everywhere.get(line.name, {}).get(tuple(point.values()))
         if found and line.name in scene.on:
             said = reading(scene, line, found)
-            where = "".join(f", at {_spot(each, point[each])}" for each in versus.over)
+            where = "".join(f", {spot(scene.experiment.axis(each), point[each])}" for each in versus.over)
             sides.append((found.median, said._replace(label=said.label + where)))
     return sides
 
 
 def _pair(sides: list[tuple[float, Reading]], relation: str) -> str:
-    """The larger over the smaller; only the value where both are the same."""
-    (small, least), (large, most) = sorted(sides, key=lambda side: side[0])
-    if least.label == most.label:
-        return f"{most.label}: {most.value}{most.beside}"
-    other = rest(least.label, most.label)
+    """The larger over the smaller, unless they hardly differ; only the value where both are the same."""
+    if sides[0] == sides[1]:
+        return "{}: {}{}".format(*sides[0][1])
+    (large, most), (small, least) = sorted(sides, key=lambda side: -side[0])
     if large < ALIKE * small:
-        return f"{most.label}: no difference from {other} (less than {units.percent(ALIKE - 1)})"
-    return f"{most.label}: {ratio(large / small)} {relation} {other}"
+        (_, most), (_, least) = sides
+        within = f"(within {units.percent(ALIKE - 1)})"
+        return f"{most.label}: no difference, {relation} {rest(least.label, most.label)} {within}"
+    return f"{most.label}: {ratio(large / small)} {relation} {rest(least.label, most.label)}"
 
 
 def rest(label: str, other: str) -> str:

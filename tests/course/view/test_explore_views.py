@@ -656,8 +656,8 @@ def stars(e: Explorer) -> dict[str, float]:
 def test_lines_that_hardly_differ_are_said_to() -> None:
     e = shown(views.Recorded(fixed={"graph": 14e-6, "module": 14.2e-6}, grows=0.0), lines=["module", "graph"])
     line = e.scene.experiment.line
-    said = f"{line('module').label}: no difference from {line('graph').label} (less than 5 %)."
-    assert words.verdict(e.scene) == said
+    said = f"no difference, as long as {line('graph').label} (within 5 %)."
+    assert words.verdict(e.scene) == f"{line('module').label}: {said}"
 
 
 @pytest.mark.parametrize(("show", "relation", "small", "large"), [
