@@ -172,7 +172,7 @@ class View {
     const sorted = there.toSorted((a, b) => value(a) - value(b)), side = n => ({name: lines[n].label, said: this.here[n]});
     const named = versus.map(each => this.sides(each)).filter(sides => sides.every(({said, on}) => on && said[MEDIAN] !== null));
     const pairs = named.length || there.length < 2 ? named : [[sorted.at(-1), sorted[0]].map(side)];
-    if (relation && pairs.length) return `${pairs.map(pair => this.pair(pair)).join("; ")}.`;
+    if (relation && pairs.length) return `${pairs.map(pair => this.compared(pair)).join("; ")}.`;
     const based = relation ? [] : there.filter(n => this.here[n][BESIDE]), told = based.length ? [largest(based)] : there;
     return `${told.map(n => `${lines[n].label}: ${this.here[n][VALUE]}${this.here[n][BESIDE]}`).join("; ")}.`;
   }
@@ -181,7 +181,7 @@ class View {
     const where = index => over.map(([n]) => `, ${this.data.sliders[n].spots[index[n]]}`).join("");
     return [this.index, there].map((index, side) => ({name: this.data.lines[lines[side]].label + where(index), said: this.data.said[this.place_of(index)][lines[side]], on: this.on[lines[side]]}));
   }
-  pair(sides) {  // the larger over the smaller, unless they hardly differ; only the value where both are the same
+  compared(sides) {  // the larger over the smaller, unless they hardly differ; only the value where both are the same
     const {relation, alike} = this.data, [small, large] = sides.toSorted((a, b) => a.said[MEDIAN] - b.said[MEDIAN]);
     if (small.name === large.name) return `${large.name}: ${large.said[VALUE]}${large.said[BESIDE]}`;
     const same = large.said[MEDIAN] < alike * small.said[MEDIAN], [most, least] = same ? sides : [large, small];
