@@ -19,7 +19,7 @@ from brrr.core import units
 from brrr.drawing import style
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import HOST_LANES, Interval, Kind, Span, gaps
-from brrr.tracing.timeline import Timeline, lane_title
+from brrr.tracing.timeline import Timeline, lane_title, verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ MOST_ARROWS, APART = 60, 14
 """No more arrows than this are drawn, and in each lane no two whose heads are fewer pixels apart."""
 
 LEFT, RIGHT = 156, 22  # the margins beside the lanes, in CSS pixels; the lanes' names stand in the left one
-TOP, BOTTOM = 68, 72
+TOP, BOTTOM = 88, 72
 LANE = 46  # pixels from lane to lane
 BAR = 0.56  # of that, the bars
 SHORTEST = 1.2  # pixels: what is shorter is drawn so long, or it would not be seen
@@ -61,18 +61,21 @@ def alt(found: Timeline) -> str:
 
 
 def draw(
-    found: Timeline, calls: int | None = None, *, lanes: Sequence[str] = (), title: str = "", badge: Badge | None = None
-) -> Figure:
+    found: Timeline, calls: int | None = None, *, lanes: Sequence[str] = (), title: str = "",
+    badge: Badge | None = None, beside: Sequence[Timeline] = (),
+) -> Figure:  # fmt: skip
     """The timeline as a figure: its first `calls` calls, or as many as can be read.
 
-    `lanes` are those to draw, empty ones too, so that they stay where they are from one timeline to the next.
+    `lanes` are those to draw, empty ones too, so that they stay where they are from one timeline to the next. It shows
+    as many calls as those `beside` it and has their time scale, so that their lengths can be compared.
     """
     lanes = tuple(lanes) or found.lanes
-    shown = calls_shown(found, calls)
-    end_ns = window_ns(found, shown)
+    together = (found, *beside)
+    shown = min(calls_shown(each, calls) for each in together)
+    end_ns, scale_ns = window_ns(found, shown), max(window_ns(each, shown) for each in together)
     made = style.figure(style.WIDTH, TOP + BOTTOM + LANE * len(lanes))
     with rc_context(style.STYLE):
-        on = _axes(made, found, lanes, end_ns)
+        on = _axes(made, found, lanes, scale_ns)
         _idle(on, found, lanes, end_ns)
         for lane in lanes:
             _lane(on, found, lane, lanes, end_ns)
@@ -80,8 +83,9 @@ def draw(
         _legend(made, on, found)
         of = f"until call {shown} of {found.calls} ends" if shown < found.calls else f"{shown} call{'s' * (shown != 1)}"
         heading = f"{title}: {of}" if title else of
-        size = min(10.5, 10.5 * 105 / len(heading))  # a long one must not run out of the figure
-        made.text(0.012, 1 - 12 / _high(made), heading, ha="left", va="top", fontsize=size)
+        for down, text, weight, most in ((12, heading, "normal", 105), (32, verdict(found), "bold", 85)):
+            size = min(10.5, 10.5 * most / len(text))  # a long one must not run out of the figure
+            made.text(0.012, 1 - down / _high(made), text, ha="left", va="top", fontsize=size, fontweight=weight)
     style.stamp(made, badge or found.badge)
     return made
 
@@ -110,10 +114,10 @@ def window_ns(found: Timeline, calls: int) -> int:
     return max([1, *(span.end_ns for span in found.spans if 0 <= span.call < calls)])
 
 
-def _axes(made: Figure, found: Timeline, lanes: Sequence[str], end_ns: int) -> Axes:
+def _axes(made: Figure, found: Timeline, lanes: Sequence[str], scale_ns: int) -> Axes:
     high = _high(made)
     on = style.axes(made, LEFT / style.WIDTH, BOTTOM / high, 1 - RIGHT / style.WIDTH, 1 - TOP / high)
-    on.set_xlim(0, end_ns * 1.01)
+    on.set_xlim(0, scale_ns * 1.01)
     on.set_ylim(len(lanes) - 0.5, -0.5)
     on.set_yticks(range(len(lanes)), [lane_title(found.kind, lane) for lane in lanes])
     on.tick_params(axis="y", length=0)
@@ -133,9 +137,9 @@ def _high(made: Figure) -> float:
     return made.get_figheight() * style.WIDTH / made.get_figwidth()
 
 
-def _pixel_ns(end_ns: int) -> float:
+def _pixel_ns(on: Axes) -> float:
     """How long one CSS pixel is."""
-    return end_ns * 1.01 / (style.WIDTH - LEFT - RIGHT)
+    return float(on.get_xlim()[1]) / (style.WIDTH - LEFT - RIGHT)
 
 
 # -- the device's idle time -------------------------------------------------------------------------------------------
@@ -159,7 +163,7 @@ def _idle(on: Axes, found: Timeline, lanes: Sequence[str], end_ns: int) -> None:
     on.add_collection(PatchCollection(boxes, facecolor=IDLE, edgecolor="none", zorder=0.5, gid="idle"))
     longest = sorted(shaded, key=lambda gap: gap[0] - gap[1])[:8]
     for start, end in longest:
-        wide, full = (end - start) / _pixel_ns(end_ns), f"idle {units.seconds((end - start) * 1e-9, 2)}"
+        wide, full = (end - start) / _pixel_ns(on), f"idle {units.seconds((end - start) * 1e-9, 2)}"
         text = full if wide > LETTER * len(full) else "idle" if wide > 4.5 * LETTER else ""
         if text:
             on.text((start + end) / 2, first - 0.5 + high / 2, text, ha="center", va="center", fontsize=8.5,
@@ -170,10 +174,10 @@ def _idle(on: Axes, found: Timeline, lanes: Sequence[str], end_ns: int) -> None:
 
 
 def _lane(on: Axes, found: Timeline, lane: str, lanes: Sequence[str], end_ns: int) -> None:
-    place, pixel = lanes.index(lane), _pixel_ns(end_ns)
+    place, pixel = lanes.index(lane), _pixel_ns(on)
     inside = [span for span in found.spans if span.lane == lane and span.start_ns <= end_ns]
     for kind in dict.fromkeys(span.kind for span in inside):
-        bars = [(span.start_ns, max(span.end_ns - span.start_ns, SHORTEST * pixel))
+        bars = [(span.start_ns, max(min(span.end_ns, end_ns) - span.start_ns, SHORTEST * pixel))
                 for span in inside if span.kind == kind]  # fmt: skip
         hatched: dict[str, Any] = {"hatch": "/////", "edgecolor": COLOURS["launch"]} if kind == "wait" else {}
         wide = sum(length for _, length in bars) / len(bars) > 5 * pixel  # a slim bar would be all edge
@@ -198,13 +202,13 @@ def _inscription(span: Span, end_ns: int, pixel: float) -> str:
     return text if wide > LETTER * len(text) else ""
 
 
-def arrows_shown(found: Timeline, end_ns: int) -> list[tuple[Span, Span]]:
+def arrows_shown(found: Timeline, end_ns: int, pixel_ns: float) -> list[tuple[Span, Span]]:
     """The arrows of the picture, to what a launch starts first in each lane; thinned out where heads would touch."""
     kept: list[tuple[Span, Span]] = []
     launched: set[tuple[Span, str]] = set()
     last: dict[str, float] = {}
     for launch, work in found.arrows:
-        room = work.start_ns - last.get(work.lane, -end_ns) >= APART * _pixel_ns(end_ns)
+        room = work.start_ns - last.get(work.lane, -end_ns) >= APART * pixel_ns
         if work.start_ns <= end_ns and room and (launch, work.lane) not in launched:
             kept.append((launch, work))
             launched.add((launch, work.lane))
@@ -213,7 +217,7 @@ def arrows_shown(found: Timeline, end_ns: int) -> list[tuple[Span, Span]]:
 
 
 def _arrows(on: Axes, found: Timeline, lanes: Sequence[str], end_ns: int) -> None:
-    lines = list(_lines(arrows_shown(found, end_ns), lanes))
+    lines = list(_lines(arrows_shown(found, end_ns, _pixel_ns(on)), lanes))
     if not lines:
         return
     on.add_collection(LineCollection(lines, colors=style.INK, linewidths=0.7, alpha=0.6, zorder=2.6, gid="arrows"))
@@ -246,7 +250,7 @@ def _legend(made: Figure, on: Axes, found: Timeline) -> None:
         handles.append(Patch(facecolor=IDLE, edgecolor="#d9b9a6", linewidth=0.5, label="idle"))
     on.legend(
         handles=handles, ncols=len(handles), loc="upper left", bbox_transform=made.transFigure,
-        bbox_to_anchor=(0.012, 1 - 36 / _high(made)), borderaxespad=0, borderpad=0, fontsize=8.5,
+        bbox_to_anchor=(0.012, 1 - 56 / _high(made)), borderaxespad=0, borderpad=0, fontsize=8.5,
         handlelength=1.2, handleheight=0.9, columnspacing=1.1, handletextpad=0.4,
     )  # fmt: skip
 

@@ -239,11 +239,14 @@ SELDOM, MOSTLY = 0.1, 0.5
 
 def sentences(found: Timeline) -> str:
     """The text line: period, idle share, inflation, who waits for whom, transfers."""
-    if is_cpu(found.kind):
-        said = capital(inflated(found))
-        return f"{calls(found)}, {period(found)}: the CPU does each call itself, so nothing waits. {said}"
-    parts = [f"{calls(found)}, {period(found)}: {busy(found)}", pictured(found), waiting(found), *copies(found)]
-    return " ".join(parts)
+    more = [capital(inflated(found))] if is_cpu(found.kind) else [pictured(found), waiting(found), *copies(found)]
+    return " ".join([f"{calls(found)}, {period(found)}: {busy(found)}", *more])
+
+
+def verdict(found: Timeline) -> str:
+    """The heading of the picture: a call's time, and whether the device works or waits."""
+    does = f"is idle {share(found.idle_share)}" if found.idle_share else "works nearly all"
+    return period(found) if is_cpu(found.kind) else f"{period(found)}: {device(found)} {does} of the time"
 
 
 def calls(found: Timeline) -> str:
@@ -268,7 +271,8 @@ def period(found: Timeline) -> str:
 
 def busy(found: Timeline) -> str:
     """Busy time and idle share, the profiler's cost left out; its busy time may be a little above the period."""
-    assert found.busy_s is not None and found.idle_share is not None
+    if found.busy_s is None or found.idle_share is None:
+        return "the CPU does each call itself, so nothing waits."
     if found.busy_s > OVERLAPPING * found.period_s:
         works = f"a call keeps {device(found)} busy for {units.seconds(found.busy_s)}"
         return f"{works}, but in a loop one ends every {units.seconds(found.period_s)}, for the calls overlap."

@@ -168,18 +168,29 @@ class View {
     return [`<b>${escaped(verdict)}</b>`, `At ${escaped(this.where())}${readings.length ? ": " : ""}${readings.join("; ")}. ${escaped(remark)}`.trimEnd()];
   }
   comparison(there) {
-    const {lines, relation, alike} = this.data, value = n => this.here[n][MEDIAN], largest = all => all.reduce((a, b) => value(b) > value(a) ? b : a);
-    if (relation && there.length > 1) {
-      const large = largest(there), small = there.reduce((a, b) => value(b) < value(a) ? b : a), factor = value(large) / value(small);
-      if (factor < alike) return `Hardly any difference: less than ${quantity(100 * alike - 100, "%")}.`;
-      return `${lines[large].label}: ${times(factor)} ${relation} ${this.besides(lines[small].label, lines[large].label)}.`;
-    }
-    const based = relation ? [] : there.filter(n => this.here[n][BESIDE]), named = based.length ? [largest(based)] : there;
-    return `${named.map(n => `${lines[n].label}: ${this.here[n][VALUE]}${this.here[n][BESIDE]}`).join("; ")}.`;
+    const {lines, relation, versus} = this.data, value = n => this.here[n][MEDIAN], largest = all => all.reduce((a, b) => value(b) > value(a) ? b : a);
+    const sorted = there.toSorted((a, b) => value(a) - value(b)), side = n => ({name: lines[n].label, said: this.here[n]});
+    const named = versus.map(each => this.sides(each)).filter(sides => sides.every(({said, on}) => on && said[MEDIAN] !== null));
+    const pairs = named.length || there.length < 2 ? named : [[sorted.at(-1), sorted[0]].map(side)];
+    if (relation && pairs.length) return `${pairs.map(pair => this.compared(pair)).join("; ")}.`;
+    const based = relation ? [] : there.filter(n => this.here[n][BESIDE]), told = based.length ? [largest(based)] : there;
+    return `${told.map(n => `${lines[n].label}: ${this.here[n][VALUE]}${this.here[n][BESIDE]}`).join("; ")}.`;
   }
-  besides(label, other) {  // without the words that it begins with as the other one does
-    const words = label.split(" "), others = other.split(" "), differs = words.findIndex((word, n) => n < others.length && word !== others[n]);
-    return words.slice(Math.max(differs, 0)).join(" ");
+  sides({lines, over}) {  // the two that a comparison is of, the second at other places of some sliders
+    const there = over.reduce((index, [n, at]) => index.with(n, at), this.index);
+    const where = index => over.map(([n]) => `, ${this.data.sliders[n].spots[index[n]]}`).join("");
+    return [this.index, there].map((index, side) => ({name: this.data.lines[lines[side]].label + where(index), said: this.data.said[this.place_of(index)][lines[side]], on: this.on[lines[side]]}));
+  }
+  compared(sides) {  // the larger over the smaller, unless they hardly differ; only the value where both are the same
+    const {relation, alike} = this.data, [small, large] = sides.toSorted((a, b) => a.said[MEDIAN] - b.said[MEDIAN]);
+    if (small.name === large.name) return `${large.name}: ${large.said[VALUE]}${large.said[BESIDE]}`;
+    const same = large.said[MEDIAN] < alike * small.said[MEDIAN], [most, least] = same ? sides : [large, small];
+    const [factor, within] = same ? ["no difference,", ` (within ${quantity(100 * alike - 100, "%")})`] : [times(large.said[MEDIAN] / small.said[MEDIAN]), ""];
+    return `${most.name}: ${factor} ${relation} ${this.besides(least.name, most.name)}${within}`;
+  }
+  besides(label, other) {  // without the parts that it begins with as the other one does
+    const parts = label.split(", "), others = other.split(", "), differs = parts.findIndex((part, n) => n < others.length && part !== others[n]);
+    return parts.slice(Math.max(differs, 0)).join(", ");
   }
   guessed() { return this.data.guessed && answered.get(this.data.guess); }
   yours() {  // how far the guess was off, where the sliders stand as they do for it

@@ -18,18 +18,7 @@ from brrr_course.nouns.experiment import Line
 from brrr_course.site.vector import POINTS, Pieces, kept, measured
 from brrr_course.view import words
 from brrr_course.view.bars import BarCanvas, BarFrame, bar_frame, bars_figure, bars_of
-from brrr_course.view.canvas import (
-    AT_LEFT,
-    MOST_ABOVE,
-    MOST_SAID,
-    SAID_ASIDE,
-    SAID_ROW,
-    SAME,
-    WIDER,
-    Blit,
-    Canvas,
-    asides,
-)
+from brrr_course.view.canvas import AT_LEFT, MOST_ABOVE, MOST_SAID, SAID_ASIDE, SAID_ROW, SAME, WIDER, Canvas, asides
 from brrr_course.view.display import Shown
 from brrr_course.view.explorer import Explorer
 from brrr_course.view.quantities import label
@@ -44,9 +33,7 @@ def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     for kind, export in exports.items():
         if isinstance(shown, kind):
             return cast(dict[str, Any], export(shown, pieces))
-    raise NotImplementedError(
-        f"an {type(shown).__name__} has no form on a page: give it one in brrr_course/site/views.py"
-    )
+    raise NotImplementedError(f"no page shows an {type(shown).__name__}: give it a form in brrr_course/site/views.py")
 
 
 def _places(scene: Scene, sliders: Sequence[str]) -> Iterator[None]:
@@ -61,7 +48,8 @@ def _dials(scene: Scene, sliders: Sequence[str]) -> list[dict[str, Any]]:
     """The sliders: what they are called, their values as they read, where they stand, and which lies along x."""
     return [{"name": name, "title": scene.experiment.axis(name).title,
              "values": [style.readable(value) for value in scene.values[name]],
-             "at": list(scene.values[name]).index(scene.point[name]), "x": name == scene.view.x}
+             "at": list(scene.values[name]).index(scene.point[name]), "x": name == scene.view.x,
+             "spots": [words.spot(scene.experiment.axis(name), value) for value in scene.values[name]]}
             for name in sliders]  # fmt: skip
 
 
@@ -85,7 +73,7 @@ def _explorer(found: Explorer, pieces: Pieces) -> dict[str, Any]:
         "guessed": _guessed(scene, sliders),
         "caption": f"{scene.y_label}: median (95 % interval). {scene.source_said}",
         "predicts": scene.predictions.possible, "predicting": scene.predictions.on,
-        "lines": [_line(scene, line) for line in scene.lines],
+        "lines": [_line(scene, line) for line in scene.lines], "versus": _versus(scene, sliders),
         "guides": [label(guide) for guide in scene.guides.drawn],
     }  # fmt: skip
     scene.predictions.on = scene.predictions.possible
@@ -107,6 +95,13 @@ def _guessed(scene: Scene, sliders: Sequence[str]) -> dict[str, Any] | None:
     at = [list(scene.values[name]).index(found.point[name]) for name in sliders]
     read = scene.said(found.measured or 0.0)
     return {"at": at, "measured": found.measured, "read": read, "base": found.base, "inverse": found.inverse}
+
+
+def _versus(scene: Scene, sliders: Sequence[str]) -> list[dict[str, Any]]:
+    """The comparisons of the verdict: two lines by their numbers, and where the second one's sliders stand."""
+    return [{"lines": [scene.lines.index(scene.quantity.here(name)) for name in each[:2]],
+             "over": [[sliders.index(name), scene.values[name].index(value)] for name, value in each.over.items()]}
+            for each in scene.view.versus]  # fmt: skip
 
 
 def _line(scene: Scene, line: Line) -> dict[str, Any]:
@@ -146,9 +141,8 @@ def _foretold(scene: Scene, line: Line) -> str:
     """What the data table says is predicted of a line where the sliders stand."""
     if not scene.predicts or scene.view.is_bars:
         return ""
-    return "".join(
-        words.height(scene, height) for _, height in scene.predictions.along_x(line, scene.view, [scene.point])
-    )
+    heights = scene.predictions.along_x(line, scene.view, [scene.point])
+    return "".join(words.height(scene, height) for _, height in heights)
 
 
 def _sets(names: Any, chosen: Any = combinations) -> Iterator[tuple[str, ...]]:
@@ -227,7 +221,7 @@ def _frame(scene: Scene, sliders: Sequence[str], pieces: Pieces, **held: Any) ->
     })  # fmt: skip
 
 
-def _corner(canvas: Blit) -> dict[str, float]:
+def _corner(canvas: Canvas | BarCanvas) -> dict[str, float]:
     """Where the axes begin, how high they are, and where the legend begins, in points."""
     (wide, high), place = canvas.figure.get_size_inches() * POINTS, canvas.axes.get_position()
     return {"top": high * (1 - place.y1), "inner": high * place.height,

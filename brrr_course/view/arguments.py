@@ -133,14 +133,27 @@ Shows = Literal["time", "share", "rate", "ratio", "speedup"]
 Form = Literal["lines", "ladder", "stack"]
 
 
-class Asked(NamedTuple):
-    """A guess, where the sliders stand for it, of which line it is, and what it is a multiple of: a line, a place."""
+class Versus(NamedTuple):
+    """A comparison: a line where the sliders stand with its base (another line, or itself) at the values of `over`."""
 
-    guess: Any
-    at: Mapping[str, Value]
     line: str
     base: str
     over: Mapping[str, Value]
+
+
+def comparisons(found: Experiment, versus: Mapping[str, Value], first: str, sliders: Sequence[str]) -> list[Versus]:
+    """The comparisons that `versus` names: of pairs of lines, or of the first line with itself at another place."""
+    over = {name: found.axis(name).checked("explore", versus[name]) for name in sliders if name in versus}
+    pairs = {name: str(base) for name, base in versus.items() if name not in over} or ({first: first} if over else {})
+    return [Versus(found.line(name).name, found.line(base).name, over) for name, base in pairs.items()]
+
+
+class Asked(NamedTuple):
+    """A guess, where the sliders stand for it, and of which comparison it is, or of which line."""
+
+    guess: Any
+    at: Mapping[str, Value]
+    of: Versus
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,8 @@ class View:
     `x` is the axis along x (of bars: the one that "Measure all points" goes along); `to` is a ratio's line; `bases`
     name for each line of a speed-up the line that it is compared with; `parts` name, for each line of a stack from
     the cheapest to the dearest, what it adds; `keep` holds the values to keep of an axis; `rate` says of what
-    a rate is, where it is not the experiment's first; `asked` is the guess that the figure waits for.
+    a rate is, where it is not the experiment's first; `asked` is the guess that the figure waits for, and `versus` what
+    the verdict compares (empty: the largest value with the smallest).
     """
 
     x: str
@@ -165,6 +179,7 @@ class View:
     parts: Mapping[str, str] = field(default_factory=dict)
     rate: str = ""
     asked: Asked | None = None
+    versus: Sequence[Versus] = ()
 
     @property
     def is_bars(self) -> bool:

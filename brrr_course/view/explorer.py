@@ -14,14 +14,14 @@ from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
 from brrr_course.sources import source_for
 from brrr_course.view import words
-from brrr_course.view.arguments import Asked, Show, reachable, slider_names, snap, view_of
+from brrr_course.view.arguments import Asked, Show, Versus, comparisons, reachable, slider_names, snap, view_of
 from brrr_course.view.display import Lock, Shown
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.scene import Row, Scene
+from brrr_course.view.stack import Part, stacked
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
-    from brrr_course.view.stack import Part
 
 
 class Explorer(Shown):
@@ -55,7 +55,7 @@ class Explorer(Shown):
     @property
     def parts(self) -> list[Part]:
         """The parts of a stack where the sliders stand; [] for other figures, and if covered."""
-        return words.stack_of(self.scene) if self.scene.view.form == "stack" and not self.covered else []
+        return stacked(self.scene) if self.scene.view.form == "stack" and not self.covered else []
 
     @property
     def predictions(self) -> list[LinePrediction]:
@@ -118,8 +118,8 @@ class Explorer(Shown):
     def _choose(self, name: str) -> Scene:
         chosen = self._given_source if name == self._given_source.name else source_named(name)
         before = self.scene
-        at = {**self._at, **_kept(before, chosen)}
-        return Scene(before.experiment, chosen, at, self._lines, before.view, before.predictions.on)
+        kept = {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
+        return Scene(before.experiment, chosen, {**self._at, **kept}, self._lines, before.view, before.predictions.on)
 
 
 def explore(
@@ -133,7 +133,7 @@ def explore(
     unlock: Lock | None = None,
     source: str | Source | None = None,
     predict: bool = False,
-    guessed: Mapping[str, Value] | None = None,
+    versus: Mapping[str, Value] | None = None,
 ) -> Explorer:
     """Show an experiment as a figure with sliders, over recorded measurements or over new ones from this machine.
 
@@ -174,10 +174,10 @@ def explore(
         says, else the GPU if there is one, else the recording.
     predict : bool
         Whether to show the predicted time of each line, thin and dashed, with what limits it. A button switches it.
-    guessed : mapping of str, optional
-        What a guess of a factor is a multiple of, where the figure shows times or rates: ``{LINE: BASE}`` is of a
-        line's time over that of its base, ``{AXIS: VALUE}`` of the first line's time over its own there. A guess in
-        the figure's own unit needs none. The figure marks it.
+    versus : mapping of str, optional
+        What the sentence above the figure compares, where it shows times or rates: ``{LINE: BASE, ...}`` each line with
+        its base, ``{AXIS: VALUE}`` the first line with itself there. By default the largest value with the smallest.
+        A guess of a factor is of the first comparison, and the figure marks it.
 
     Returns
     -------
@@ -201,21 +201,15 @@ def explore(
     view = view_of(found, names, show, values, lines)
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
-    if unlock and (lines or view.only):
-        over = {axis.name: guessed[axis.name] for axis in found.axes if guessed and axis.name in guessed}
-        bases = {name: str(base) for name, base in (guessed or {}).items() if name not in over}
-        line, base = next(iter(bases.items()), (next(iter(lines or view.only)), ""))
-        view = replace(view, asked=Asked(unlock, at, line, base, over))
+    first = next(iter(lines or view.only), "")
+    view = replace(view, versus=comparisons(found, versus or {}, first or found.lines[0].name, names))
+    if unlock and first:
+        view = replace(view, asked=Asked(unlock, at, next(iter(view.versus), Versus(first, first, {}))))
     if predict and not (found.predicts or found.cost):
         hint = f"{found.name!r} tells neither what to predict nor what it costs."
         raise ArgumentError("explore", "predict", predict, "False", hint)
     scene = Scene(found, chosen, at, lines, view, predict)
     return Explorer(scene, names, unlock, at, lines)
-
-
-def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
-    """The point to keep when the source changes."""
-    return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
 
 
 def sources_here(current: Source, scene: Scene) -> list[tuple[str, str]]:

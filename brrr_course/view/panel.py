@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +94,11 @@ class ExplorerPanel(Panel):
 
     def _make_buttons(self) -> None:
         self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
-        self.measure_all = button(
-            "Measure all points", f"measure every line shown, at every value of {self.scene.view.x}"
-        )
+        self.measure_all = button("Measure all points", f"measure every line shown at every {self.scene.view.x}")
         self.cancel = button("Cancel", "stop before the next measurement")
         self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
         self.left = widgets.Label("")
-        self.measure.on_click(self._guarded(lambda _: self._press(self._slices_here())))
+        self.measure.on_click(self._guarded(lambda _: self._press(self._slices(self.scene.point))))
         self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices_all())))
         self.cancel.on_click(self._guarded(lambda _: self._stop()))
         parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
@@ -118,9 +117,7 @@ class ExplorerPanel(Panel):
 
     def _axis_slider(self, name: str) -> Any:
         title = self.scene.experiment.axis(name).title
-        return self._slider(
-            title, self._options(name), self.scene.point[name], lambda value: self._on_slider(name, value)
-        )
+        return self._slider(title, self._options(name), self.scene.point[name], partial(self._on_slider, name))
 
     def _options(self, name: str) -> list[tuple[str, Value]]:
         return [(style.readable(value), value) for value in self.scene.values[name]]
@@ -205,22 +202,15 @@ class ExplorerPanel(Panel):
         bases = [base for line in shown if (base := self.scene.quantity.base(line))]
         return list(dict.fromkeys(line.variant for line in shown + bases))
 
-    def _slices_here(self) -> list[Slice]:
+    def _slices(self, point: Mapping[str, Value]) -> list[Slice]:
         from brrr_course.view.measuring import Slice
 
-        point = dict(self.scene.point)
-        return [Slice(v, point) for v in self._variants() if self.scene.experiment.has(v, point)]
+        return [Slice(v, dict(point)) for v in self._variants() if self.scene.experiment.has(v, point)]
 
     def _slices_all(self) -> list[Slice]:
-        from brrr_course.view.measuring import Slice
-
-        x = self.scene.view.x
-        points = [{**self.scene.point, x: value} for value in self.scene.values[x]]
-        slices = [Slice(v, p) for p in points for v in self._variants() if self.scene.experiment.has(v, p)]
-        return [s for s in slices if self._is_new(s)]
-
-    def _is_new(self, piece: Slice) -> bool:
-        return tuple(piece.point.values()) not in self.scene.source.known(self.scene.experiment, piece.variant)
+        x, known = self.scene.view.x, partial(self.scene.source.known, self.scene.experiment)
+        slices = [s for value in self.scene.values[x] for s in self._slices({**self.scene.point, x: value})]
+        return [s for s in slices if tuple(s.point.values()) not in known(s.variant)]
 
     def _press(self, slices: list[Slice]) -> None:
         """Start measuring; where that would take long on a CPU, first what is quick, which tells how long, and ask."""
@@ -236,9 +226,7 @@ class ExplorerPanel(Panel):
         """Those at points that probably take long."""
         from brrr_course.view.measuring import ASK_ABOVE_S
 
-        long = [
-            each.point for each, seconds in zip(slices, self._expected(slices), strict=True) if seconds > ASK_ABOVE_S
-        ]
+        long = [s.point for s, seconds in zip(slices, self._expected(slices), strict=True) if seconds > ASK_ABOVE_S]
         return [each for each in slices if each.point in long]
 
     def _expected(self, slices: Sequence[Slice]) -> list[float]:

@@ -34,6 +34,11 @@ class Times:
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         self.experiment, self.source, self.view = experiment, source, view
 
+    def here(self, name: str) -> Line:
+        """The line, or the queue's that stands in for it on a machine without a GPU."""
+        here = self.source.variants(self.experiment)
+        return self.experiment.available(name, here) or self.experiment.line(name)
+
     def times(self, line: Line) -> Points:
         """The times of a line wherever the source has them."""
         known = self.source.known(self.experiment, line.variant)
@@ -97,12 +102,7 @@ class Ratios(Times):
 
     def base(self, line: Line) -> Line | None:
         """The one line that all are compared with."""
-        return self._here(self.view.to)
-
-    def _here(self, name: str) -> Line:
-        """The line, or the queue's that stands in for it on a machine without a GPU."""
-        here = self.source.variants(self.experiment)
-        return self.experiment.available(name, here) or self.experiment.line(name)
+        return self.here(self.view.to)
 
     def short(self, value: float) -> str:
         """A value with its unit."""
@@ -128,7 +128,7 @@ class Speedups(Ratios):
     @property
     def label(self) -> str:  # type: ignore[override]
         """Over which line, where it is one and the same."""
-        bases = {self._here(name).label for name in self.view.bases.values()}
+        bases = {self.here(name).label for name in self.view.bases.values()}
         return f"speed-up over {bases.pop()}" if len(bases) == 1 else "speed-up, each over its own base"
 
     def points(self, line: Line) -> Points:
@@ -139,7 +139,7 @@ class Speedups(Ratios):
 
     def base(self, line: Line) -> Line | None:
         """The line that this one is compared with."""
-        return next((self._here(base) for name, base in self.view.bases.items() if self._here(name) == line), None)
+        return next((self.here(base) for name, base in self.view.bases.items() if self.here(name) == line), None)
 
 
 class Rates(Times):

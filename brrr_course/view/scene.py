@@ -117,20 +117,20 @@ class Scene:
         if asked is None or self.view.is_bars:
             return None
         point = {axis.name: self._start(axis, asked.at) for axis in self.experiment.axes}
-        shown = self._median(self.everywhere, asked.line, point)
-        if not (asked.base or asked.over):
-            return Guessed(point, shown, None, inverse) if unit == self.quantity.unit else None
+        line, base_line, over = asked.of
+        shown = self._median(self.everywhere, line, point)
+        if unit == self.quantity.unit:
+            return Guessed(point, shown, None, inverse)
         times = {line.name: self.quantity.times(line) for line in self.lines}
-        here = self._median(times, asked.line, point)
-        base = self._median(times, asked.base or asked.line, {**point, **asked.over})
-        if not here or not base or not shown or self.view.shows not in ("time", "rate"):
+        here, base = self._median(times, line, point), self._median(times, base_line, {**point, **over})
+        factor = unit == "x" and self.view.versus and self.view.shows in ("time", "rate")
+        if not here or not base or not shown or not factor:
             return None
         return Guessed(point, here / base, shown * here / base if inverse else base, inverse)
 
     def _median(self, of: Mapping[str, Points], line: str, point: Mapping[str, Value]) -> float | None:
         """The median of a line, or of the one that stands in for it, at a point."""
-        there = self.experiment.available(line, self.source.variants(self.experiment))
-        found = of.get(there.name if there else "", {}).get(tuple(point.values()))
+        found = of.get(self.quantity.here(line).name, {}).get(tuple(point.values()))
         return found.median if found else None
 
     @property

@@ -28,20 +28,16 @@ class TimelineSelection:
     """
 
     def __init__(
-        self,
-        experiment: Experiment,
-        source: Source,
-        variants: Sequence[str],
-        at: Mapping[str, Value],
+        self, experiment: Experiment, source: Source, variants: Sequence[str], at: Mapping[str, Value],
         calls: int | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.experiment, self.source, self.at, self.calls = experiment, source, dict(at), calls
         self.message = ""
         self._points = {v: points for v in variants if (points := self._points_of(v))}
         self.variants = tuple(self._points)
         self.variant = self.variants[0] if self.variants else ""
         self.value: Value | None = None
-        self._pictures: dict[tuple[str, Value | None, int], bytes] = {}
+        self._pictures: dict[tuple[str, Value | None, int, int], bytes] = {}
         if self.variants:
             self.axis = self._varying()
             wish = self.at.get(self.axis.name) if self.axis else None
@@ -181,7 +177,7 @@ class TimelineSelection:
             return b""
         if self.timeline is None:
             return to_png(self.figure())
-        key = (self.variant, self.value, len(self.lanes))
+        key = (self.variant, self.value, len(self.lanes), len(self._beside()))
         if key not in self._pictures:
             self._pictures[key] = to_png(self.figure())
         return self._pictures[key]
@@ -193,7 +189,16 @@ class TimelineSelection:
         found, lanes = self.timeline, self.lanes
         if found is None:
             return blank(len(lanes) or USUAL_LANES, self.place, self.message or NOT_YET)
-        return draw(found, self.calls, lanes=lanes, title=self.place)
+        return draw(found, self.calls, lanes=lanes, title=self.place, beside=self._beside())
+
+    def _beside(self) -> list[Timeline]:
+        """What there is of the other variants at this value: all are drawn on one time scale."""
+        before, found = (self.variant, self.value), []
+        for variant in self.variants:
+            self.choose(variant)
+            found.append(self.timeline)
+        self.variant, self.value = before
+        return [each for each in found if each]
 
     @property
     def alt(self) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from brrr.core import units
 from brrr.core.measurement import Estimate, Value
-from brrr_course.nouns.experiment import Experiment, Line
+from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Source
+from brrr_course.view.arguments import Versus
 from brrr_course.view.display import table_html, table_text
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.quantities import ABOVE, label, ratio
 from brrr_course.view.scene import Row, Scene
-
-if TYPE_CHECKING:
-    from brrr_course.view.stack import Part
+from brrr_course.view.stack import stacked
 
 _CHARTS = {
     "lines": "Line chart of {what} against {x}.",
@@ -34,11 +33,11 @@ def place(scene: Scene, but: str = "") -> str:
     return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items() if name != but)
 
 
-def stack_of(scene: Scene) -> list[Part]:
-    """The parts of a scene's stack where its sliders stand."""
-    from brrr_course.view.stack import stacked  # no other form needs it
+def spot(axis: Axis, value: Value) -> str:
+    """Where on an axis, in a comparison: a category needs no name."""
+    from brrr.drawing.style import readable
 
-    return stacked(scene)
+    return readable(value) if axis.scale == "category" else f"at {axis.name} {readable(value)}"
 
 
 class Reading(NamedTuple):
@@ -53,7 +52,7 @@ def readings(scene: Scene) -> list[Reading]:
     """Each line's value where the slider stands (of a stack: each part's), then the theoretical lines there."""
     short = scene.quantity.short
     if scene.view.form == "stack":
-        return [Reading(part.label, f"{short(part.value)}, {share(part.share)}") for part in stack_of(scene)]
+        return [Reading(part.label, f"{short(part.value)}, {share(part.share)}") for part in stacked(scene)]
     said = [reading(scene, scene.experiment.line(name), estimate) for name, estimate in scene.here().items()]
     heights = [(label(guide), scene.guides.at(guide, scene.point)) for guide in scene.guides.drawn]
     return said + [Reading(name, short(height)) for name, height in heights if height is not None]
@@ -124,7 +123,7 @@ def remark(scene: Scene) -> str:
     here = scene.here()
     drawn = [scene.experiment.line(name) for name, rows in scene.data.items() if rows]
     parts = (
-        *(part.note for part in (stack_of(scene) if scene.view.form == "stack" else ())),
+        *(part.note for part in (stacked(scene) if scene.view.form == "stack" else ())),
         _absent(scene, [name for name in scene.on if name not in here]) if here else "",
         drifted(scene.experiment, scene.source, drawn),
         no_datasheet(scene),
@@ -137,34 +136,61 @@ ALIKE = 1.05
 
 
 def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
-    """Largest over smallest; of ratios the largest, over its base; of shares and of a single line the values."""
+    """What `versus` names, else the largest over the smallest; of ratios the largest, over its base.
+
+    Of shares and of a single line the values.
+    """
     relation = scene.quantity.relation
     found = {name: reading(scene, scene.experiment.line(name), here[name]) for name in here}
-    large = max(here, key=lambda name: here[name].median)
-    small = min(here, key=lambda name: here[name].median)
-    if relation and len(here) > 1:
-        factor = here[large].median / here[small].median
-        if factor < ALIKE:
-            return f"Hardly any difference: less than {units.percent(ALIKE - 1)}."
-        return f"{found[large].label}: {ratio(factor)} {relation} {rest(found[small].label, found[large].label)}."
+    pairs = [sides for each in scene.view.versus if len(sides := _sides(scene, each)) == 2]
+    if len(here) > 1:
+        low, *_, high = sorted(here, key=lambda name: here[name].median)
+        pairs = pairs or [[(here[name].median, found[name]) for name in (high, low)]]
+    if relation and pairs:
+        return f"{'; '.join(_pair(sides, relation) for sides in pairs)}."
     based = [name for name in here if found[name].beside] if not relation else []
     named = [max(based, key=lambda name: here[name].median)] if based else here
     return f"{'; '.join(f'{each.label}: {each.value}{each.beside}' for each in (found[name] for name in named))}."
 
 
+def _sides(scene: Scene, versus: Versus) -> list[tuple[float, Reading]]:
+    """The two that a comparison is of, as far as they are on and were measured."""
+    sides = []
+    for name, point in ((versus.line, scene.point), (versus.base, {**scene.point, **versus.over})):
+        line = scene.quantity.here(name)
+        found = scene.everywhere.get(line.name, {}).get(tuple(point.values()))
+        if found and line.name in scene.on:
+            said = reading(scene, line, found)
+            where = "".join(f", {spot(scene.experiment.axis(each), point[each])}" for each in versus.over)
+            sides.append((found.median, said._replace(label=said.label + where)))
+    return sides
+
+
+def _pair(sides: list[tuple[float, Reading]], relation: str) -> str:
+    """The larger over the smaller, unless they hardly differ; only the value where both are the same."""
+    if sides[0] == sides[1]:
+        return "{}: {}{}".format(*sides[0][1])
+    (large, most), (small, least) = sorted(sides, key=lambda side: -side[0])
+    if large < ALIKE * small:
+        (_, most), (_, least) = sides
+        within = f"(within {units.percent(ALIKE - 1)})"
+        return f"{most.label}: no difference, {relation} {rest(least.label, most.label)} {within}"
+    return f"{most.label}: {ratio(large / small)} {relation} {rest(least.label, most.label)}"
+
+
 def rest(label: str, other: str) -> str:
-    """A label without the words that it begins with as the other one does.
+    """A label without the parts that it begins with as the other one does.
 
     >>> rest("GPU, clock stopped without waiting", "GPU, clock stopped after synchronize()"), rest("relu", "relu out")
-    ('without waiting', 'relu')
+    ('clock stopped without waiting', 'relu')
     """
-    words = label.split(" ")
-    pairs = enumerate(zip(words, other.split(" "), strict=False))
-    return " ".join(words[next((n for n, (one, two) in pairs if one != two), 0) :])
+    parts = label.split(", ")
+    pairs = enumerate(zip(parts, other.split(", "), strict=False))
+    return ", ".join(parts[next((n for n, (one, two) in pairs if one != two), 0) :])
 
 
 def _stack_verdict(scene: Scene) -> str:
-    most = max(parts := stack_of(scene), key=lambda part: part.value)
+    most = max(parts := stacked(scene), key=lambda part: part.value)
     return f"{most.label}: {share(most.share)} of {scene.quantity.short(parts[-1].end)}."
 
 
@@ -357,7 +383,7 @@ def _stack_table(scene: Scene) -> Table:
     """A row for each part, with the interval of the difference and its share of the whole."""
     short, between = scene.quantity.short, scene.quantity.between
     rows: list[Sequence[str]] = []
-    for part in stack_of(scene):
+    for part in stacked(scene):
         said = f"{short(part.value)} ({between(part.low, part.high)})"
         rows.append([part.label, said, share(part.share), scene.experiment.line(part.line).label])
     return ["part", scene.y_label, "share", "up to the line"], rows

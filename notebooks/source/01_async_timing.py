@@ -93,7 +93,8 @@ operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "softmax-4096x4096"]
 products = ["gemm-128", "gemm-512", "gemm-1024", "gemm-4096", "product-128", "product-512", "product-1000"]
 chosen = {"function": operators + products}
 small = {"function": "relu-64x1024", "cache": "hot"}
-explore("timers", at=small, lines=["measure", *timers], sliders=["function"], values=chosen, unlock=r)
+naive = {"no sync": "measure"}
+explore("timers", at=small, lines=["measure", *timers], sliders=["function"], values=chosen, versus=naive, unlock=r)
 
 # %% tags=["compare"]
 compare(r, "timers", timers, truth="measure", at=small)
@@ -154,7 +155,8 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 # </details>
 
 # %% tags=["explore"]
-explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"])
+ahead = {"transfers": "cpu", "synchronized": "cpu"}
+explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"], versus=ahead)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: read two events

@@ -73,7 +73,8 @@ w = guess("Which has the result first?", options=list(lines))
 
 # %% tags=["run"]
 sines = ["cpu", "with transfers", "kept", "pinned", "without transfers"]
-explore("nested_sine", at={"elements": 2**24}, lines=sines, unlock=w)
+first = {"with transfers": "cpu", "pinned": "cpu"}
+explore("nested_sine", at={"elements": 2**24}, lines=sines, versus=first, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "nested_sine", lines, elements=2**24)
@@ -123,8 +124,8 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 # </details>
 
 # %% tags=["explore"]
-once = ["up pageable once", "up pinned once", "down pinned once"]
-explore("transfers", at={"nbytes": 2**10}, lines=once)
+once = ["up pinned once", "up pageable once", "down pinned once"]
+explore("transfers", at={"nbytes": 2**10}, lines=once, versus={"nbytes": 2**10})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from how many sines on?

@@ -32,8 +32,8 @@ factory(detail="link")
 # down.synchronize()
 # ```
 #
-# We compare it with one stream without the waits. Sending, computing and fetching take about equally long. The timelines
-# show both with pinned memory; the table has the article's ordinary memory, too.
+# We compare it with one stream without the waits. Sending, computing and fetching take about equally long. The timeline
+# shows the three streams with pinned memory; the table has the article's ordinary memory, too.
 
 # %% tags=["guess"]
 g = guess("Three streams instead of one make this faster by a factor of ...", unit="x")
@@ -41,7 +41,7 @@ g = guess("Three streams instead of one make this faster by a factor of ...", un
 # %% tags=["run"]
 pairs = {"streams": "serial", "source streams": "source serial"}
 display(
-    timeline("overlap", variants=["streams", "serial"], at={"elements": 2**24, "sines": 40}, unlock=g),
+    timeline("overlap", variant="streams", at={"elements": 2**24, "sines": 40}, unlock=g),
     compare(g, "overlap", pairs, of="speed-up", elements=2**24, sines=40),
 )
 
@@ -115,7 +115,7 @@ parts = ["memory", "first kernel", "matrix product", "convolution", "CUDA contex
 f = guess("Each of these for the first time in a process: put the longest at the top.", ranking=parts)
 
 # %% tags=["run"]
-explore("first_call", lines=["first", "again", "no compiler", "eager"], unlock=f)
+explore("first_call", lines=["first", "again", "no compiler", "eager"], versus={"part": "CUDA context"}, unlock=f)
 
 # %% tags=["compare"]
 compare(f, "first_call", ["first", "cpu first"], of="part")

@@ -113,7 +113,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # %% tags=["explore"]
 display(
     timeline("run_ahead", variants=["eager", "graph", "queue"], at={"elements": 65536}),
-    explore("run_ahead", at={"elements": 65536}, lines=["host", "busy", "period", "graph"]),
+    explore("run_ahead", at={"elements": 65536}, lines=["host", "busy", "period", "graph"], versus={"period": "busy"}),
 )
 
 # %% [markdown] tags=["explore"]

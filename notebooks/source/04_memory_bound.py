@@ -42,7 +42,7 @@ g = guess("With repeat = 32 instead of 1, the kernel takes ... times as long", u
 # %% tags=["run"]
 at = {"repeat": 32, "elements": 2**26, "dtype": "float32"}
 ways = ["cuda mul", "triton mul", "compile mul", "eager mul"]
-explore("repeat", at=at, lines=ways, unlock=g, guessed={"repeat": 1})
+explore("repeat", at=at, lines=ways, unlock=g, versus={"repeat": 1})
 
 # %% tags=["compare"]
 compare(g, "repeat", ways, at=at, repeat=(1, 32))
@@ -82,7 +82,7 @@ w = guess("On 2^26 float32 numbers, gelu takes ... times as long as relu", unit=
 there = {"elements": 2**26, "dtype": "float32"}
 operators = ["copy", "relu", "gelu", "tanh", "cos"]
 display(
-    explore("unary", at=there, lines=operators, show="rate", unlock=w, guessed={"gelu": "relu"}),
+    explore("unary", at=there, lines=operators, show="rate", unlock=w, versus={"gelu": "relu"}),
     compare(w, "unary", {"relu": "gelu"}, of="speed-up", at=there),
 )
 

@@ -37,7 +37,7 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 
 # %% tags=["run"]
 lines = ["one load", "two loads", "four loads", "eight loads"]
-explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g, guessed={"blocks": 1})
+explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g, versus={"blocks": 1})
 
 # %% tags=["compare"]
 compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
@@ -84,7 +84,7 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 # %% tags=["run"]
 there = {"stride": 8, "offset": 0, "numbers": 2**28}
 both = ["stride", "offset"]
-explore("strides", at=there, lines=["read", "write"], show="rate", sliders=both, unlock=s, guessed={"stride": 1})
+explore("strides", at=there, lines=["read", "write"], show="rate", sliders=both, unlock=s, versus={"stride": 1})
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
@@ -126,8 +126,8 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # </details>
 
 # %% tags=["explore"]
-near = {"nbytes": 7 * 2**22}
-explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate")
+near, memory = {"nbytes": 2**25}, {"nbytes": 2**30}
+explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate", versus=memory)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many loads in flight?

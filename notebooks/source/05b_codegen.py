@@ -88,7 +88,7 @@ w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of t
 
 # %% tags=["run"]
 there = {"elements": 2**28, "dtype": "float32"}
-explore("cos_cos", at=there, lines=["one", "cuda", "triton", "compile"], show="rate", unlock=w, guessed={"cuda": "one"})
+explore("cos_cos", at=there, lines=["one", "cuda", "triton", "compile"], show="rate", unlock=w, versus={"cuda": "one"})
 
 # %% tags=["compare"]
 compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)

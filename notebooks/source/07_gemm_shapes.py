@@ -33,7 +33,7 @@ g = guess("With 32 columns instead of one, the matmul takes ... times as long", 
 # %% tags=["run"]
 batches = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
-explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, unlock=g, guessed={"columns": 1})
+explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, unlock=g, versus={"columns": 1})
 
 # %% tags=["compare"]
 compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
@@ -82,7 +82,7 @@ w = guess("In bfloat16, 1025 columns take ... times as long as 1024", unit="x")
 near = {"columns": (896, 897, 928, 929, 960, 961, 992, 993, 1024, 1025)}
 where = {"columns": 1025, "size": 2048, "dtype": "bfloat16"}
 lines = ["nn", "linear", "padded"]
-explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w, guessed={"columns": 1024})
+explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w, versus={"columns": 1024})
 
 # %% tags=["compare"]
 compare(w, "gemm", ["nn"], at=where, columns=(1024, 1025))

@@ -101,7 +101,8 @@ b = guess("Program B is limited by", options=limits)
 c = guess("Program C is limited by", options=limits)
 
 # %% tags=["run"]
-explore("mystery", show="ladder", lines=["eager", "graph", "half", "double"], sliders=["model"], unlock=c)
+changes = {"eager": "graph", "half": "graph", "double": "graph"}
+explore("mystery", show="ladder", lines=[*changes, "graph"], sliders=["model"], versus=changes, unlock=c)
 
 # %% tags=["compare"]
 for guessed, model in ((a, "A"), (b, "B"), (c, "C")):

@@ -61,7 +61,7 @@ def test_a_view_without_an_exporter_ends_the_build():
     class Unknown(Shown):
         pass
 
-    with pytest.raises(NotImplementedError, match="an Unknown has no form"):
+    with pytest.raises(NotImplementedError, match="no page shows an Unknown"):
         view(Unknown(None), Pieces())
 
 

@@ -54,9 +54,9 @@ EXPERIMENT = Experiment(
     axes=(Axis("model", MODELS, label="program", scale="category"),),
     variants=(
         Variant(EAGER, "as it is", "cuda"),
-        Variant(GRAPH, "as a CUDA Graph", "cuda"),
-        Variant(HALF, "half the bytes, as a CUDA Graph", "cuda"),
-        Variant(DOUBLE, "twice the batch, as a CUDA Graph", "cuda"),
+        Variant(GRAPH, "a CUDA Graph", "cuda"),
+        Variant(HALF, "a CUDA Graph with half the bytes", "cuda"),
+        Variant(DOUBLE, "a CUDA Graph with twice the batch", "cuda"),
     ),
     field="period_s",
     package=__name__,

@@ -655,7 +655,38 @@ def stars(e: Explorer) -> dict[str, float]:
 
 def test_lines_that_hardly_differ_are_said_to() -> None:
     e = shown(views.Recorded(fixed={"graph": 14e-6, "module": 14.2e-6}, grows=0.0), lines=["module", "graph"])
-    assert words.verdict(e.scene) == "Hardly any difference: less than 5 %."
+    line = e.scene.experiment.line
+    said = f"no difference, as long as {line('graph').label} (within 5 %)."
+    assert words.verdict(e.scene) == f"{line('module').label}: {said}"
+
+
+@pytest.mark.parametrize(("show", "relation", "small", "large"), [
+    ("time", "as long as", "prepared", "module"), ("rate", "as fast as", "module", "prepared"),
+])  # fmt: skip
+def test_the_verdict_compares_the_lines_it_is_told_to(show: str, relation: str, small: str, large: str) -> None:
+    source = views.Recorded(fixed={"graph": 1e-6, "prepared": 10e-6, "module": 20e-6}, grows=0.0)
+    lines = ["graph", "prepared", "module"]
+    e = shown(source, show=show, lines=lines, versus={"module": "prepared"})
+    most, least = e.scene.experiment.line(large).label, e.scene.experiment.line(small).label
+    assert words.verdict(e.scene) == f"{most}: 2× {relation} {words.rest(least, most)}."
+    both = shown(source, show=show, lines=lines, versus={"module": "prepared", "graph": "prepared"})
+    assert words.verdict(both.scene).startswith(f"{words.verdict(e.scene)[:-1]}; ")
+    e.scene.switch("prepared", on=False)
+    assert f": 20× {relation} " in words.verdict(e.scene), "of what is left, the largest over the smallest"
+
+
+def test_the_verdict_compares_a_line_with_itself_at_another_place() -> None:
+    e = shown(lines=["module", "graph"], versus={"width": 64})
+    times, name = {x: y for x, y, *_ in e.data["module"]}, e.scene.experiment.line("module").label
+    assert words.verdict(e.scene) == f"{name}, at width 1024: {ratio(times[1024] / times[64])} as long as at width 64."
+    e.set(width=64)
+    assert words.verdict(e.scene) == f"{name}, at width 64: {e.scene.quantity.short(times[64])}."
+
+
+@pytest.mark.parametrize("versus", [{"nothing": "graph"}, {"graph": "nothing"}, {"width": -1}])
+def test_a_comparison_of_what_is_not_there_is_refused(versus: Any) -> None:
+    with pytest.raises(ArgumentError):
+        shown(lines=["module", "graph"], versus=versus)
 
 
 def test_a_guess_in_the_figure_s_unit_is_a_star_where_it_was_asked_and_far_off_in_words() -> None:
@@ -673,14 +704,14 @@ def test_a_guess_in_the_figure_s_unit_is_a_star_where_it_was_asked_and_far_off_i
 @pytest.mark.parametrize(("show", "height"), [("time", 30e-6), ("rate", 4.0 * 1024 * 1024 / 30e-6)])
 def test_a_factor_of_a_line_stands_over_its_base(show: str, height: float) -> None:
     source = views.Recorded(fixed={"prepared": 10e-6, "module": 20e-6}, grows=0.0)
-    options = {"lines": ["prepared", "module"], "guessed": {"module": "prepared"}}
+    options = {"lines": ["prepared", "module"], "versus": {"module": "prepared"}}
     e = shown(source, show=show, unlock=asked("3", "x"), **options)
     assert stars(e) == {"you: 3×": pytest.approx(height)}
     assert words.verdict(e.scene).startswith("You said 3×, measured 2×: 1.5× too large. ")
 
 
 def test_a_factor_along_an_axis_stands_over_the_line_s_own_value_there() -> None:
-    e = shown(lines=["module"], unlock=asked("4", "x"), guessed={"width": 64})
+    e = shown(lines=["module"], unlock=asked("4", "x"), versus={"width": 64})
     times = {x: y for x, y, *_ in e.data["module"]}
     assert stars(e) == {"you: 4×": pytest.approx(4 * times[64])}
     assert f"measured {ratio(times[1024] / times[64])}" in words.verdict(e.scene)
