@@ -11,39 +11,43 @@ from brrr_course import check, drawing
 from brrr_course.lessons.drawings.flash_tiles import K, Q, V, moved, moved_in_three_steps, results, steps
 
 
-def by_the_book(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def by_the_book(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     new = max(m, scores.max())
     factor, weights = np.exp(m - new), np.exp(scores - new)
-    return new, l * factor + weights.sum(), o * factor + weights @ values
+    return new, total * factor + weights.sum(), result * factor + weights @ values
 
 
-def over_a_whole_row(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
-    """Another right way: what was seen so far counts as one key more, with score m and weight l."""
+def over_a_whole_row(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
+    """Another right way: what was seen so far counts as one key more, with score m and the sum as its weight."""
     new = np.append(scores, m).max()
-    weights = np.exp(np.append(scores, m) - new) * np.append(np.ones(len(scores)), l)
-    return new, weights.sum(), weights @ np.vstack([values, o / (l or 1.0)])
+    weights = np.exp(np.append(scores, m) - new) * np.append(np.ones(len(scores)), total)
+    return new, weights.sum(), weights @ np.vstack([values, result / (total or 1.0)])
 
 
 def without(sum_too: bool, result_too: bool, power: int = 1) -> Any:
-    def update(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+    def update(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
         new = max(m, scores.max())
-        factor, weights = np.exp(m - new) ** power if l else 1.0, np.exp(scores - new)
-        return new, l * (factor if sum_too else 1) + weights.sum(), o * (factor if result_too else 1) + weights @ values
+        factor, weights = np.exp(m - new) ** power if total else 1.0, np.exp(scores - new)
+        return (
+            new,
+            total * (factor if sum_too else 1) + weights.sum(),
+            result * (factor if result_too else 1) + weights @ values,
+        )
 
     return update
 
 
-def own_maximum(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def own_maximum(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     weights = np.exp(scores - scores.max())
-    return scores.max(), l + weights.sum(), o + weights @ values
+    return scores.max(), total + weights.sum(), result + weights @ values
 
 
-def no_maximum(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def no_maximum(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     weights = np.exp(scores)
-    return 0.0, l + weights.sum(), o + weights @ values
+    return 0.0, total + weights.sum(), result + weights @ values
 
 
-def last_tile(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def last_tile(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     return by_the_book(-math.inf, 0.0, np.zeros(3), scores, values)
 
 
