@@ -99,8 +99,9 @@ def steps_at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
 
 
 def flash_at_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """Flash attention's FLOP at the tensor cores' peak, in seconds; nothing for float32, which they do not take."""
-    if hardware is None or point["dtype"] != "bfloat16" or "bf16" not in {dtype for dtype, _ in hardware.peaks}:
+    """Flash attention's FLOP at the tensor cores' peak, in seconds; of a single query only the bytes count."""
+    asked = point["dtype"] == "bfloat16" and point["kind"] != ONE
+    if hardware is None or not asked or "bf16" not in {dtype for dtype, _ in hardware.peaks}:
         return None
     return cost(EXPERIMENT.variant("flash"), point).flop / hardware.peak("bf16")
 
