@@ -286,6 +286,8 @@ def pictured(found: Timeline) -> str:
 
 def inflated(found: Timeline) -> str:
     """How much longer the loop takes under the profiler."""
+    if found.inflation * ADDS_LITTLE < 1:
+        return f"a call of the traced loop, run apart, takes only {units.ratio(found.inflation, 2)} as long."
     if found.inflation < ADDS_LITTLE:
         return f"{tracer(found)} adds little."
     return f"{tracer(found)} makes the loop {units.ratio(found.inflation, 2)} as long."

@@ -17,6 +17,7 @@ from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.ledger import ledger_path, read_ledger
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
+from brrr_course.sources import source_for
 from brrr_course.view.display import caption_html, message_html
 
 Rows = tuple[tuple[Claim, Verdict], ...]
@@ -132,10 +133,11 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     -----
     Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims.md).
     """
-    given = source_named(source) if source is None or isinstance(source, str) else source
-    if isinstance(name, str) and name in read_ledger(ledger_path()).lessons:
-        return _of_lesson(name, given)
+    lessons = read_ledger(ledger_path()).lessons
+    if isinstance(name, str) and name in lessons:
+        return _of_lesson(name, source_for(source, lessons[name].carry[0].partition(".")[0]))
     found = experiment(name) if isinstance(name, str) else name
+    given = source_for(source, found.name)
     rows = tuple((claim, claim.verdict(Evidence(found, given))) for claim in found.claims)
     return ClaimsTable(f"{found.title} ({found.name})", _badge([found], given), rows, given.name)
 

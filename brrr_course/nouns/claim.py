@@ -139,7 +139,8 @@ class Claim:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
         if self.entry.retired:
             last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
-            return Verdict("retired", f"{self.entry.retired}; the last verdict was {last}")
+            (date, _, why), told = self.entry.retired.partition(": "), last.replace(": ", ", ", 1)
+            return Verdict("retired", f"since {date}, as {why}. Before that it was judged: {told}")
         if self.entry.not_here:
             return Verdict("not measured", self.entry.not_here)
         try:
@@ -176,6 +177,7 @@ def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., A
     try:
         values = [compute(text, scope) for text in entry.value]
         scope.names["value"] = values[0] if len(values) == 1 else values
+        scope.names |= {f"value{place}": each for place, each in enumerate(values, 1)}
         said = "; ".join(told(each, entry.unit) for each in values)
         said = filled(with_bounds(entry), scope.name, entry.unit) if entry.reads else said
     except ZeroDivisionError as error:
@@ -203,9 +205,10 @@ NEEDED = " (needed: "
 def with_bounds(entry: Entry) -> str:
     """What a claim reads; where its values have bounds of their own, each stands behind its value."""
     said, several = entry.reads, len({*entry.bounds()} - {(1, 1)}) > 1
-    for text, ends in zip(entry.value, entry.bounds(), strict=True):
+    for place, (text, ends) in enumerate(zip(entry.value, entry.bounds(), strict=True), 1):
         if several and ends != (1, 1):
-            said = said.replace(f"{{{text}}}", f"{{{text}}}{NEEDED}{bounds_told(*ends, entry.unit)})")
+            for name in (text, f"value{place}"):
+                said = said.replace(f"{{{name}}}", f"{{{name}}}{NEEDED}{bounds_told(*ends, entry.unit)})")
     return said
 
 

@@ -23,7 +23,6 @@ from brrr_course.nouns.claim import Claim, claims_of
 
 if TYPE_CHECKING:
     from brrr.gpu.datasheet import Hardware
-Amount = Literal["bytes", "flop"]
 GuideView = Literal["time", "rate", "ratio", "bytes", "flop"]
 """Where a theoretical line is drawn: "rate" is the experiment's first rate, "bytes" or "flop" its other one of them."""
 
@@ -179,13 +178,15 @@ def stand_in(name: str, variant: str, field: Field, label: str, shown: bool = Tr
 
 @dataclass(frozen=True)
 class Rate:
-    """What a time is turned into where a rate is shown: an amount of the variant's `Cost` over the time, in `unit`.
+    """What a time is turned into where a rate is shown: an amount over the time, in `unit`.
+
+    The amount is "bytes" or "flop" of the variant's `Cost`, or the value of the axis of that name.
 
     >>> Rate("bytes", "B/s", "bandwidth").unit
     'B/s'
     """
 
-    of: Amount
+    of: str
     unit: str
     label: str
 

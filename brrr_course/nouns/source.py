@@ -140,8 +140,8 @@ class Evidence:
     def doubted(self) -> str:
         """How many of the rows read so far cannot be right, and why; empty where all can."""
         pairs = Counter(pair for *_, pair in self.doubts)
-        said = [f"{less} is longer than {more} in {n} of the rows" for (less, more), n in pairs.items()]
-        return f"{', '.join(said)} that it uses, which cannot be. Trust a clear result only." if said else ""
+        said = [f"in {n} of its rows {less} is longer than {more}" for (less, more), n in pairs.items()]
+        return f"{', '.join(said)}, which cannot be: distrust a verdict near its bound." if said else ""
 
     def _time(self, variant: str, key: Key, measured: Measurement, name: str) -> Estimate | None:
         found = measured.get(name)

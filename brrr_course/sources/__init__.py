@@ -53,6 +53,24 @@ def source(name: str | None = None) -> Source:
     raise ArgumentError("source", "name", bare(name), "recorded:DEVICE, cuda, cpu or remote:URL", _recordings_hint())
 
 
+def source_for(given: Source | str | None, experiment: str) -> Source:
+    """The source that was asked for; where none was, and the recording lacks the experiment, one that has it.
+
+    >>> source_for(None, "matmul").name, source_for("recorded:h100", "matmul").name  # doctest: +SKIP
+    ('recorded:h200', 'recorded:h100')
+    """
+    if given is not None:
+        return source(given) if isinstance(given, str) else given
+    from brrr.core.recordings import recorded_devices
+    from brrr_course.sources.recorded import Recorded
+
+    found = source()
+    if not isinstance(found, Recorded) or experiment in found.experiments():
+        return found
+    others = (Recorded(device) for device in recorded_devices())
+    return next((source(each.name) for each in others if experiment in each.experiments()), found)
+
+
 def _remote_or_recorded(name: str) -> Source:
     try:
         return source(name)

@@ -225,11 +225,11 @@ def _bytes_of(function: Callable[[], Any]) -> float:
 def _of_experiment(name: str, batch: int, factor: int, variant: str, source: str | Source | None) -> Scaling:
     """The same judgement on an experiment's pair of variants, `NAME` and `NAME-double`, from a source."""
     from brrr_course.experiments import experiment
-    from brrr_course.sources import source as source_named
+    from brrr_course.sources import source_for
 
     found = experiment(name)
     pair = _pair(found, variant)
-    origin = source if source is not None and not isinstance(source, str) else source_named(source)
+    origin = source_for(source, found.name)
     if variant not in origin.variants(found):
         pair = _pair(found, f"cpu-{variant}")
     if factor != 2:

@@ -194,12 +194,12 @@ def find_transition(
     -----
     The method is bisection on medians with their intervals. On a machine without a GPU the CPU queue's line stands in.
     """
-    from brrr_course.sources import source as source_named
+    from brrr_course.sources import source_for
 
     found = experiment_named(experiment) if isinstance(experiment, str) else experiment
     along = found.axis(axis)
     _check(found, along, at or {}, most)
-    chosen = source_named(source) if source is None or isinstance(source, str) else source
+    chosen = source_for(source, found.name)
     asking = Asking(found, chosen, along, predicate, at or {})
     ends, middle = asking.reach(low, high)
     search = Search(asking.ask, middle, most, again=asking.ask_again if chosen.live else None)

@@ -12,6 +12,7 @@ from brrr.core.measurement import Value
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
+from brrr_course.sources import source_for
 from brrr_course.view import words
 from brrr_course.view.arguments import Asked, Show, reachable, slider_names, snap, view_of
 from brrr_course.view.display import Lock, Shown
@@ -195,7 +196,7 @@ def explore(
     for line in lines or ():
         found.line(line)
     names = slider_names(found, at, sliders)
-    chosen = source if source is not None and not isinstance(source, str) else source_named(source)
+    chosen = source_for(source, found.name)
     at = reachable(found, chosen, at)
     view = view_of(found, names, show, values, lines)
     standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]

@@ -182,7 +182,7 @@ class Rates(Times):
         if (variant, key) not in self._amounts:
             point = dict(zip((axis.name for axis in self.experiment.axes), key, strict=True))
             cost = self.experiment.cost_at(variant, point)
-            self._amounts[variant, key] = float(getattr(cost, self.rate.of)) if cost is not None else 0.0
+            self._amounts[variant, key] = float(point.get(self.rate.of, getattr(cost, self.rate.of, 0.0)))
         return self._amounts[variant, key]
 
     def short(self, value: float) -> str:

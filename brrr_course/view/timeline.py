@@ -13,7 +13,7 @@ from brrr.gpu import is_gpu
 from brrr.tracing.timeline import Timeline
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.nouns.source import Source
-from brrr_course.sources import source as source_named
+from brrr_course.sources import source_for
 from brrr_course.view.display import Lock, Shown
 from brrr_course.view.selection import TimelineSelection, showable
 from brrr_course.view.widgets import Panel, button, live_region
@@ -225,5 +225,5 @@ def timeline(
         found.axis(axis).checked("timeline", value)
     if calls is not None and (isinstance(calls, bool) or not isinstance(calls, int) or calls < 1):
         raise ArgumentError("timeline", "calls", calls, "a positive whole number, or None")
-    chosen = source if source is not None and not isinstance(source, str) else source_named(source)
+    chosen = source_for(source, found.name)
     return TimelineView(TimelineSelection(found, chosen, showable(found, chosen, wanted), at or {}, calls), unlock)

@@ -70,8 +70,8 @@ factory()
 # | PREDICTED | calculated, not measured; drawn dashed |
 #
 # How precise is a time? In the table, each time is followed by its [[interval]] within that run, from n samples. Some points were measured
-# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. The name in brackets is
-# the line that differed most: judge that line by it. A difference between two lines means something only if it is larger than that.
+# again on another day: *Measured again later, times differ by up to ...* says how far apart two days can be. The line that
+# differed most stands in brackets. Two lines differ for certain only if they are further apart than this.
 #
 # Point at a word with dots below it, such as [[median]], and its meaning appears. All such words are listed in `docs/glossary.md`
 # in the repository. *3 GPUs* in a badge: the runs were made on three GPUs of that model, one at a time. In a terminal, `brrr doctor` lists what this computer has.

@@ -130,7 +130,7 @@ compare(f, "first_call", ["first", "cpu first"], of="part")
 #
 # <details><summary>Answer</summary>
 #
-# No. Without the compiler the first time is just as long. With all kernels loaded, it is nearly as short as the second time: the
+# No. Without the compiler the first time is just as long. With all kernels loaded, it is at most half again as long as the second time: the
 # first kernel pays for loading. But loading everything takes far longer: see the point above *CUDA context*.
 #
 # </details>

@@ -104,8 +104,8 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 # kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch
 # is slow at combining a matrix with a row (lesson 05).
 #
-# At the left end only the fused layers wait for the host ([[host overhead]]), so they start lowest: launching one fused kernel costs
-# it more than two operators do. The others keep the GPU busy, so there the graph gains little.
+# At the left end the fused layers start lowest: they alone wait for the host ([[host overhead]]), because launching one fused kernel costs
+# the host more than launching two operators. The other layers keep the GPU busy, so a graph gains them little.
 #
 # </details>
 #

@@ -66,7 +66,7 @@ compare(g, "mlp", fewer, of="speed-up", at=at)
 # - **No waiting.** The rows of a batch never meet: a group of blocks takes its own rows through all layers. The price: it
 #   reads all weights itself.
 #
-# The package combines these (below, a group's blocks share the columns). A model, fitted on an H200, predicts each combination,
+# The package combines these (in the drawing below, the blocks of a group divide the columns of its rows among themselves). A model, fitted on an H200, predicts each combination,
 # and the best is compiled:
 
 # %% tags=["explain"]

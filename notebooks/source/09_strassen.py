@@ -108,7 +108,7 @@ display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
 #
 # <details><summary>Answer, on the H200</summary>
 #
-# Along the lines, two levels win from 2048 on, one and three from 3072 on. At 3072 and 12288 one level gains a little more than 8/7: SGEMM's own rate
+# Along the lines, two levels win from 2048 on, one and three from 3072 on (why two win earlier than one, we did not find out). At 3072 and 12288 one level gains a little more than 8/7: SGEMM's own rate
 # dips there. At 4097, SGEMM takes about a sixth longer than at 4096 ([[tile quantisation]]), the levels about a twentieth.
 #
 # In the article's network one level makes it slower (the claim *One level of fused Strassen ...* below): by counting, the H200's waves are

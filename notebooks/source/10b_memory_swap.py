@@ -70,8 +70,8 @@ for call, guessed in guesses.items():
 # thirds on we call the kernel [[memory-bound]], up to a third something else, and in between a mix. A ratio
 # cannot tell what the rest is: arithmetic, latency or launches. For that, change the clock, the batch or the [[FLOP]] (lesson 10).
 #
-# This holds only if nothing but the memory differs. The large matmul shows what happens otherwise: its gain comes from the clock, and the
-# drawing takes half of its time for the memory's. So look at both clocks first. And the matmul of two rows gains *more* than the
+# This holds only if nothing but the memory differs. The large matmul shows what happens otherwise: its gain comes from the clock, but the
+# drawing mistakes it for the memory's and calls half of the time memory. So look at both clocks first. And the matmul of two rows gains *more* than the
 # memory's bandwidth; we did not find out why.
 #
 # Two caveats. First, times of two machines are divided here, which this course does only with kernels' own times. Second, drivers could

@@ -10,6 +10,7 @@ back: the products twice as many, attention 2.5 times, the norms 9 T w each, GEL
 
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
+from brrr_course.experiments.limits import LIMITS, limit_variants
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
 
 LENGTH, HEAD = 512, 64
@@ -17,8 +18,6 @@ LENGTH, HEAD = 512, 64
 FORWARD, TRAINING, GRAPH = "forward", "training", "as a graph"
 STEPS = (FORWARD, f"{FORWARD}, {GRAPH}", TRAINING, f"{TRAINING}, {GRAPH}")
 WIDTHS, BATCHES = (256, 512, 1024, 2048, 4096), (1, 2, 4, 8, 16, 32, 64)
-LIMITS = ("compute", "memory", "latency")
-"""What limits the device's work, in the order in which the lines add up; overhead comes last."""
 CLASSES = ("products", "attention", "norms", "pointwise", "other")
 AS_BERT: dict[str, Value] = {"step": TRAINING, "width": 1024, "batch": 16}
 """The width of the source's model."""
@@ -66,7 +65,7 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label=f"sequences of {LENGTH} tokens", quick=(1, 8)),
     ),
     variants=(
-        *(Variant(f"to-{name}", name, "cuda", timer="own", way=name, line=name) for name in LIMITS),
+        *limit_variants(),
         Variant("step", "the whole step", "cuda", timer="own", field="period_s"),
         *(Variant(name, name.replace("products", "matmuls"), "cuda", timer="own", shown=False) for name in CLASSES),
     ),

@@ -1,6 +1,6 @@
 """What the `block` experiment measures: a step of a transformer block in bfloat16, taken apart by `brrr.diagnose`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,8 +14,9 @@ from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
 from brrr.running.graphs import capture
 from brrr.timing import measure
-from brrr_course.experiments.block import CLASSES, GRAPH, HEAD, LENGTH, LIMITS, TRAINING
+from brrr_course.experiments.block import CLASSES, GRAPH, HEAD, LENGTH, TRAINING
 from brrr_course.experiments.checked import refuse_too_large, relative
+from brrr_course.experiments.limits import LIMITS, added_up, limits_of, up_to
 from brrr_course.nouns.experiment import Variant, Workload
 
 TOLERANCE = 5e-2
@@ -73,21 +74,14 @@ def _read(variant: Variant, found: Taken) -> Measurement:
     if variant.way == "step":
         return Measurement(period_s=_once(found.step_s), device=variant.device)
     if variant.way in CLASSES:
-        seconds = found.classes[variant.way]
-    else:
-        seconds = min(found.step_s, sum(found.limits[name] for name in _upto(variant.way)))
-    return Measurement(busy_s=_once(seconds), device=variant.device)
+        return Measurement(busy_s=_once(found.classes[variant.way]), device=variant.device)
+    return Measurement(busy_s=added_up(variant.way, found.limits, found.step_s), device=variant.device)
 
 
 def _cost(way: str, found: Taken) -> Cost:
     """FLOP and bytes of a part, a class, or of the whole step."""
-    counted = _upto(way) or ([way] if way in CLASSES else CLASSES)
+    counted = up_to(way) or ([way] if way in CLASSES else CLASSES)
     return Cost(*(sum(getattr(found.costs[name], each) for name in counted) for each in ("flop", "bytes")))
-
-
-def _upto(way: str) -> Sequence[str]:
-    """The limits that a part's line adds up; none for what is no part."""
-    return LIMITS[: LIMITS.index(way) + 1] if way in LIMITS else ()
 
 
 def _once(seconds: float) -> Estimate:
@@ -124,9 +118,7 @@ def taken(width: int, batch: int, step: str, device: Any) -> Taken:
         period = measure(capture(run).replay, device=device, budget_s=BUDGET_S).period_s
         assert period is not None
         step_s = period.median
-    limits = {name: found.parts.get(name, 0.0) for name in LIMITS}
-    limits["latency"] += found.parts.get("unknown", 0.0)
-    return Taken(step_s, limits, *_by_class(found), error, found.steps)
+    return Taken(step_s, limits_of(found), *_by_class(found), error, found.steps)
 
 
 def _by_class(found: Diagnosis) -> tuple[dict[str, float], dict[str, Cost]]:

@@ -9,6 +9,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.decode.theory import LARGE, SMALL, Call, Shape, bytes_floor_s, cost_of, flop_floor_s
+from brrr_course.experiments.limits import LIMITS, limit_variants
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 BATCHES, CONTEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256), (128, 512, 2048, 8192, 32768)
@@ -16,6 +17,8 @@ COMPILED = ((1, 128), (1, 2048), (1, 32768), (32, 2048), (256, 128), (256, 2048)
 """Batch and context where the step is compiled: each takes the compiler half a minute."""
 COMPILE_S = 25.0
 COMPILE_WAYS = ("compile", "compile-graph")
+ASKED: Point = {"batch": 1, "context": 2048}
+"""Where the driver is asked for its utilisation."""
 CPU_TOKENS, CPU_BATCH = 2**16, 32
 """The CPU stops at so many tokens in all caches, and at so many readers."""
 
@@ -31,21 +34,25 @@ def shape_of(variant: Variant) -> Shape:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Compiled ways at six points, a CPU where the caches are small."""
+    """Compiled ways at six points, the driver asked at one, a CPU where the caches are small."""
     batch, _, context = call_at(point)
+    if variant.timer == "own":
+        return variant.way in LIMITS or point == ASKED
     if not variant.on_gpu:
         return batch <= CPU_BATCH and batch * context <= CPU_TOKENS
     return variant.way not in COMPILE_WAYS or (batch, context) in COMPILED
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """FLOP and bytes of a step for all readers."""
+    """FLOP and bytes of a step for all readers. Of a part only a diagnosis tells."""
+    if variant.way in LIMITS:
+        return Cost(0.0, 0.0)
     return cost_of(shape_of(variant), call_at(point))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators one by one; nothing of a compiled step in a graph, for which `predict` has no word."""
-    if variant.way == "compile-graph":
+    if variant.way == "compile-graph" or variant.way in LIMITS:
         return None
     how = {"graph": "graph", "compile": "compiled"}.get(variant.way, "eager")
     return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
@@ -78,6 +85,19 @@ EXPERIMENT = Experiment(
         Variant("graph", "CUDA Graph", "cuda", prepare_s=0.5),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
         Variant("compile-graph", "torch.compile, CUDA Graph", "cuda", prepare_s=0.5),
+        *limit_variants(shown=False),
+        *(
+            Variant(
+                f"driver-{way}",
+                f"{way}: utilisation, as nvidia-smi reports it",
+                "cuda",
+                timer="own",
+                field="busy_s",
+                way=way,
+                shown=False,
+            )
+            for way in ("eager", "graph")
+        ),
         Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",
@@ -88,7 +108,7 @@ EXPERIMENT = Experiment(
     resident=True,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),
-    other_rates=(Rate("flop", "FLOP/s", "throughput"),),
+    other_rates=(Rate("flop", "FLOP/s", "throughput"), Rate("batch", "token/s", "tokens a second, all readers")),
     guides=(
         Guide("bytes", BYTES_GUIDE, "DATASHEET", "time", at_bandwidth, LINES),
         Guide("flop", FLOP_GUIDE, "DATASHEET", "time", at_peak, LINES),

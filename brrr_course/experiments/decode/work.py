@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Point
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.diagnosis.diagnosing import diagnose
 from brrr.gpu import is_cpu, waiting
 from brrr.gpu.precision import float32_products
 from brrr.running.graphs import capture
@@ -14,6 +16,8 @@ from brrr_course.experiments.checked import PointInputs, compile_now, compiled, 
 from brrr_course.experiments.decode import COMPILE_WAYS, CONTEXTS, call_at, shape_of
 from brrr_course.experiments.decode.llama import Llama, new_cache
 from brrr_course.experiments.decode.theory import Call, Shape, cost_of, needed_bytes
+from brrr_course.experiments.limits import LIMITS, added_up, limits_of
+from brrr_course.experiments.utilisation.work import loop
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1}
@@ -44,6 +48,7 @@ class CallInputs(PointInputs):
             values.normal_()
         self._expected: torch.Tensor | None = None
         self._compiled: Run | None = None
+        self._limits: tuple[dict[str, float], float] | None = None
 
     def run(self) -> torch.Tensor:
         """The call, operator by operator."""
@@ -56,6 +61,13 @@ class CallInputs(PointInputs):
             self._compiled = compiled(lambda: self.run(), fullgraph=True)  # its code is copied, a method's is not
             compile_now(self._compiled)
         return self._compiled
+
+    def limits(self) -> tuple[dict[str, float], float]:
+        """The seconds of the step's kernels by limit, and of the step, from one diagnosis."""
+        if self._limits is None:
+            found = diagnose(self.run, device=self.tokens.device.type, budget_s=0.1)
+            self._limits = limits_of(found), found.step_s
+        return self._limits
 
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected||, of the logits."""
@@ -86,18 +98,29 @@ def workload_of(variant: Variant, call: Call) -> Workload:
     shape, device = shape_of(variant), variant.processor
     given = CallInputs.of(shape, call, device)
     run, close = way_of(variant.way, given, device)
+    told = {"measured": lambda: own(variant, given, run)} if variant.timer == "own" else {}
 
     def error(found: Any, kept: CallInputs = given) -> float:
         return kept.error(found)
 
     return Workload(run, cost_of(shape, call), error, TOLERANCE[given.model.embedding.dtype],
-                    synchronize=waiting(device), close=close)  # fmt: skip
+                    synchronize=waiting(device), close=close, others=told)  # fmt: skip
+
+
+def own(variant: Variant, given: CallInputs, run: Run) -> Measurement:
+    """The kernels' seconds up to a limit, or what the driver reports of each second while the step runs in a loop."""
+    if variant.way in LIMITS:
+        return Measurement(busy_s=added_up(variant.way, *given.limits()), device=variant.device)
+    _, told = loop(run)
+    if not told:
+        raise UnavailableError("decode: the driver tells no utilisation here")
+    return Measurement(busy_s=Estimate.of(told, 0.01), device=variant.device)  # it tells whole percents
 
 
 def way_of(way: str, given: CallInputs, device: str) -> tuple[Run, Callable[[], None]]:
     """The call in a way, warm, and what frees what it holds beside its inputs."""
     run = given.compiled() if way in COMPILE_WAYS else given.run
-    if is_cpu(device) or way in ("eager", "compile"):
+    if is_cpu(device) or way in ("eager", "compile", *LIMITS):
         run()
         return run, lambda: None
     held = capture(run)

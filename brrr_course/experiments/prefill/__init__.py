@@ -9,6 +9,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.decode import BYTES_GUIDE, FLOP_GUIDE, shape_of
 from brrr_course.experiments.decode.theory import Call, bytes_floor_s, cost_of, flop_floor_s
+from brrr_course.experiments.limits import LIMITS, limit_variants
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 TOKENS = tuple(2**power for power in range(15))
@@ -27,12 +28,16 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """FLOP and bytes of the whole prompt."""
+    """FLOP and bytes of the whole prompt. Of a part only a diagnosis tells."""
+    if variant.way in LIMITS:
+        return Cost(0.0, 0.0)
     return cost_of(shape_of(variant), call_at(point))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators one by one."""
+    if variant.way in LIMITS:
+        return None
     return PredictedRun(cost(variant, point), "graph" if variant.way == "graph" else "eager", shape_of(variant).dtype)
 
 
@@ -54,6 +59,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "eager", "cuda"),
         Variant("graph", "CUDA Graph", "cuda"),
+        *limit_variants(shown=False),
         Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",

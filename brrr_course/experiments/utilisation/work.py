@@ -41,7 +41,8 @@ def found(n: int, graph: bool) -> tuple[dict[str, list[float]], float]:
             torch.mm(a, b)
 
     run = capture(many).replay if graph else many
-    call_s, told = _loop(run)
+    loop_s, told = loop(run)
+    call_s = loop_s / AHEAD
     busy_s = measure(lambda: torch.mm(a, b), device="cuda", budget_s=0.1).busy_s
     hardware = find_hardware(this_device("cuda").name)
     if busy_s is None or hardware is None or not told:
@@ -50,8 +51,8 @@ def found(n: int, graph: bool) -> tuple[dict[str, list[float]], float]:
     return {"driver": told, "busy": [min(1.0, busy_s.median / call_s)], "peak": [2 * n**3 / call_s / peak]}, error
 
 
-def _loop(run: Callable[[], object]) -> tuple[float, list[float]]:
-    """Seconds of one product in a loop, and what the driver told meanwhile."""
+def loop(run: Callable[[], object]) -> tuple[float, list[float]]:
+    """Seconds of one call in a loop, and what the driver told meanwhile."""
     told: list[float | None] = []
     began, rounds = time.perf_counter(), 0
     while (passed := time.perf_counter() - began) < SECONDS:
@@ -62,4 +63,4 @@ def _loop(run: Callable[[], object]) -> tuple[float, list[float]]:
         if passed > SETTLE_S and len(told) < 8 * (passed - SETTLE_S):
             told.append(utilisation())
     torch.cuda.synchronize()
-    return (time.perf_counter() - began) / rounds / AHEAD, [each for each in told if each is not None]
+    return (time.perf_counter() - began) / rounds, [each for each in told if each is not None]

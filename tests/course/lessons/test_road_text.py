@@ -177,7 +177,7 @@ SAID: list[tuple[str, str, Callable[[], bool]]] = [
     ("01", "graph reads about two fifths more", graph_reads_the_gap_too),
     ("01", "more than launch plus kernel", an_event_pair_sees_more_than_launch_and_kernel),
     ("02", "here three quarters of its time", pinning_saves_three_quarters),
-    ("04", "the measured times come within a few percent of them. At the bend",
+    ("04", "the measured times come within a few percent of the predicted ones. At the bend",
      prediction_of_repeat),
     ("01", "On the ReLU it would say about five times too much",
      lambda: 4.5 < timer("torch.utils.benchmark") / timer("measure") < 5.5),

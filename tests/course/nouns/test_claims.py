@@ -321,12 +321,12 @@ def test_a_claim_has_its_text_from_the_ledger(tmp_path: Path, monkeypatch: pytes
     text = "2.4x; at least 2x was claimed"
     assert judged(tmp_path, monkeypatch, "h200") == {
         "fast": ("holds", text, True),
-        "old": ("retired", "2026-11-22: its way is gone; the last verdict was holds: 3x", False),
+        "old": ("retired", "since 2026-11-22, as its way is gone. Before that it was judged: holds, 3x", False),
         "elsewhere": ("not measured", "needs another GPU", False),
     }
     assert not made_up.claim(after_data=("cpu",)).after_the_data("cpu")  # measured live: later than every claim
     there = judged(tmp_path, monkeypatch, "cpu")
-    assert there["fast"] == ("holds", text, False) and there["old"][1].endswith("the last verdict was not measured")
+    assert there["fast"] == ("holds", text, False) and there["old"][1].endswith("it was judged: not measured")
     fast = claims_of("one", "tests")[0]
     assert fast.source == "A source (2024), section 2"
     assert fast.decides == "slow over 2: at least 2x; slow is 4.8; nothing prepared"
