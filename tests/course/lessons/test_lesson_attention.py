@@ -114,7 +114,7 @@ def test_each_step_tells_numbers_that_one_can_follow() -> None:
 
 def test_the_text_has_the_numbers_of_the_experiment() -> None:
     text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
-    at = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
+    at: dict[str, Any] = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
     naive, flash = (experiment("attention").variant(name) for name in ("naive", "flash"))
     assert hardware("h100").ridge_point("bf16") == pytest.approx(300, rel=0.03) and "near 300 FLOP per byte" in text
     trips = 4 * matrix_bytes(naive, at)
