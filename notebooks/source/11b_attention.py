@@ -71,7 +71,7 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 # [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum). Then they are what they would
 # have been, had the new maximum been known from the start.
 #
-# Move *step*, and check the numbers of query 1 by hand.
+# Move *step*, and check the numbers of query 1 by hand. The drawing takes powers of two in place of exp, as GPUs do.
 
 # %% tags=["explain"]
 drawing("flash-tiles", step=2)
@@ -102,7 +102,7 @@ compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="spee
 # ## Explore: masks, a single query, training
 #
 # 1. Move *tokens* to the right end. Why do the three steps have no point there?
-# 2. Set *keys that a query sees* to *causal*: only those before it. Who gains?
+# 2. Set *kind of attention* to *causal*: a query sees no key behind it. Who gains?
 # 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
 # 4. Set it to *training*: forward and backward. The backward pass needs the weights again. The three steps have stored them; flash
 #    attention has stored one number for each query, and computes them again: [[rematerialisation]]. Which takes longer, and which more

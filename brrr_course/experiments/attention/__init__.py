@@ -112,7 +112,7 @@ EXPERIMENT = Experiment(
     question="Which algorithm lets attention be one kernel?",
     axes=(
         Axis("length", LENGTHS, label="tokens N", quick=(128, 512)),
-        Axis("kind", KINDS, label="keys that a query sees", scale="category"),
+        Axis("kind", KINDS, label="kind of attention", scale="category"),
         Axis("dtype", ("bfloat16", "float32"), label="type", scale="category"),
         Axis("head", (64, 128), label="width of a head", quick=(128,)),
     ),
