@@ -102,7 +102,7 @@ compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="spee
 # ## Explore: masks, a single query, training
 #
 # 1. Move *tokens* to the right end. Why do the three steps have no point there?
-# 2. Set *kind of attention* to *causal*: a query sees no key behind it. Who gains?
+# 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
 # 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
 # 4. Set it to *training*: forward and backward. The backward pass needs the weights again. The three steps have stored them; flash
 #    attention has stored one number for each query, and computes them again: [[rematerialisation]]. Which takes longer, and which more
