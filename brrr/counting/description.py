@@ -105,6 +105,8 @@ def _sizes(shape: int | Iterable[int]) -> tuple[int, ...]:
 def device_around(held: Iterable[Any]) -> torch.device:
     """The device of the first tensor, or module, of some objects, so that descriptions join it; else the GPU's.
 
+    Tensors on "meta" are descriptions themselves.
+
     >>> import torch
     >>> device_around([torch.nn.Linear(2, 2)])
     device(type='cpu')
@@ -114,6 +116,6 @@ def device_around(held: Iterable[Any]) -> torch.device:
     for each in held:
         inside = (*each.parameters(), *each.buffers()) if isinstance(each, torch.nn.Module) else (each,)
         for tensor in inside:
-            if isinstance(tensor, torch.Tensor):
+            if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
                 return tensor.device
     return torch.device(GPU if torch.cuda.is_available() else "cpu")

@@ -217,6 +217,7 @@ class _Fake:
         self._mode._cached_dispatch_impl = dispatched  # type: ignore[method-assign]
         self._device = device
         self._kept: dict[int, torch.Tensor] = {}
+        self._meta: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def input(self, leaf: Any) -> Any:
         """A fake tensor for a description or a tensor, with a gradient of its own; anything else as it is."""
@@ -230,6 +231,11 @@ class _Fake:
     def resident(self, tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, FakeTensor):
             return tensor
+        if tensor.is_meta:  # whose operators torch chooses for no device, as attention that is none of its kernels
+            key = id(tensor)
+            if key not in self._meta:
+                self._meta[key] = tensor, FakeTensor(self._mode, tensor.detach(), self._device)
+            return self._meta[key][1]
         fake = self._mode.from_tensor(tensor)
         self._kept[id(fake)] = fake
         return fake

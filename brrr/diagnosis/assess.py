@@ -13,6 +13,7 @@ from brrr.diagnosis.work import kind_of
 from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.roofline.carrying import kernel_time
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
+from brrr.roofline.figures import memory_s
 from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.prediction import GRAPH_GAIN
@@ -152,6 +153,8 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
     product = multiplies(call.cost)
     if not product and time.memory_s >= ROOFED * took_s:
         return "memory"
+    if product and _from_memory_s(call.cost, model) >= max(ROOFED * took_s, time.compute_s):
+        return "memory"
     if time.work_s < ROOFED * took_s:
         short = model.is_gpu and took_s < SHORT * model.value("kernel.floor")
         if few or short:
@@ -160,6 +163,13 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
     return "memory" if moves or time.memory_s >= time.compute_s else "compute"
 
 
+def _from_memory_s(cost: OperatorCost, model: DeviceModel) -> float:
+    """What a product's bytes take from the memory: a step's other work may have driven its weights out of the cache."""
+    return memory_s(model, cost.read_bytes, cost.written_bytes, UNCACHED)
+
+
+UNCACHED = 1e12
+"""Bytes that no cache holds."""
 MOVING = ("copy", "index")
 """Kinds that do no arithmetic, or one addition for each number that they fetch from anywhere: it is memory."""
 OVER_THE_BATCH = ("batch_norm", "batch_norm_backward")

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from brrr.counting.cost import COPIED, ITEMSIZE, OperatorCost
+from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, without_host
 from brrr.roofline.lowering import in_tf32, name_on_gpu
@@ -72,7 +73,8 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
 
     None where no sweep tells of it. Notes say so.
     """
-    if model.reference is None or each.form.name.startswith(COPIED) or each.kind in (WHOLE, "fused"):
+    other = each.kind in (WHOLE, "fused") or (is_decoding(each) and model.is_gpu)  # as many queries as keys were swept
+    if model.reference is None or each.form.name.startswith(COPIED) or other:
         return None
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:
         return _in_tf32(each, here_s, model)

@@ -74,9 +74,8 @@ class DeviceModel:
         kind: Processor = "cpu" if hardware.compute_capability is None else GPU
         figures = {**assumed_launches(kind), **datasheet_peaks(hardware.name)}
         carried = reference() if is_gpu(kind) else None
-        return cls(
-            hardware.name, kind, "datasheet", figures, sm_count=hardware.sm_count, reference=carried, hardware=hardware
-        )
+        made = cls(hardware.name, kind, "datasheet", figures, reference=carried, hardware=hardware)
+        return replace(made, sm_count=hardware.sm_count)
 
     @cached_property
     def for_terms(self) -> DeviceModel:
@@ -152,10 +151,8 @@ class DeviceModel:
         if self.peaks is not None:
             self.peaks.get(name)  # raises, and names what is there and what to run
         there = ", ".join(each for each, peak in self.figures.items() if peak.kind == "datasheet")
-        raise MissingPeakError(
-            f"predict: the datasheet of {self.device} gives no {name}; it gives {there}. Choose another data type or "
-            "another device; or measure it there: brrr.calibrate()"
-        )
+        hint = "Choose another data type or another device; or measure it there: brrr.calibrate()"
+        raise MissingPeakError(f"predict: the datasheet of {self.device} gives no {name}; it gives {there}. {hint}")
 
 
 def _sm_count(peaks: Peaks) -> int | None:
@@ -298,9 +295,8 @@ def _kind_here(device: object) -> Processor:
 
     problem = cuda_problem()
     if device is not None and problem:
-        raise UnavailableError(
-            f"predict: device is 'cuda', but CUDA does not work here: {problem}. Name a device instead, such as 'h200'"
-        )
+        instead = "Name a device instead, such as 'h200'"
+        raise UnavailableError(f"predict: device is 'cuda', but CUDA does not work here: {problem}. {instead}")
     return "cpu" if problem else GPU
 
 

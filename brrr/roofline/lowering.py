@@ -11,6 +11,7 @@ from itertools import pairwise
 from math import prod
 
 from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
+from brrr.roofline.decoding import by_products
 from brrr.roofline.peaks import short
 
 RMS = ("pow", "mean", "add", "rsqrt", "mul")
@@ -88,7 +89,7 @@ def as_on_gpu(operators: Sequence[OperatorCost]) -> list[OperatorCost]:
         taken, merged = merges or (1, _masked(operators[place], found))
         if merged.name.endswith("_cell"):  # whose kernel adds the biases
             found[-5:] = [replace(each, name=each.name.replace("addmm", "mm")) for each in found[-5:]]
-        found += _with_bias(merged) if merged.name == "aten.convolution" else [merged]
+        found += _with_bias(merged) if merged.name == "aten.convolution" else by_products(merged)
         place += taken
     return found
 

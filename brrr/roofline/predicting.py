@@ -99,9 +99,8 @@ def operator_times(
 ) -> tuple[OperatorTime, ...]:
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
     costs = _host_costs(kernels, model, how, gradients, lines)
-    return tuple(
-        operator_time(each, model, working_set, host_s=host_s) for each, host_s in zip(kernels, costs, strict=True)
-    )
+    pairs = zip(kernels, costs, strict=True)
+    return tuple(operator_time(each, model, working_set, host_s=host_s) for each, host_s in pairs)
 
 
 def _host_costs(
@@ -276,9 +275,8 @@ def _cost(fn_or_cost: Any, args: tuple[Any, ...], kwargs: dict[str, Any], backwa
         if args or kwargs or backward:
             given = next(iter((*args, *kwargs.values())), backward)
             hint = "A Cost says it all; pass the callable to count it with its arguments."
-            raise ArgumentError(
-                "predict", "args" if args else next(iter(kwargs), "backward"), given, "nothing besides a Cost", hint
-            )
+            name = "args" if args else next(iter(kwargs), "backward")
+            raise ArgumentError("predict", name, given, "nothing besides a Cost", hint)
         return _possible(fn_or_cost)
     hint = "Write predict(lambda x: x * 2, x), not predict(x * 2)."
     require_callable("predict", "fn_or_cost", fn_or_cost, "a callable or a Cost", hint)
@@ -305,10 +303,8 @@ def _say_where(fn: Any, args: Any, model: DeviceModel) -> None:
 
     there = device_around(reached([args, fn])).type
     if there != model.kind:
-        model.note(
-            f"counted with the operators that torch uses on {there}, as if its tensors lay on {model.device}: "
-            "shapes and types count, not where they are"
-        )
+        as_if = f"as if its tensors lay on {model.device}: shapes and types count, not where they are"
+        model.note(f"counted with the operators that torch uses on {there}, {as_if}")
 
 
 def _kernels(work: Cost, model: DeviceModel, how: How, dtype: str) -> Sequence[OperatorCost]:
@@ -316,9 +312,8 @@ def _kernels(work: Cost, model: DeviceModel, how: How, dtype: str) -> Sequence[O
     if model.is_gpu and work.operators:
         work = replace(work, operators=tuple(operations(each) for each in as_on_gpu(work.operators)))
         if any(map(is_special, work.operators)):
-            model.note(
-                "special functions count as plain operations, by an assumed number for each (roofline/lowering.py)"
-            )
+            by = "by an assumed number for each (roofline/lowering.py)"
+            model.note(f"special functions count as plain operations, {by}")
     if work.operators and how == "compiled":
         model.note("what a compiler fuses is taken to be every run of neighbours that are no matrix products")
         model.note("each kernel of the compiled form but the first counts on the host as an operator of its class")
@@ -341,9 +336,8 @@ def _in_precision(kernels: Sequence[OperatorCost], model: DeviceModel, tf32: boo
         layers = {*layers_in_tf32()}
     made = [in_tf32(each, layers) for each in kernels]
     if tf32 is None and made != list(kernels):
-        model.note(
-            f"float32 counts in TF32 for {' and '.join(sorted(layers))}, as torch is set: tf32=False if it is not"
-        )
+        which = " and ".join(sorted(layers))
+        model.note(f"float32 counts in TF32 for {which}, as torch is set: tf32=False if it is not")
     return made
 
 

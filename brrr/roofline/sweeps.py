@@ -55,12 +55,9 @@ class GaussianProcess:
     """
 
     def __init__(
-        self,
-        points: Array,
-        shared: Hyperparameters,
-        names: Sequence[str] | None = None,
+        self, points: Array, shared: Hyperparameters, names: Sequence[str] | None = None,
         own: Hyperparameters | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         import numpy as np
 
         self._parts = [shared] if own is None else [shared, own]

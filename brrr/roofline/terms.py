@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import COPIED, Matmul, OperatorCost
 from brrr.gpu.datasheet import find_hardware
+from brrr.roofline.decoding import START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
 from brrr.roofline.lowering import operations
@@ -79,7 +80,8 @@ def modelled_time(
     if each.name in SORTS and model.is_gpu:
         start, moving = start + SORTS_S, moving * PASSES
         model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
-    device = start + max(moving, computing)
+    chain = keys_s(each, model) if is_decoding(each) and model.is_gpu else 0.0
+    device = start + START_S * (chain > 0) + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
     return OperatorTime(each.name, host, moving, computing, device, known)
 

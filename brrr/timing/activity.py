@@ -5,6 +5,7 @@ import os
 import re
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,12 +53,24 @@ def record_activity(run: Callable[[], Any], *, launches: bool = False) -> tuple[
     return [], []
 
 
+@contextmanager
+def one_cycle() -> Iterator[None]:
+    """Around a session of torch's profiler: no warning that a next cycle would drop this one's events.
+
+    With `acc_events` there is none either, but torch then makes an object of each event: half of a session's time.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning: Profiler clears events")
+        yield
+
+
 def _session(run: Callable[[], Any], launches: bool) -> tuple[list[Activity], list[str]]:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
-    with detaching_cupti(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as session, no_other_session():
+    kernels = profile(activities=[ProfilerActivity.CUDA])
+    with one_cycle(), detaching_cupti(), kernels as session, no_other_session():
         run()
         torch.cuda.synchronize()
     activities, calls = [], []

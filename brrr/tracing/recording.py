@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import GPU
-from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti, no_other_session
+from brrr.timing.activity import ATTEMPTS, SETTLE_S, detaching_cupti, no_other_session, one_cycle
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr.tracing.events import Event
 from brrr.tracing.kineto import CALL, LOOP, LoopTimes, events_of, settled, spans_of
@@ -74,9 +74,8 @@ def session(call: str, gpu: bool, **options: bool) -> Iterator[Any]:
 
     _require_profiler(call, gpu)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if gpu else [])]
-    # A session is one cycle; torch warns that a next one would drop its events, unless it is to keep them.
-    made: Any = profile(activities=activities, acc_events=True, **options)  # type: ignore[arg-type]
-    with detaching_cupti():
+    made: Any = profile(activities=activities, **options)  # type: ignore[arg-type]
+    with one_cycle(), detaching_cupti():
         _start(made, call)
         try:
             with no_other_session():

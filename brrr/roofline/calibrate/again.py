@@ -206,9 +206,8 @@ def made_again(row: OperatorCost, values: Tensor) -> tuple[Row, Callable[[], Any
             continue
         wide = [x.double() if x.is_floating_point() else x for x in operands]
         expected = ready(each.run, each.gradient, wide)[2]
-        right = all(
-            near(one, other, ROUNDED[values.dtype in SHORT]) for one, other in zip(found, expected, strict=True)
-        )
+        pairs, rounded = zip(found, expected, strict=True), ROUNDED[values.dtype in SHORT]
+        right = all(near(one, other, rounded) for one, other in pairs)
         part.require(right, f"{row.name} of {' and '.join(map(str, each.shapes))} {values.dtype}")
         return row_of(row), call
     return None
@@ -303,9 +302,8 @@ def sweep_products(found: Findings, device: Processor = GPU) -> None:
     kinds = _few(rows, device, lambda each: f"{each.dtype}/{'/'.join(alike(each))}", found.quick)
     for dtype in dict.fromkeys(kind.partition("/")[0] for kind in kinds):
         those = {kind: each for kind, each in kinds.items() if kind.startswith(f"{dtype}/")}
-        values = pool(
-            int(_most_bytes(device)) + 4096, torch.float32 if dtype == "tf32" else getattr(torch, dtype), device
-        )
+        made_of = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+        values = pool(int(_most_bytes(device)) + 4096, made_of, device)
         calls = {f"{kind} {n}": [partial(product_again, each, values) for each in those[kind][n::TURNS]]
                  for kind in those for n in range(TURNS)}  # fmt: skip
         share_s = (QUICK_S if found.quick else PRODUCTS_S) * len(those) / len(kinds)

@@ -217,9 +217,8 @@ def _one(name: str, prepare: Prepare, found: Findings) -> tuple[Row, Callable[[]
 
 def model_so_far(found: Findings) -> DeviceModel:
     """The model of this GPU by what was measured of it so far."""
-    return DeviceModel.measured(
-        Peaks(found.device, GPU, "", measured=found.measured, curves=found.curves, reference=REFERENCE)
-    )
+    peaks = Peaks(found.device, GPU, "", measured=found.measured, curves=found.curves, reference=REFERENCE)
+    return DeviceModel.measured(peaks)
 
 
 def pool(nbytes: int, dtype: torch.dtype, device: str = GPU) -> torch.Tensor:

@@ -14,7 +14,7 @@ from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, 
 
 BATCHES, CONTEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256), (128, 512, 2048, 8192, 32768)
 COMPILED = ((1, 128), (1, 2048), (1, 32768), (32, 2048), (256, 128), (256, 2048))
-"""Batch and context where the step is compiled: each takes the compiler half a minute."""
+"""Batch and context where the step is compiled, half a minute each, and taken apart."""
 COMPILE_S = 25.0
 COMPILE_WAYS = ("compile", "compile-graph")
 ASKED: Point = {"batch": 1, "context": 2048}
@@ -34,10 +34,10 @@ def shape_of(variant: Variant) -> Shape:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Compiled ways at six points, the driver asked at one, a CPU where the caches are small."""
+    """Compiled ways and the limits at six points, the driver asked at one, a CPU where the caches are small."""
     batch, _, context = call_at(point)
     if variant.timer == "own":
-        return variant.way in LIMITS or point == ASKED
+        return (batch, context) in COMPILED if variant.way in LIMITS else point == ASKED
     if not variant.on_gpu:
         return batch <= CPU_BATCH and batch * context <= CPU_TOKENS
     return variant.way not in COMPILE_WAYS or (batch, context) in COMPILED

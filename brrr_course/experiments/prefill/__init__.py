@@ -13,7 +13,7 @@ from brrr_course.experiments.limits import LIMITS, limit_variants
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
 
 TOKENS = tuple(2**power for power in range(15))
-CPU_TOKENS = 1024
+CPU_TOKENS, TAKEN_APART = 1024, (1, 32, 256, 2048, 16384)
 LINES = ("eager", "graph")
 
 
@@ -23,7 +23,9 @@ def call_at(point: Point) -> Call:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """A CPU stops at a prompt that takes it seconds."""
+    """A CPU stops at a prompt that takes it seconds; taken apart are a few lengths."""
+    if variant.way in LIMITS:
+        return int(point["tokens"]) in TAKEN_APART
     return variant.on_gpu or int(point["tokens"]) <= CPU_TOKENS
 
 
