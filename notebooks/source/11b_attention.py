@@ -93,15 +93,16 @@ explore("attention", at=plain, lines=both, show="ladder", sliders=[], unlock=w)
 compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="speed-up", at=plain)
 
 # %% [markdown] tags=["explain"]
-# A compiler fuses the operations that you wrote. The online softmax is a new algorithm, which somebody had to find.
+# A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own, and the matrix
+# stays. The online softmax is a new algorithm, which somebody had to find.
 #
 # But the compiler knows some programs by heart. The textbook's spelling is on its list, so it puts the library's attention in its place.
-# With the scale on `q` it is not, and the matrix stays. Do not rely on spelling: call `scaled_dot_product_attention`.
+# With the scale on `q` it is not. Do not rely on spelling: call `scaled_dot_product_attention`.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: masks, a single query, training
 #
-# 1. Move *tokens* to the right end. Why do the three steps have no point there?
+# 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps have no point at the right?
 # 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
 # 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
 # 4. Set it to *training*: forward and backward. The backward pass needs the weights again. The three steps have stored them; flash
@@ -110,7 +111,8 @@ compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="spee
 #
 # <details><summary>Answers</summary>
 #
-# 1. 65536 tokens need 137 GB for the scores of 16 heads, and as much for the weights.
+# 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores of 16 heads, and as much
+#    for the weights.
 # 2. Flash attention skips tiles that the mask hides: nearly half of the work. The three steps compute all scores, then overwrite half.
 # 3. Hardly any bytes: with a row of scores in place of a matrix, keys and values are nearly all of them, either way. What counts is to
 #    keep all multiprocessors reading: the flash back end splits the keys among them, memory-efficient has one block a head.

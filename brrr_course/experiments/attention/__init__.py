@@ -127,7 +127,7 @@ EXPERIMENT = Experiment(
         Variant("cpu-naive", "CPU, three steps", "cpu", way="naive", stands_in_for="naive"),
         Variant("cpu-flash", "CPU, SDPA", "cpu", way="flash", stands_in_for="flash"),
     ),
-    field="busy_s",
+    field="period_s",
     package=__name__,
     supports=supports,
     cost=cost,
