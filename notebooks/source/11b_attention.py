@@ -113,9 +113,9 @@ compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="spee
 #
 # 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores of 16 heads, and as much
 #    for the weights.
-# 2. Flash attention skips tiles that the mask hides: nearly half of the work. The three steps compute all scores, then overwrite half.
-# 3. Hardly any bytes: with a row of scores in place of a matrix, keys and values are nearly all of them, either way. What counts is to
-#    keep all multiprocessors reading: the flash back end splits the keys among them, memory-efficient has one block a head.
+# 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
+# 3. Hardly any bytes: with a row of scores in place of a matrix, keys and values are nearly all of them. What counts is to
+#    keep all multiprocessors reading: flash splits the keys among them, memory-efficient has one block a head.
 # 4. Computing again takes FLOP, on tensor cores that would otherwise wait for the matrix. The memory grows with N, not with N².
 #
 # </details>
