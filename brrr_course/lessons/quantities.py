@@ -145,7 +145,7 @@ def _nearest(subject: Subject, variants: set[str]) -> Point:
 
 def memory(subject: Subject) -> Comparison:
     """How long a call takes and how much memory it takes at most, for each line, and over the first line's."""
-    point = subject.point
+    point = reachable(subject.experiment, subject.source, subject.point)
     wanted = lines_here(subject.experiment, subject.source, list(subject.lines))
     found = {line: each for line in wanted if (each := measured_at(subject.experiment, subject.source, line, point))}
     if not found:

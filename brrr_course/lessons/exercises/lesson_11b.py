@@ -51,17 +51,17 @@ def _run(update: Any, scores: Numbers, values: Numbers) -> Numbers:
         with np.errstate(all="ignore"):
             state = ask(update, *state, tile.copy(), own.copy())
         if not isinstance(state, tuple) or len(state) != 3 or np.shape(state[2]) != (WIDTH,):
-            raise Wrong("`update` must return the maximum, the sum and the result so far.", "return new, l, o")
+            raise Wrong("`update` must return the maximum, the sum and the result so far.", "return new, total, result")
     with np.errstate(all="ignore"):
         return np.asarray(state[2] / state[1], dtype=float)
 
 
 def _slipped(scores: Numbers, values: Numbers, of_sum: int, of_result: int, carried: int) -> Numbers:
     """The result where the factor has these powers."""
-    m, l, o = -math.inf, 0.0, np.zeros(WIDTH)  # noqa: E741
+    m, total, result = -math.inf, 0.0, np.zeros(WIDTH)
     for tile, own in zip(scores, values, strict=True):
         new = max(m, tile.max()) if carried else tile.max()
-        factor = math.exp(m - new) if m > -math.inf else 1.0
-        weights = np.exp(tile - new)
-        m, l, o = new, l * factor**of_sum + weights.sum(), o * factor**of_result + weights @ own  # noqa: E741
-    return o / l
+        factor, weights = math.exp(m - new) if m > -math.inf else 1.0, np.exp(tile - new)
+        total, result = total * factor**of_sum + weights.sum(), result * factor**of_result + weights @ own
+        m = new
+    return result / total

@@ -1,10 +1,13 @@
 """Attention: the three steps against a loop, what is counted, what is refused, and wrong results that are found out."""
 
 import math
+import shutil
 from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
+from torch._inductor import config
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.counting.tracing import cost as traced
@@ -51,6 +54,18 @@ def test_the_steps_and_the_library_are_the_formula(kind: str) -> None:
 def test_both_spellings_are_one_formula() -> None:
     given = inputs(ALL)
     torch.testing.assert_close(textbook(*given.qkv), steps(*given.qkv))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_the_compiler_knows_one_of_them_by_heart() -> None:
+    """It puts the library's attention in the textbook's place, which does not round the scores to bfloat16."""
+    given = inputs(ALL, torch.bfloat16)
+    counters.clear()
+    with config.patch(force_disable_caches=True):  # what the cache holds is found by no pass
+        found = given.run(attention_in("compile-known"))
+    assert counters["inductor"]["fuse_attention"] == 1
+    assert given.error(found) < given.error(given.run(textbook)) / 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -138,4 +153,5 @@ def test_the_guides_are_the_datasheets_floors() -> None:
     assert attention.flash_at_peak(h100, at) == pytest.approx(0.556e-3, rel=0.01)
     assert attention.steps_at_bandwidth(None, at) is None and attention.flash_at_peak(None, at) is None
     assert attention.flash_at_peak(h100, point(8192, ALL, "float32")) is None
+    assert attention.flash_at_peak(h100, point(8192, ONE)) is None
     assert attention.flash_at_peak(hardware("gtx-1070"), at) is None

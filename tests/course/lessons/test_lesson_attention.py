@@ -2,48 +2,58 @@
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from brrr.gpu.datasheet import hardware
 from brrr_course import check, drawing
+from brrr_course.experiments import experiment
+from brrr_course.experiments.attention import cost, matrix_bytes
 from brrr_course.lessons.drawings.flash_tiles import K, Q, V, moved, moved_in_three_steps, results, steps
 
+LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "11b_attention.py"
 
-def by_the_book(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+
+def by_the_book(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     new = max(m, scores.max())
     factor, weights = np.exp(m - new), np.exp(scores - new)
-    return new, l * factor + weights.sum(), o * factor + weights @ values
+    return new, total * factor + weights.sum(), result * factor + weights @ values
 
 
-def over_a_whole_row(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
-    """Another right way: what was seen so far counts as one key more, with score m and weight l."""
+def over_a_whole_row(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
+    """Another right way: what was seen so far counts as one key more, with score m and the sum as its weight."""
     new = np.append(scores, m).max()
-    weights = np.exp(np.append(scores, m) - new) * np.append(np.ones(len(scores)), l)
-    return new, weights.sum(), weights @ np.vstack([values, o / (l or 1.0)])
+    weights = np.exp(np.append(scores, m) - new) * np.append(np.ones(len(scores)), total)
+    return new, weights.sum(), weights @ np.vstack([values, result / (total or 1.0)])
 
 
 def without(sum_too: bool, result_too: bool, power: int = 1) -> Any:
-    def update(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+    def update(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
         new = max(m, scores.max())
-        factor, weights = np.exp(m - new) ** power if l else 1.0, np.exp(scores - new)
-        return new, l * (factor if sum_too else 1) + weights.sum(), o * (factor if result_too else 1) + weights @ values
+        factor, weights = np.exp(m - new) ** power if total else 1.0, np.exp(scores - new)
+        return (
+            new,
+            total * (factor if sum_too else 1) + weights.sum(),
+            result * (factor if result_too else 1) + weights @ values,
+        )
 
     return update
 
 
-def own_maximum(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def own_maximum(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     weights = np.exp(scores - scores.max())
-    return scores.max(), l + weights.sum(), o + weights @ values
+    return scores.max(), total + weights.sum(), result + weights @ values
 
 
-def no_maximum(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def no_maximum(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     weights = np.exp(scores)
-    return 0.0, l + weights.sum(), o + weights @ values
+    return 0.0, total + weights.sum(), result + weights @ values
 
 
-def last_tile(m: Any, l: Any, o: Any, scores: Any, values: Any) -> Any:  # noqa: E741
+def last_tile(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
     return by_the_book(-math.inf, 0.0, np.zeros(3), scores, values)
 
 
@@ -100,3 +110,15 @@ def test_each_step_tells_numbers_that_one_can_follow() -> None:
     assert "All results equal those of whole rows" in shown[-1]
     assert [int(re.findall(r"(\d+) numbers went", text)[0]) for text in shown[1:]] == [moved(n) for n in range(1, 7)]
     assert moved(6) < moved_in_three_steps() == 4 * 36 + 36
+
+
+def test_the_text_has_the_numbers_of_the_experiment() -> None:
+    text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    at: dict[str, Any] = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
+    naive, flash = (experiment("attention").variant(name) for name in ("naive", "flash"))
+    assert hardware("h100").ridge_point("bf16") == pytest.approx(300, rel=0.03) and "near 300 FLOP per byte" in text
+    trips = 4 * matrix_bytes(naive, at)
+    assert cost(naive, at).flop / trips == 64 and "d / 2 = 64 FLOP per byte" in text
+    assert cost(flash, at).arithmetic_intensity == 4096 and "N / 2 = 4096 FLOP per byte" in text
+    largest = matrix_bytes(naive, {**at, "length": 65536}) / 1e9
+    assert f"65536 tokens need {largest:.0f} GB for the scores of 16 heads" in text

@@ -1,0 +1,192 @@
+# ---
+# jupyter:
+#   readme: {short: 'attention', asks: 'when does fusion need a new algorithm? For engineers', before: '05, 11'}
+#   brrr:
+#     leaves: '11'
+#     recorded: h100
+#     needs: []
+# ---
+
+# %% [markdown] tags=["question"]
+# # 11b · When does fusion need a new algorithm?
+#
+# Side road. Read 05 and 11 first.
+#
+# In attention, each of N tokens sends a *query* to N *keys*. The softmax of its scores gives the weights with which the *values* are
+# added up:
+#
+# ```python
+# scores = (q * d**-0.5) @ k.mT         # N x N for each head
+# result = scores.softmax(-1) @ v
+# ```
+#
+# These are three steps: a matmul, a softmax, a matmul. The N x N matrix between them is written and read as scores, then written and
+# read as weights. **Why can no compiler simply fuse this away?**
+
+# %% tags=["setup", "question"]
+import numpy as np
+from brrr_course import check, claims, compare, drawing, explore, guess
+
+# %% [markdown] tags=["guess"]
+# ## Guess: without the matrix
+#
+# [[flash attention|Flash attention]] computes the same result and never stores the matrix. It moves only q, k, v and the result, N x d
+# numbers each. PyTorch's `scaled_dot_product_attention` (SDPA) has three back ends that do so.
+#
+# First *calculate*, for one head with d = 128 and N = 8192 in bfloat16: how many bytes do the matrix's four trips move, and how many
+# does flash attention? Both do 4N²d FLOP. The [[ridge point]] of an H100 is near 300 FLOP per byte: on which side of it are they? Then
+# guess for one sequence and 16 heads.
+
+# %% tags=["guess"]
+g = guess("With 8192 tokens, flash attention is ... times as fast as the three steps", unit="x")
+
+# %% tags=["run"]
+plain = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
+ways = ["naive", "efficient", "flash", "cudnn"]
+explore("attention", at=plain, lines=ways, sliders=["length"], unlock=g, guessed={"naive": "flash"})
+
+# %% tags=["compare"]
+compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive"}, of="speed-up", at=plain)
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** The FLOP are the same. Which resource sets the pace in three steps, and which one in flash attention? Double-click
+# here and write two sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# In a head, the matrix's four trips move 8N² bytes for 4N²d FLOP: d / 2 = 64 FLOP per byte, however long the text is. That is below the
+# ridge point: [[memory-bound]]. Flash attention moves 8Nd bytes: N / 2 = 4096 FLOP per byte. That is far above it: [[compute-bound]].
+#
+# The three back ends share the algorithm and its bytes. What differs is how well each keeps the tensor cores busy.
+#
+# </details>
+#
+# ## One pass over the keys
+#
+# A softmax needs the largest score of its row and the sum of all exponentials: both are known only at the row's end. Until then the scores
+# wait in memory.
+#
+# An [[online softmax]] begins anyway. For each query it keeps the largest score so far, the sum so far, and the result so far. When a
+# [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum). Then they are what they would
+# have been, had the new maximum been known from the start.
+#
+# Move *step*, and check the numbers of query 1 by hand. The drawing takes powers of two in place of exp, as GPUs do.
+
+# %% tags=["explain"]
+drawing("flash-tiles", step=2)
+
+# %% [markdown] tags=["guess"]
+# ## Guess: the compiler
+#
+# `torch.compile` gets the two lines at the top of this lesson. Then it gets them *spelled as in textbooks*, where only the scale has moved:
+# `((q @ k.mT) * d**-0.5).softmax(-1) @ v`.
+
+# %% tags=["guess"]
+w = guess("With 8192 tokens, torch.compile makes the lines at the top faster by a factor of ...", unit="x")
+
+# %% tags=["run"]
+both = ["naive", "compile", "compile known", "flash"]
+explore("attention", at=plain, lines=both, show="ladder", sliders=[], unlock=w)
+
+# %% tags=["compare"]
+compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="speed-up", at=plain)
+
+# %% [markdown] tags=["explain"]
+# A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own, and the matrix
+# stays. The online softmax is a new algorithm, which somebody had to find.
+#
+# But the compiler knows some programs by heart. The textbook's spelling is on its list, so it puts the library's attention in its place.
+# With the scale on `q` it is not. Do not rely on spelling: call `scaled_dot_product_attention`.
+
+# %% [markdown] tags=["explore"]
+# ## Explore: masks, a single query, training
+#
+# 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps have no point at the right?
+# 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
+# 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
+# 4. Set it to *training*: forward and backward. The backward pass needs the weights again. The three steps have stored them; flash
+#    attention has stored one number for each query, and computes them again: [[rematerialisation]]. Which takes longer, and which more
+#    memory (see the table)?
+#
+# <details><summary>Answers</summary>
+#
+# 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores of 16 heads, and as much
+#    for the weights.
+# 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
+# 3. Hardly any bytes: with a row of scores in place of a matrix, keys and values are nearly all of them. What counts is to
+#    keep all multiprocessors reading: flash splits the keys among them, memory-efficient has one block a head.
+# 4. Computing again takes FLOP, on tensor cores that would otherwise wait for the matrix. The memory grows with N, not with N².
+#
+# </details>
+
+# %% tags=["explore"]
+explore("attention", at=plain, lines=ways, sliders=["length", "kind"])
+
+# %% tags=["explore"]
+compare(None, "attention", ["naive", "flash", "cudnn"], of="memory", at={**plain, "kind": "training"})
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: count the bytes
+#
+# A layer has 32 heads of 128 numbers and reads 16384 tokens in bfloat16. *Calculate* how many bytes its scores take, all heads together.
+# Four times that is moved: how many times the bytes of q, k, v and the result?
+
+# %% tags=["your-turn", "exercise:11b-bytes", "calculates"]
+check("11b-bytes", matrix_bytes=..., times=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: an online softmax
+#
+# `update` gets what is known of one query (maximum `m`, sum `total`, `result` so far) and a tile: its scores, and a row of `values` for
+# each. It returns the new three. In the end `result / total` should be the query's result. This one is right only as long as the maximum
+# does not rise. *Fix* it, then write `update=update`.
+
+
+# %% tags=["your-turn", "exercise:11b-online", "makes"]
+def update(m, total, result, scores, values):
+    new = max(m, scores.max())
+    weights = np.exp(scores - new)
+    return new, total + weights.sum(), result + weights @ values
+
+
+check("11b-online", update=...)
+
+# %% [markdown] tags=["claims"]
+# ## Which claims held
+#
+# We wrote down all sentences before anything was measured.
+
+# %% tags=["claims"]
+claims("11b")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - Attention in three steps moves an N x N matrix and is memory-bound; flash attention does the same FLOP and is compute-bound.
+# - The online softmax makes it possible: keep a maximum and a sum, and rescale when the maximum rises.
+# - A compiler fuses the steps that you wrote, or knows a program by heart; it does not find a new algorithm.
+#
+# Terms: [[flash attention]], [[online softmax]], [[memory-bound]], [[compute-bound]], [[rematerialisation]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Call the library, and name the back end while you test: then it raises an error where it would fall back to the matrix. A mask of your
+# own rules flash out; `flex_attention` compiles a kernel for it.
+#
+# ```python
+# import torch
+# from torch.nn.attention import SDPBackend, sdpa_kernel
+# from torch.nn.functional import scaled_dot_product_attention
+# q, k, v = torch.randn(3, 1, 16, 512, 128, dtype=torch.bfloat16)
+# with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+#     y = scaled_dot_product_attention(q, k, v, is_causal=True)
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# Back on the road, [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) finds what your own model waits for.
+#
+# Back: [11 · Why does one token take so long?](11_language_model.ipynb)
