@@ -437,7 +437,7 @@ def beside(marks: Sequence[float], taken: Sequence[float], most: float) -> list[
     order = sorted(range(len(marks)), key=lambda n: marks[n])
     for n in order:
         tries = [max(least, marks[n] + far) for far in sorted(range(-SAID.far, SAID.far + 1), key=abs)]
-        on = [sum(abs(each - y) < SAID.clear for y in taken) for each in tries]
+        on = (abs(np.subtract.outer(tries, taken)) < SAID.clear).sum(axis=1)
         found[n] = min(zip(tries, on, strict=True), key=lambda each: abs(each[0] - marks[n]) + SAID.on * each[1])[0]
         least = found[n] + SAID.row
     for below, n in enumerate(reversed(order)):
