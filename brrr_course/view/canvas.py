@@ -316,21 +316,15 @@ class Canvas(Blit):
         drawn = [self._interval(curve), line, *self._lone(curve)]
         if curve.joined and self._scale != "category" and not self.scattered:
             drawn.insert(0, self._bridge(curve))
-        for artist in drawn:
-            artist.set_animated(True)
         return drawn
 
     def _guide_artists(self, curve: Curve) -> list[Any]:
         """A theoretical or predicted line over its points; over categories, a piece at each."""
         if self._scale != "category":
             xs, ys = (curve.xs, curve.ys) if curve.guide else _with_gaps(curve, self._places)
-            drawn = [self._plotted(curve, xs, ys)]
-        else:
-            pairs = zip(curve.xs, curve.ys, strict=True)
-            drawn = [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]
-        for artist in drawn:
-            artist.set_animated(True)
-        return drawn
+            return [self._plotted(curve, xs, ys)]
+        pairs = zip(curve.xs, curve.ys, strict=True)
+        return [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]
 
     def _lone(self, curve: Curve) -> list[Any]:
         """The points that are joined to no other."""
