@@ -103,11 +103,11 @@ _STRIP = 32  # pixels to each side of the marked place: half a marker, its edge 
 POINTS = 72  # of an inch: a unit that a page has too, so that it finds the same places for what stands beside a line
 # Values beside marked points: of how many lines; from one to the next, and to the axis; how far off; a letter's width;
 # from a text's middle to what it clears; how far it moves to clear one of so many parts of a line, and at most.
-SAID = SimpleNamespace(most=5, row=9.4, foot=12, aside=9, letter=5.4, clear=6.2, on=2, parts=8, far=24)
+SAID = SimpleNamespace(most=5, row=9.4, foot=6, aside=9, letter=5.4, clear=6.2, on=2, parts=8, far=24)
 MIDDLE, AT_LEFT = "center_baseline", 0.13  # where they stand; of the axes, where nothing fits to the left
 _SAID = 68  # CSS pixels kept free for them at the right
 _PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.6}  # lines show through, paler
-_ON_AXIS = {"boxstyle": "round,pad=0.15", "facecolor": style.PAPER, "edgecolor": style.FAINT, "linewidth": 0.8}
+_BELOW = {"boxstyle": "round,pad=0.15", "facecolor": style.PAPER, "edgecolor": style.FAINT, "linewidth": 0.8}
 _FAR = 20  # gaps that are so many times as wide as the usual one are none between neighbours
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
@@ -215,8 +215,8 @@ class Canvas(Blit):
         """
         self._canvas.restore_region(self._with_curves)
         self._guide.set_xdata([x, x])
-        on_axis, *texts = self.said_artists(x, self._curves, said)
-        for artist in (self._guide, on_axis):
+        below, *texts = self.said_artists(x, self._curves, said)
+        for artist in (self._guide, below):
             self._axes.draw_artist(artist)
         for curve in self._curves:
             if curve.name in heights:
@@ -377,8 +377,8 @@ class Canvas(Blit):
         return style.alike(self._unticked[x])[-1] if x in self._unticked else ""
 
     def chosen_artist(self, x: float) -> Any:
-        """That value, on the axis itself."""
-        return self._text(self._chosen_name(x), (x, 0), (0, 1), style.INK, ha="center", weight="bold", bbox=_ON_AXIS,
+        """That value below the axis, over the ticks' texts."""
+        return self._text(self._chosen_name(x), (x, 0), (0, -11), style.INK, ha="center", weight="bold", bbox=_BELOW,
                           xycoords=("data", "axes fraction"))  # fmt: skip
 
     def _yours(self, curve: Curve) -> list[Any]:
@@ -425,7 +425,7 @@ def beside(marks: Sequence[float], taken: Sequence[float], most: float) -> list[
     `taken` are heights of lines where the texts are, `most` says how far down these may stand.
 
     >>> beside([50, 52], [50, 52] * 5, 99), beside([95], [], 99)
-    ([43, 59], [87.0])
+    ([43, 59], [93.0])
     """
     found, least = list(marks), SAID.row / 2
     order = sorted(range(len(marks)), key=lambda n: marks[n])

@@ -233,7 +233,7 @@ def _moved(curves: list[Curve]) -> list[float]:
     return [height - text.xy[1] - point for text, point in zip(texts, points, strict=True)]
 
 
-def test_a_place_between_the_ticks_is_named_on_the_axis() -> None:
+def test_a_place_between_the_ticks_is_named_below_the_axis() -> None:
     canvas = Canvas()
     canvas.show(_FRAME, [])
     assert [canvas.said_artists(x, [], {})[0].get_text() for x in (16.0, 48.0)] == ["", "48"]
@@ -241,7 +241,7 @@ def test_a_place_between_the_ticks_is_named_on_the_axis() -> None:
 
 @pytest.mark.parametrize("x", [1.0, 8.0, 48.0])
 def test_a_step_shows_all_that_is_drawn(x: float) -> None:
-    """Only a strip of the picture is encoded anew: a diamond's tips, the values and the name on the axis lie in it."""
+    """Only a strip of the picture is encoded anew: a diamond's tips, the values and the name below lie in it."""
     canvas, curves = Canvas(), [_curve(3, *[1e-5] * 7), _curve(6, *[2e-4] * 7)]
     canvas.show(_FRAME, curves)
     png = canvas.mark(x, {"line 3": 1e-5, "line 6": 2e-4}, "", {"line 3": "12.34 µs", "line 6": "123.4 µs"})
