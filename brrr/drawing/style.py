@@ -52,6 +52,8 @@ GUIDE_DASHES: Any = ((0, (5, 2.5)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (1
 # Okabe and Ito's palette, told apart also by readers who do not see every colour; its yellow is left out, because it
 # does not stand out from white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# The same for texts: dark enough for a contrast of 4.5 on the paper, and, through `dark`, on that of a dark page.
+INKS = ("#0072B2", "#BE5400", "#008460", "#A05F83", "#9A6B00", "#3A799D", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖")
 
@@ -156,6 +158,15 @@ def look(index: int, *, predicted: bool = False) -> dict[str, Any]:
     if predicted:
         return {"color": colour, "linestyle": "--", "marker": ""}
     return {"color": colour, "linestyle": "-", "marker": MARKERS[_marker(index)]}
+
+
+def ink(index: int) -> str:
+    """The colour of a text about line number `index`.
+
+    >>> ink(0), ink(5)
+    ('#0072B2', '#3A799D')
+    """
+    return INKS[index % len(INKS)]
 
 
 def glyph(index: int) -> str:

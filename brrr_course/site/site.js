@@ -216,11 +216,29 @@ class View {
   values_said(frame, x) {  // beside the marked points, one above the other
     const {texts, lines} = this.data, p = this.place_of(this.index), there = this.shown.filter(n => this.here[n][MEDIAN] !== null && !this.here[n][BESIDE].includes("above the limit"));
     if (frame.asides.length || there.length > texts.most) return "";
-    const places = there.map(n => frame.ys[p][n] - frame.top), order = [...there.keys()].sort((a, b) => places[a] - places[b]);
-    const row = texts.row * .72;
-    order.slice(1).forEach((n, k) => { places[n] = Math.max(places[n], places[order[k]] + row); });
-    order.toReversed().forEach((n, below) => { places[n] = Math.min(places[n], frame.inner - below * row); });
-    return there.map((n, k) => this.label(this.here[n][VALUE], frame.xs[x] + texts.aside, places[k] + frame.top + MIDDLE, "start", lines[n].colour)).join("");
+    const wide = texts.letter * Math.max(...there.map(n => this.here[n][VALUE].length)) / texts.parts, left = frame.xs[x] + texts.aside;
+    const along = Array.from({length: texts.parts + 1}, (_, k) => left + k * wide), drawn = [...this.shown, ...[...this.data.guides.keys()].map(n => lines.length + n)];
+    const places = this.beside(there.map(n => frame.ys[p][n] - frame.top), drawn.flatMap(n => this.heights(frame, n, along)), frame.inner);
+    return there.map((n, k) => this.label(this.here[n][VALUE], left, places[k] + frame.top + MIDDLE, "start", lines[n].ink)).join("");
+  }
+  heights(frame, n, along) {  // of a line at some places along x, where it has any
+    const points = this.row.map((s, k) => [frame.xs[k], frame.ys[s][n]]).filter(([, y]) => y !== null);
+    return along.flatMap(x => {
+      const k = points.findLastIndex(([right]) => right <= x), [from, to] = [points[k], points[k + 1]];
+      return !from || (!to && from[0] < x) ? [] : [(to ? from[1] + (to[1] - from[1]) / (to[0] - from[0]) * (x - from[0]) : from[1]) - frame.top];
+    });
+  }
+  beside(marks, taken, most) {  // as `beside` in brrr_course/view/canvas.py
+    const {row, foot, clear, on, far} = this.data.texts, found = [...marks], order = [...marks.keys()].sort((a, b) => marks[a] - marks[b]);
+    const steps = Array.from({length: 2 * far + 1}, (_, k) => k - far).sort((a, b) => Math.abs(a) - Math.abs(b));
+    let least = row / 2;
+    for (const n of order) {
+      const cost = y => Math.abs(y - marks[n]) + on * taken.filter(each => Math.abs(y - each) < clear).length;
+      found[n] = steps.map(step => Math.max(least, marks[n] + step)).reduce((a, b) => cost(b) < cost(a) ? b : a);
+      least = found[n] + row;
+    }
+    order.toReversed().forEach((n, below) => { found[n] = Math.min(found[n], most - foot - below * row); });
+    return found;
   }
   asBars() {
     const {data, shown, here} = this, frame = data.frames[shown.length], bars = data.bars[this.place_of(this.index)];
@@ -245,7 +263,7 @@ class View {
     const drawn = shown.filter(n => row.some(s => data.said[s][n][MEDIAN] !== null));
     const moving = this.legend(frame, [...shown, ...others]) + shown.map(n => this.wide(frame, n)).join("")
       + shown.map(n => at(aside(n), 0, piece(cut.lines[n]))).join("") + pieces(cut.guides) + (this.predicts ? this.foretold(cut) : "")
-      + at(across, 0, piece(frame.cursor))
+      + at(across, 0, piece(frame.cursor)) + piece(frame.chosen[x])
       + shown.filter(n => here[n][MEDIAN] !== null).map(n => at(across + aside(n), frame.ys[p][n] - frame.low, piece(frame.rings[n]))).join("")
       + this.star(frame) + this.values_said(frame, x) + (shown.length && !drawn.length ? piece(cut.message) : "");
     return [frame, moving, ...this.said(drawn)];

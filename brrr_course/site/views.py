@@ -15,10 +15,10 @@ from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.lessons.drawings import Drawing
 from brrr_course.nouns.experiment import Line
-from brrr_course.site.vector import POINTS, Pieces, kept, measured
+from brrr_course.site.vector import Pieces, kept, measured
 from brrr_course.view import words
 from brrr_course.view.bars import BarCanvas, BarFrame, bar_frame, bars_figure, bars_of
-from brrr_course.view.canvas import AT_LEFT, MOST_ABOVE, MOST_SAID, SAID_ASIDE, SAID_ROW, SAME, WIDER, Canvas, asides
+from brrr_course.view.canvas import AT_LEFT, MOST_ABOVE, POINTS, SAID, SAME, WIDER, Blit, Canvas, asides
 from brrr_course.view.display import Shown
 from brrr_course.view.explorer import Explorer
 from brrr_course.view.quantities import label
@@ -108,7 +108,8 @@ def _line(scene: Scene, line: Line) -> dict[str, Any]:
     look, device = scene.looks[line.name], scene.experiment.variant(line.variant).device
     return {
         "name": line.name, "label": line.label, "on": line.name in scene.on, "glyph": style.glyph(look),
-        "colour": style.look(look)["color"], "device": device, "known": scene.predictions.known([line]),
+        "colour": style.look(look)["color"], "ink": style.ink(look), "device": device,
+        "known": scene.predictions.known([line]),
         "drift": scene.source.drifts(scene.experiment).get((line.variant, line.field), 0),
         "drifted": words.drifted(scene.experiment, scene.source, [line]),
     }  # fmt: skip
@@ -165,8 +166,7 @@ def _lines(found: Explorer, scene: Scene, sliders: Sequence[str], pieces: Pieces
         "frames": frames, "legend": _legend(scene, pieces),
         "strokes": {"same": SAME, "most": MOST_ABOVE, "width": style.STYLE["lines.linewidth"], "wider": WIDER,
                     "several": style.FAINT},
-        "texts": {"most": MOST_SAID, "row": SAID_ROW, "aside": SAID_ASIDE, "left": AT_LEFT, "ink": style.INK,
-                  "paper": style.PAPER},
+        "texts": {**vars(SAID), "left": AT_LEFT, "ink": style.INK, "paper": style.PAPER},
     }  # fmt: skip
 
 
@@ -197,26 +197,21 @@ def _frame(scene: Scene, sliders: Sequence[str], pieces: Pieces, **held: Any) ->
     low = frame.limits[0]
     x, every = scene.x_axis, scene.on
     across = style.positions(scene.values[x.name], x.scale)
-    height = canvas.figure.get_figheight() * POINTS
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        right, up = canvas.axes.transData.transform((x, y)) * POINTS / canvas.figure.dpi
-        return right, height - up
-
+    places = canvas.at(across, [low] * len(across)).tolist()
+    guides = {f"guide {guide.name}": guide for guide in scene.guides.drawn}
     cuts = [_cut(scene, canvas) for _ in _places(scene, [name for name in sliders if name != x.name])]
     heights = []
     for _ in _places(scene, sliders):
-        there = scene.marks()[1]
-        heights.append([at(across[0], there[name])[1] if name in there else None for name in every])
-    rings = [canvas.mark_artist(across[0], low, scene.looks[name]) for name in every]
-    for ring in rings:
-        ring.set_clip_on(False)
+        there = scene.marks()[1] | {name: scene.guides.at(guide, scene.point) for name, guide in guides.items()}
+        found = map(there.get, [*every, *guides])
+        heights.append([None if height is None else canvas.at(across[:1], [height])[0, 1] for height in found])
     curves = [curve for curve in scene.curves() if not (curve.guide or curve.predicted)]
     return pieces.draw(canvas.figure, {
-        "cursor": kept([canvas.cursor]), "rings": [kept([ring]) for ring in rings], "cuts": cuts, "ys": heights,
-        "xs": [at(each, low)[0] for each in across], "low": at(across[0], low)[1],
+        "cursor": kept([canvas.cursor]), "chosen": [kept([canvas.chosen_artist(each)]) for each in across],
+        "rings": [kept([canvas.mark_artist(across[0], low, scene.looks[name])]) for name in every], "cuts": cuts,
+        "ys": heights, "xs": [right for right, _ in places], "low": places[0][1],
         **_corner(canvas), "limits": [f"{limit:.9g}" for limit in frame.limits], "scattered": canvas.scattered,
-        "asides": [[each * (at(1, low)[0] - at(0, low)[0]) for each in asides(curves[:count]).values()]
+        "asides": [[each * (canvas.at([1], [low])[0, 0] - places[0][0]) for each in asides(curves[:count]).values()]
                    for count in range(len(curves) + 1) if x.scale == "category"],
     })  # fmt: skip
 

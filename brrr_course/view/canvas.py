@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from io import BytesIO
 from itertools import pairwise
 from statistics import median_low as median
 from statistics import mode
 from textwrap import fill
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib import rc_context
 from PIL import Image
 
@@ -97,11 +99,15 @@ class Blit:
             )  # fmt: skip
 
 
-_STRIP = 26  # pixels to each side of the marked place: half a marker, its edge and the guide line
-MOST_SAID, SAID_ROW, SAID_ASIDE = 5, 13, 9  # values beside marked points: of how many lines, how far apart, how far off
+_STRIP = 32  # pixels to each side of the marked place: half a marker, its edge and the guide line
+POINTS = 72  # of an inch: a unit that a page has too, so that it finds the same places for what stands beside a line
+# Values beside marked points: of how many lines; from one to the next, and to the axis; how far off; a letter's width;
+# from a text's middle to what it clears; how far it moves to clear one of so many parts of a line, and at most.
+SAID = SimpleNamespace(most=5, row=9.4, foot=6, aside=9, letter=5.4, clear=6.2, on=2, parts=8, far=24)
 MIDDLE, AT_LEFT = "center_baseline", 0.13  # where they stand; of the axes, where nothing fits to the left
-_SAID_LETTER, _SAID = 7.5, 68  # CSS pixels of a letter of these, and kept free for them at the right
+_SAID = 68  # CSS pixels kept free for them at the right
 _PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.6}  # lines show through, paler
+_BELOW = {"boxstyle": "round,pad=0.15", "facecolor": style.PAPER, "edgecolor": style.FAINT, "linewidth": 0.8}
 _FAR = 20  # gaps that are so many times as wide as the usual one are none between neighbours
 _ROWS_WITHIN = 4  # rows of the legend that find room in a figure of the usual height
 PREDICTED = "PREDICTED, in the line's colour (grey: several)"
@@ -209,23 +215,28 @@ class Canvas(Blit):
         """
         self._canvas.restore_region(self._with_curves)
         self._guide.set_xdata([x, x])
-        self._axes.draw_artist(self._guide)
+        below, *texts = self.said_artists(x, self._curves, said)
+        for artist in (self._guide, below):
+            self._axes.draw_artist(artist)
         for curve in self._curves:
             if curve.name in heights:
-                self._draw(self.mark_artist(x + self._aside.get(curve.name, 0.0), heights[curve.name], curve.index))
-        texts = self.said_artists(x, {curve: heights[curve.name] for curve in self._curves if curve.name in said}, said)
+                ring = self._ring(curve.index)
+                ring.set_data([x + self._aside.get(curve.name, 0.0)], [heights[curve.name]])
+                self._axes.draw_artist(ring)
         for text in texts:
             self._axes.draw_artist(text)
         if message:
             self.draw_message(message)
             return self.encoded()
-        return self.encoded(self._touched_up(x, max(map(len, said.values()), default=0) if texts else 0))
+        return self.encoded(self._touched_up(x, max(map(len, said.values()), default=0)))
 
     def draw_frame(self, frame: Frame, curves: Sequence[Curve] | None = None) -> None:
         """The axes, the legend (of the kept curves, or of those given) and the badge: all that no slider moves."""
         self.new_figure(frame.height)
         self._scale = frame.scale
         places = style.positions(frame.values, frame.scale)
+        ticks = style.ticked(frame.values, frame.scale)
+        self._unticked = {x: [*ticks, v] for x, v in zip(places, frame.values, strict=True) if v not in ticks}
         self._alone = [x for x, value in zip(places, frame.values, strict=True) if value in frame.alone]
         self._places = broken([x for x in places if x not in self._alone])
         bottom, top = frame.inner
@@ -246,8 +257,10 @@ class Canvas(Blit):
             style.draw_predicted(self._axes, [], [], SEVERAL, PREDICTED)
         style.legend(self._axes)
         style.stamp(self._figure, frame.badge, 9 / frame.height)
-        self._texts = [self._text("", (1, 1), (SAID_ASIDE, 0), style.INK, va=MIDDLE) for _ in range(MOST_SAID)]
-        self._guide = self._axes.axvline(frame_start(frame), color=style.FAINT, linewidth=1, animated=True)
+        texts = (self._text("", (1, 1), (SAID.aside, 0), style.INK, xycoords="figure points") for _ in range(SAID.most))
+        self._texts, self._chosen = list(texts), self.chosen_artist(math.nan)
+        self._ring = cache(lambda index: self.mark_artist(places[0], frame.limits[0], index))
+        self._guide = self._axes.axvline(places[0], color=style.FAINT, linewidth=1, animated=True)
 
     def _plotted(self, curve: Curve, xs: Sequence[float], ys: Sequence[float], *, named: bool = False) -> Any:
         """The line's artist; `named`, it appears in the legend."""
@@ -303,21 +316,15 @@ class Canvas(Blit):
         drawn = [self._interval(curve), line, *self._lone(curve)]
         if curve.joined and self._scale != "category" and not self.scattered:
             drawn.insert(0, self._bridge(curve))
-        for artist in drawn:
-            artist.set_animated(True)
         return drawn
 
     def _guide_artists(self, curve: Curve) -> list[Any]:
         """A theoretical or predicted line over its points; over categories, a piece at each."""
         if self._scale != "category":
             xs, ys = (curve.xs, curve.ys) if curve.guide else _with_gaps(curve, self._places)
-            drawn = [self._plotted(curve, xs, ys)]
-        else:
-            pairs = zip(curve.xs, curve.ys, strict=True)
-            drawn = [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]
-        for artist in drawn:
-            artist.set_animated(True)
-        return drawn
+            return [self._plotted(curve, xs, ys)]
+        pairs = zip(curve.xs, curve.ys, strict=True)
+        return [self._plotted(curve, [x - _APART, x + _APART], [y, y]) for x, y in pairs]
 
     def _lone(self, curve: Curve) -> list[Any]:
         """The points that are joined to no other."""
@@ -342,22 +349,37 @@ class Canvas(Blit):
                 curve.xs, lows, highs, color=style.look(curve.index)["color"], linewidth=1.2, zorder=2
             )  # fmt: skip
 
-    def _draw(self, artist: Any) -> None:
-        self._axes.draw_artist(artist)
-        artist.remove()
+    def at(self, xs: Sequence[float], ys: Sequence[float]) -> Any:
+        """Where points lie on the figure, in points from its upper left corner."""
+        places = self._axes.transData.transform(np.column_stack((xs, ys))) * POINTS / self._figure.dpi
+        return np.round(np.abs([0, self._figure.get_figheight() * POINTS] - places), 2)
 
-    def said_artists(self, x: float, heights: Mapping[Curve, float], said: Mapping[str, str]) -> list[Any]:
-        """What stands beside the marked points, one above the other; nothing where there are many, or categories."""
-        if self._scale == "category" or len(heights) > MOST_SAID:
-            return []
-        transform = self._axes.transData
-        low, high = (self._axes.transAxes.transform((0, end))[1] for end in (0, 1))
-        down = [high - transform.transform((x, height))[1] for height in heights.values()]
-        down = apart(down, SAID_ROW * style.SHARP, high - low)
-        for text, curve, below in zip(self._texts, heights, down, strict=False):
-            text.xy = (x, transform.inverted().transform((0, high - below))[1])
-            text.set(text=said[curve.name], color=style.look(curve.index)["color"])
-        return self._texts[: len(heights)]
+    def said_artists(self, x: float, curves: Sequence[Curve], said: Mapping[str, str]) -> list[Any]:
+        """What stands at the place along x and beside the points there; no more where there are many, or categories."""
+        self._chosen.xy = (x, 0)
+        self._chosen.set_text(self._chosen_name(x))
+        here = [curve for curve in curves if curve.name in said]
+        if self.apart or not here or len(here) > SAID.most:
+            return [self._chosen]
+        (left, bottom), (_, top) = self.at([x, x], self._axes.get_ylim())
+        wide = SAID.letter * max(map(len, said.values())) / SAID.parts
+        along = [left + SAID.aside + k * wide for k in range(SAID.parts + 1)]
+        lines = [self.at(c.xs, c.ys).T for c in curves if c.xs and not c.predicted]
+        taken = [y for xs, ys in lines for y in np.interp(along, xs, ys, math.nan, math.nan) - top if y == y]
+        marks = [self.at([x], [curve.ys[curve.xs.index(x)]])[0, 1] - top for curve in here]
+        for text, curve, down in zip(self._texts, here, beside(marks, taken, bottom - top), strict=False):
+            text.xy = (left, self._figure.get_figheight() * POINTS - top - down)
+            text.set(text=said[curve.name], color=style.ink(curve.index))
+        return [self._chosen, *self._texts[: len(here)]]
+
+    def _chosen_name(self, x: float) -> str:
+        """The value at a place along x, as the ticks read; empty where a tick says it."""
+        return style.alike(self._unticked[x])[-1] if x in self._unticked else ""
+
+    def chosen_artist(self, x: float) -> Any:
+        """That value below the axis, over the ticks' texts."""
+        return self._text(self._chosen_name(x), (x, 0), (0, -11), style.INK, ha="center", weight="bold", bbox=_BELOW,
+                          xycoords=("data", "axes fraction"))  # fmt: skip
 
     def _yours(self, curve: Curve) -> list[Any]:
         """The student's guess: a star, and to its left what it says; at the left end above it."""
@@ -365,15 +387,15 @@ class Canvas(Blit):
         (star,) = self._axes.plot(*place, linestyle="", marker="*", markersize=13, color=style.INK, zorder=6,
                                   markeredgecolor=style.PAPER, clip_on=False, animated=True)  # fmt: skip
         at_left = (self._axes.transData + self._axes.transAxes.inverted()).transform(place)[0] < AT_LEFT
-        looks = {"ha": "left", "va": "bottom"} if at_left else {"ha": "right", "va": MIDDLE}
-        beside = (0, SAID_ASIDE) if at_left else (-SAID_ASIDE, 0)
+        looks = {"ha": "left", "va": "bottom"} if at_left else {"ha": "right"}
+        beside = (0, SAID.aside) if at_left else (-SAID.aside, 0)
         return [star, self._text(curve.label, place, beside, style.INK, weight="bold", **looks)]
 
     def _text(self, said: str, at: tuple[float, float], beside: tuple[float, float], colour: str, **looks: Any) -> Any:
         with rc_context(style.STYLE):
             return self._axes.annotate(said, at, xytext=beside, textcoords="offset points", fontsize=9, color=colour,
-                                       bbox=_PAPER, animated=True, annotation_clip=False, zorder=6,
-                                       **looks)  # fmt: skip
+                                       animated=True, annotation_clip=False, zorder=6,
+                                       **{"bbox": _PAPER, "va": MIDDLE, **looks})  # fmt: skip
 
     def mark_artist(self, x: float, y: float, index: int) -> Any:
         """The ring around a point of the line with that look."""
@@ -389,26 +411,31 @@ class Canvas(Blit):
         width, height = self._canvas.get_width_height()
         most = max(map(abs, self._aside.values()), default=0.0)
         middle, edge = (self._axes.transData.transform((place, self._axes.get_ylim()[0]))[0] for place in (x, x + most))
-        strip = round(_STRIP + edge - middle)
-        right = round(middle) + strip + round(letters * _SAID_LETTER * style.SHARP)
+        strip = round(_STRIP + edge - middle) + 9 * len(self._chosen_name(x))
+        right = round(middle) + strip + round(letters * SAID.letter * self._figure.dpi / POINTS)
         box = (max(0, round(middle) - strip), 0, min(width, right), height)
         touched = self._base.copy()
         touched.paste(self.reduced(self.whole().crop(box).convert("RGB")), box)
         return touched
 
 
-def apart(places: Sequence[float], least: float, most: float) -> list[float]:
-    """Places of texts, moved so that none is nearer to the next than `least`, and none beyond `most`.
+def beside(marks: Sequence[float], taken: Sequence[float], most: float) -> list[float]:
+    """Places of texts beside marked points, measured downwards: in their order, near them, and clear of lines.
 
-    >>> apart([10, 12, 50], 13, 60), apart([50, 55], 13, 60)
-    ([10, 23, 50], [47, 60])
+    `taken` are heights of lines where the texts are, `most` says how far down these may stand.
+
+    >>> beside([50, 52], [50, 52] * 5, 99), beside([95], [], 99)
+    ([43, 59], [93.0])
     """
-    order = sorted(range(len(places)), key=lambda n: places[n])
-    found = list(places)
-    for before, n in pairwise(order):
-        found[n] = max(found[n], found[before] + least)
+    found, least = list(marks), SAID.row / 2
+    order = sorted(range(len(marks)), key=lambda n: marks[n])
+    for n in order:
+        tries = [max(least, marks[n] + far) for far in sorted(range(-SAID.far, SAID.far + 1), key=abs)]
+        on = (abs(np.subtract.outer(tries, taken)) < SAID.clear).sum(axis=1)
+        found[n] = min(zip(tries, on, strict=True), key=lambda each: abs(each[0] - marks[n]) + SAID.on * each[1])[0]
+        least = found[n] + SAID.row
     for below, n in enumerate(reversed(order)):
-        found[n] = min(found[n], most - below * least)
+        found[n] = min(found[n], most - SAID.foot - below * SAID.row)
     return found
 
 
@@ -423,11 +450,6 @@ def broken(places: Sequence[float]) -> list[float]:
     far = [step > usual[0] and factor > usual[1] for step, factor in steps]
     gaps = [[math.nan] if wide else [] for wide in far]
     return [*places[:1], *(x for gap, place in zip(gaps, places[1:], strict=True) for x in (*gap, place))]
-
-
-def frame_start(frame: Frame) -> float:
-    """The place of the slider's first value on the x axis."""
-    return style.positions(frame.values, frame.scale)[0]
 
 
 def asides(curves: Sequence[Curve]) -> dict[str, float]:

@@ -21,7 +21,7 @@ CSS = f"""<style>
 .brrr-explorer .brrr-long .widget-readout {{ max-width: none; min-width: 27em; }}
 .brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
   overflow: clip !important;
-  outline: 1px solid rgba(128, 128, 128, .35); }}
+  outline: 1px solid rgba(128, 128, 128, .35); outline-offset: -1px; }}
 {plots.dark(".brrr-figure")} {plots.dark(".brrr-mark")}
 .brrr-explorer .widget-toggle-buttons {{ flex-flow: row nowrap; align-items: center; width: max-content; }}
 .brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}

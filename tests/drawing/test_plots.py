@@ -1,5 +1,6 @@
 """One style: markers and colours told apart, ticks in units, a badge on the figure, pictures with their text."""
 
+import re
 from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise, product
@@ -28,6 +29,25 @@ def test_colours_stand_out_from_the_paper() -> None:
     """A contrast of 1.8 to 1 at least: enough for a thick line with markers (pale text would need 4.5)."""
     for colour in style.COLOURS:
         assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
+
+
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_texts_about_a_line_can_be_read(page: str) -> None:
+    """A contrast of 4.5 to 1 on the paper, as WCAG asks of small text; on a dark page through the filter of `dark`."""
+    shown = _filtered if page == "dark" else to_rgb
+    for colour in (*style.INKS, style.INK, style.FAINT, style.GUIDE):
+        low, high = sorted(_luminance(shown(each)) for each in (colour, style.PAPER))
+        assert (high + 0.05) / (low + 0.05) > 4.5, colour
+    assert len(set(style.INKS)) == len(style.COLOURS)
+
+
+def _filtered(colour: str) -> tuple[float, ...]:
+    """A colour as the filter of `dark` shows it: inverted, its hue turned by half a circle, brighter."""
+    inverted, hue, bright = (float(part) for part in re.findall(r"\(([\d.]+)(?:deg)?\)", style.dark("img")))
+    assert hue == 180
+    red, green, blue = (inverted - (2 * inverted - 1) * part for part in to_rgb(colour))
+    grey = 0.213 * red + 0.715 * green + 0.072 * blue
+    return tuple(min(bright * min(max(2 * grey - part, 0), 1), 1) for part in (red, green, blue))
 
 
 def test_a_prediction_is_dashed_and_labelled() -> None:
@@ -197,7 +217,7 @@ def test_the_latency_bound_factory_has_few_warps() -> None:
     assert {warps(part) for part in TITLES if part != "latency"} == {8}
 
 
-def _luminance(colour: str) -> float:
+def _luminance(colour: str | tuple[float, ...]) -> float:
     """Relative luminance, as WCAG 2 defines it."""
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

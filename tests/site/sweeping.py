@@ -105,8 +105,7 @@ def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
     else:
         canvas = Canvas()
         canvas.draw_frame(scene.frame(), scene.curves())  # all texts: what it draws of the curves has none
-        (place, heights), said = scene.marks(), words.beside_marks(scene)
-        canvas.said_artists(place, {curve: heights[curve.name] for curve in scene.curves() if curve.name in said}, said)
+        canvas.said_artists(scene.marks()[0], scene.curves(), words.beside_marks(scene))
         for curve in scene.curves():
             if curve.name == "you":
                 canvas.curve_artists(curve)

@@ -75,8 +75,10 @@ def draw(source: Source, at: Mapping[str, Value]) -> Picture:
     on.set_yticks([])
     scale = {1e-6: "µs", 1e-3: "ms"}[1e-3 if end > 2e-3 else 1e-6]
     on.xaxis.set_major_formatter(lambda x, _: f"{x * (1e6 if scale == 'µs' else 1e3):g} {scale}")
-    for side in ("left", "top", "right"):
-        on.spines[side].set_visible(False)
+    on.spines[["left", "top", "right"]].set_visible(False)
+    for colour, name in {HOST: "launch", WAIT: "wait", GPU: "kernel", "#000000": "event"}.items():
+        on.bar(0, 0, color=colour, label=name)
+    on.legend(loc="lower right", ncols=4, fontsize=8.5, frameon=False, handlelength=1.0, columnspacing=1.2)
     style.stamp(drawn, source.badge(experiment("timers")))
     return style.picture(drawn, _told(found))
 

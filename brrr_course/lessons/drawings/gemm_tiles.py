@@ -164,7 +164,7 @@ def _staircase(on: Axes, times: Times, n: int, dtype: str) -> None:
         on.plot(there, [predicted[at] for at in there], linewidth=1.1, linestyle=style.PREDICTED_DASHES, color=colour)
     on.plot([], [], color=style.INK, linewidth=1.1, linestyle=style.PREDICTED_DASHES, label="PREDICTED")
     on.axvline(n, color=style.FAINT, linewidth=0.9, zorder=0)
-    on.plot([n], [measured[n]], "o", color=style.INK, markersize=6, fillstyle="none")
+    on.plot([n], [measured[n]], "o", color=style.INK, markersize=6, fillstyle="none", clip_on=False)
     on.set_xlim(0, MOST)
     on.set_ylim(0, 1.06 * max(*measured.values(), *predicted.values()))
     on.set_title("Time of W x in µs over the columns of x (M = K = 2048)", loc="left", y=1.0, fontsize=10, pad=21)

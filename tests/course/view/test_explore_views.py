@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from PIL import Image
+from PIL import Image, ImageChops
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, Measurement, Point, Value
+from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
 from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Experiment, Guide, Variant, stand_in
 from brrr_course.view import display, explorer, words
 from brrr_course.view.bars import BarCanvas, bar_frame, bars_of
+from brrr_course.view.canvas import POINTS, SAID, Canvas, Curve, Frame
 from brrr_course.view.display import sweep_all
 from brrr_course.view.explorer import Explorer, explore
 from brrr_course.view.panel import SceneLines
@@ -200,6 +201,54 @@ def test_a_line_is_wide_where_another_one_hides_it() -> None:
 
     assert strokes(9e-6) == []
     assert strokes(5e-6) == [(4.0, len(views.WIDTHS))]
+
+
+_SIZES = (1, 2, 4, 8, 16, 32, 48)
+_FRAME = Frame(_SIZES, "log", "size", "s", "time", (1e-6, 1e-3), Badge("RECORDED", "a GPU", "", ""))
+
+
+def _curve(index: int, *ys: float) -> Curve:
+    return Curve(f"line {index}", "a line", index, tuple(map(float, _SIZES)), ys, ys, ys)
+
+
+@pytest.mark.parametrize(("steep", "side"), [(0, -1), (1, 1), (-1, -1)])
+def test_a_value_stands_above_a_flat_line_below_one_that_rises_above_one_that_falls(steep: int, side: int) -> None:
+    (moved,) = _moved([_curve(0, *[1e-5 * (n / 4) ** steep for n in _SIZES])])
+    assert 3 < moved * side < SAID.row
+
+
+def test_values_of_lines_close_together_stand_on_either_side_of_them() -> None:
+    slow, fast = _moved([_curve(0, *[1.02e-5] * 7), _curve(1, *[1e-5] * 7)])
+    assert slow < -SAID.clear and fast > SAID.clear
+
+
+def _moved(curves: list[Curve]) -> list[float]:
+    """By how many points the text about each curve stands below the curve's own point at 4."""
+    canvas = Canvas()
+    canvas.draw_frame(_FRAME, curves)
+    texts = canvas.said_artists(4.0, curves, {curve.name: "10 µs" for curve in curves})[1:]
+    assert [text.get_color() for text in texts] == [style.ink(curve.index) for curve in curves]
+    height = canvas.figure.get_figheight() * POINTS
+    points = [canvas.at([4.0], [curve.ys[2]])[0][1] for curve in curves]
+    return [height - text.xy[1] - point for text, point in zip(texts, points, strict=True)]
+
+
+def test_a_place_between_the_ticks_is_named_below_the_axis() -> None:
+    canvas = Canvas()
+    canvas.show(_FRAME, [])
+    assert [canvas.said_artists(x, [], {})[0].get_text() for x in (16.0, 48.0)] == ["", "48"]
+
+
+@pytest.mark.parametrize("x", [1.0, 8.0, 48.0])
+def test_a_step_shows_all_that_is_drawn(x: float) -> None:
+    """Only a strip of the picture is encoded anew: a diamond's tips, the values and the name below lie in it."""
+    canvas, curves = Canvas(), [_curve(3, *[1e-5] * 7), _curve(6, *[2e-4] * 7)]
+    canvas.show(_FRAME, curves)
+    png = canvas.mark(x, {"line 3": 1e-5, "line 6": 2e-4}, "", {"line 3": "12.34 µs", "line 6": "123.4 µs"})
+    whole, shown = (each.convert("RGB") for each in (canvas.whole(), Image.open(BytesIO(png))))
+    assert max(most for _, most in ImageChops.difference(whole, shown).getextrema()) < 64, (
+        "more than the palette changes"
+    )
 
 
 def test_the_axis_holds_what_is_on_and_widens_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
