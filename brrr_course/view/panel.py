@@ -73,7 +73,7 @@ class ExplorerPanel(Panel):
         self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]], choose: Callable[[str], Scene]
     ) -> None:
         super().__init__()
-        self.scene, self._choose = scene, choose
+        self.scene, self._choose, self.experiment = scene, choose, scene.experiment
         self._canvas = kept_picture(scene)
         self._job: Job | None = None
         self._confirmed: list[Slice] = []
@@ -271,7 +271,7 @@ class ExplorerPanel(Panel):
     def _on_step(self, done: int, of: int) -> None:
         self.progress.value = done
         self.left.value = f"{done} of {of}"
-        self._redraw()
+        self.renew()
 
     def _on_wait(self, text: str) -> None:
         self.left.value = f"{self.progress.value} of {self.progress.max}. {text}"
@@ -281,11 +281,12 @@ class ExplorerPanel(Panel):
         if self._job.unexpected is not None:
             self.failures.append(self._job.unexpected)
         self._show_measuring()
-        self._redraw()
+        self.renew()
         began_s, expected_s = self._began
         self._say(message or self._asked("What is left", max(1.0, (time.monotonic() - began_s) / expected_s)))
 
-    def _redraw(self) -> None:
+    def renew(self) -> None:
+        """Show what is there now, after measuring or another guess."""
         self.scene.refresh()
         self._canvas.show(self.scene)
         self.refresh()

@@ -30,7 +30,7 @@ class TimelinePanel(Panel):
 
     def __init__(self, selection: TimelineSelection) -> None:
         super().__init__()
-        self.selection = selection
+        self.selection, self.experiment = selection, selection.experiment
         label, several = selection.experiment.variant, len(selection.variants) > 1
         self.variants = self._choice("variant", [(label(n).label, n) for n in selection.variants], self._on_variant)
         self.variants.layout.display = "flex" if several else "none"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -10,6 +11,7 @@ from traitlets import Unicode
 
 from brrr.core.measurement import Value
 from brrr.drawing import style as plots
+from brrr_course.nouns.experiment import Experiment
 
 CSS = f"""<style>
 .brrr-explorer {{ max-width: {plots.WIDTH + 24}px; }}
@@ -60,11 +62,18 @@ def cover() -> Any:
     return widgets.VBox([widgets.HTML(CSS + text)])
 
 
+_led: list[str] = []
+"""The slider that a reader moves now: those that follow it lead no other."""
+
+
 class Panel:
     """Widgets with one text line and one picture; every change of one ends in `refresh`.
 
-    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it.
+    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it;
+    `experiment` is what the sliders' axes are of, None for a drawing.
     """
+
+    experiment: Experiment | None = None
 
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
@@ -77,6 +86,25 @@ class Panel:
     def refresh(self) -> None:
         """Show what is chosen now."""
         raise NotImplementedError
+
+    def renew(self) -> None:
+        """Show what is there now, where more was measured, or another guess given."""
+
+    def join(self, other: "Panel") -> None:
+        """From now on sliders along one axis of one experiment move together, each to the nearest value that it has."""
+        if self.experiment is not None and self.experiment is other.experiment:
+            for name in self.sliders.keys() & other.sliders.keys():
+                for one, two in ((self, other), (other, self)):
+                    one.sliders[name].observe(one._guarded(partial(two._follow, name)), "value")
+
+    def _follow(self, name: str, change: Any) -> None:
+        if not _led and self.experiment is not None:
+            slider, axis = self.sliders[name], self.experiment.axis(name)
+            _led.append(name)
+            try:
+                slider.value = axis.nearest(change["new"], [value for _, value in slider.options])
+            finally:
+                _led.clear()
 
     def _build(self, *parts: Any) -> None:
         """Put the parts under each other, as `root`."""
