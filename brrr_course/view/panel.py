@@ -5,7 +5,6 @@ This module imports ipywidgets; `explore` loads it when there is something to sh
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from html import escape
@@ -256,7 +255,8 @@ class ExplorerPanel(Panel):
         from brrr_course.view.measuring import Job
 
         self.scene.message = ""
-        self._began = time.monotonic(), sum(self._expected(slices)) if self._later else math.inf
+        self._taken: dict[tuple[Value, ...], float] = {}
+        self._began = time.monotonic()
         self.progress.max, self.progress.value = max(1, len(slices)), 0
         self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
         self._job.running = True
@@ -269,6 +269,9 @@ class ExplorerPanel(Panel):
             self._job.cancel()
 
     def _on_step(self, done: int, of: int) -> None:
+        assert self._job is not None
+        key, before, self._began = tuple(self._job.slices[done - 1].point.values()), self._began, time.monotonic()
+        self._taken[key] = self._taken.get(key, 0.0) + self._began - before
         self.progress.value = done
         self.left.value = f"{done} of {of}"
         self.renew()
@@ -277,13 +280,15 @@ class ExplorerPanel(Panel):
         self.left.value = f"{self.progress.value} of {self.progress.max}. {text}"
 
     def _on_end(self, message: str) -> None:
+        from brrr_course.view.measuring import pace
+
         assert self._job is not None
         if self._job.unexpected is not None:
             self.failures.append(self._job.unexpected)
         self._show_measuring()
         self.renew()
-        began_s, expected_s = self._began
-        self._say(message or self._asked("What is left", max(1.0, (time.monotonic() - began_s) / expected_s)))
+        slower = pace(self.scene.experiment, self.scene.source, self._taken)
+        self._say(message or self._asked("What is left", slower))
 
     def renew(self) -> None:
         """Show what is there now, after measuring or another guess."""
