@@ -255,19 +255,17 @@ def _field(asked: Guess) -> tuple[Any, Callable[[], object]]:
 
 def _order(items: tuple[str, ...], answer: Any) -> tuple[Any, Callable[[], object]]:
     """A button for each item, to be pressed one after the other; pressed again, an item is taken out of the order."""
-    order, width = list(answer or ()), {"width": "max-content"}
-    buttons = {item: widgets.Button(layout=width) for item in items}
+    order = list(answer or ())
+    buttons = [widgets.Button(tooltip=item, layout={"width": "max-content"}) for item in items]
 
-    def show() -> None:
-        for item, each in buttons.items():
+    def press(pressed: Any = None) -> None:
+        if pressed:
+            (order.remove if pressed.tooltip in order else order.append)(pressed.tooltip)
+        for item, each in zip(items, buttons, strict=True):
             each.description = f"{order.index(item) + 1}. {item}" if item in order else item
 
-    def press(item: str) -> None:
-        (order.remove if item in order else order.append)(item)
-        show()
-
-    for item, each in buttons.items():
-        each.on_click(lambda _, item=item: press(item))
-    show()
+    for each in buttons:
+        each.on_click(press)
+    press()
     told = widgets.Label("Press them in your order; once more takes one back:")
-    return widgets.HBox([told, *buttons.values()], layout={"flex_flow": "row wrap"}), lambda: order
+    return widgets.HBox([told, *buttons], layout={"flex_flow": "row wrap"}), lambda: order

@@ -20,12 +20,12 @@ from brrr.gpu import is_cpu
 from brrr_course.sources import reading_once
 from brrr_course.view import words
 from brrr_course.view.canvas import Canvas
+from brrr_course.view.measuring import ASK_ABOVE_S, Job, Slice, expected_s, pace
 from brrr_course.view.scene import Scene
 from brrr_course.view.widgets import Panel, button, html, live_region
 
 if TYPE_CHECKING:
     from brrr_course.view.bars import SceneBars
-    from brrr_course.view.measuring import Job, Slice
 
 
 class SceneLines:
@@ -205,14 +205,10 @@ class ExplorerPanel(Panel):
         return list(dict.fromkeys(line.variant for line in shown + bases))
 
     def _slices_here(self) -> list[Slice]:
-        from brrr_course.view.measuring import Slice
-
         point = dict(self.scene.point)
         return [Slice(v, point) for v in self._variants() if self.scene.experiment.has(v, point)]
 
     def _slices_all(self) -> list[Slice]:
-        from brrr_course.view.measuring import Slice
-
         x = self.scene.view.x
         points = [{**self.scene.point, x: value} for value in self.scene.values[x]]
         slices = [Slice(v, p) for p in points for v in self._variants() if self.scene.experiment.has(v, p)]
@@ -233,16 +229,12 @@ class ExplorerPanel(Panel):
 
     def _slow(self, slices: Sequence[Slice]) -> list[Slice]:
         """Those at points that probably take long."""
-        from brrr_course.view.measuring import ASK_ABOVE_S
-
         long = [
             each.point for each, seconds in zip(slices, self._expected(slices), strict=True) if seconds > ASK_ABOVE_S
         ]
         return [each for each in slices if each.point in long]
 
     def _expected(self, slices: Sequence[Slice]) -> list[float]:
-        from brrr_course.view.measuring import expected_s
-
         with reading_once():
             return [expected_s(self.scene.experiment, self.scene.source, [s.variant], s.point) for s in slices]
 
@@ -252,8 +244,6 @@ class ExplorerPanel(Panel):
         return f"{what} takes {total}: press the button again to measure." if self._later else ""
 
     def _run(self, slices: list[Slice]) -> None:
-        from brrr_course.view.measuring import Job
-
         self.scene.message = ""
         self._taken: dict[tuple[Value, ...], float] = {}
         self._began = time.monotonic()
@@ -280,8 +270,6 @@ class ExplorerPanel(Panel):
         self.left.value = f"{self.progress.value} of {self.progress.max}. {text}"
 
     def _on_end(self, message: str) -> None:
-        from brrr_course.view.measuring import pace
-
         assert self._job is not None
         if self._job.unexpected is not None:
             self.failures.append(self._job.unexpected)

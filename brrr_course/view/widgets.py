@@ -11,7 +11,7 @@ from traitlets import Unicode
 
 from brrr.core.measurement import Value
 from brrr.drawing import style as plots
-from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.experiment import Axis, Experiment
 
 CSS = f"""<style>
 .brrr-explorer {{ max-width: {plots.WIDTH + 24}px; }}
@@ -62,10 +62,6 @@ def cover() -> Any:
     return widgets.VBox([widgets.HTML(CSS + text)])
 
 
-_led: list[str] = []
-"""The slider that a reader moves now: those that follow it lead no other."""
-
-
 class Panel:
     """Widgets with one text line and one picture; every change of one ends in `refresh`.
 
@@ -92,19 +88,17 @@ class Panel:
 
     def join(self, other: "Panel") -> None:
         """From now on sliders along one axis of one experiment move together, each to the nearest value that it has."""
-        if self.experiment is not None and self.experiment is other.experiment:
-            for name in self.sliders.keys() & other.sliders.keys():
-                for one, two in ((self, other), (other, self)):
-                    one.sliders[name].observe(one._guarded(partial(two._follow, name)), "value")
+        found = self.experiment if self.experiment is other.experiment else None
+        for axis in found.axes if found else ():
+            for one, two in ((self, other), (other, self)):
+                if axis.name in one.sliders.keys() & two.sliders.keys():
+                    one.sliders[axis.name].observe(one._guarded(partial(two._follow, axis)), "value")
 
-    def _follow(self, name: str, change: Any) -> None:
-        if not _led and self.experiment is not None:
-            slider, axis = self.sliders[name], self.experiment.axis(name)
-            _led.append(name)
-            try:
-                slider.value = axis.nearest(change["new"], [value for _, value in slider.options])
-            finally:
-                _led.clear()
+    def _follow(self, axis: Axis, change: Any) -> None:
+        slider, lead = self.sliders[axis.name], change["owner"]
+        here, there = ([value for _, value in each.options] for each in (slider, lead))
+        if axis.nearest(slider.value, there) != lead.value:  # else it follows this one, and stands as near as it can
+            slider.value = axis.nearest(lead.value, here)
 
     def _build(self, *parts: Any) -> None:
         """Put the parts under each other, as `root`."""
