@@ -13,10 +13,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate
 from brrr_course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
 from brrr_course.lessons.course import guesses_beside
-from brrr_course.lessons.sharing import Said, send
+from brrr_course.lessons.sharing import send
 from brrr_course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
@@ -49,8 +48,8 @@ class Guess:
     >>> g = Guess("Without synchronize(), a 4096 matmul seems to take ...", Quantity("s"))
     >>> g
     not answered yet: Without synchronize(), a 4096 matmul seems to take ...
-    >>> g.answer("25 µs").compare(3.1e-3)
-    you said 25 µs, measured 3.1 ms: 124x too short
+    >>> g.answer("25 µs")
+    your guess: 25 µs (Without synchronize(), a 4096 matmul seems to take ...)
 
     `guess` makes it. What waits for the answer registers with `on_answer`, and is called at once if it is already
     there.
@@ -92,16 +91,6 @@ class Guess:
         self._waiting.append(call)
         if self.answered:
             call(self)
-
-    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Said:
-        """The guess and the measurement side by side, with their ratio; without a guess, a request for one."""
-        if self.value is None:
-            return Said("not answered yet: give your guess above, then run this cell again")
-        if isinstance(measured, Estimate):
-            measured = measured.median
-        return Said(
-            self.form.judge(self.value, measured if isinstance(measured, float | int | str) else tuple(measured))
-        )
 
     def __repr__(self) -> str:
         if self.value is None:

@@ -21,7 +21,7 @@ from brrr.core.measurement import DeviceKind
 from brrr.core.recordings import FILE, device_folders, own_root, search_path
 from brrr.gpu import is_gpu
 from brrr.gpu.device import default_device_kind, slug
-from brrr.gpu.probe import cpu_count
+from brrr.gpu.probe import cpu_count, sm_clock_hz
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
 from brrr_course.sources.claimed import claimed_points
@@ -217,7 +217,7 @@ def _record(options: argparse.Namespace) -> int:
         store = Store(folder, machine, experiments, _below(options, machine.slug))
         limit_s, estimator = options.minutes * 60, DurationEstimator()
         _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
-        recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
+        recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=sm_clock_hz)
         started_s = time.monotonic()
         outcome = record_steps(recorder, found, retry=options.retry)
         if outcome.interrupted:
@@ -273,12 +273,6 @@ def set_aside(folder: Path, run_id: str) -> Path | None:
         return folder.rename(folder.with_name(f"{folder.name}.before-{run_id}"))
     except OSError as error:
         raise RecordingError(f"{folder}: cannot be set aside ({error.strerror or error})") from error
-
-
-def _sm_clock_hz() -> float | None:
-    from brrr.gpu.probe import sm_clock_hz
-
-    return sm_clock_hz()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

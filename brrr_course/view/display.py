@@ -28,12 +28,9 @@ def static() -> bool:
 
 def in_notebook() -> bool:
     """Whether a Jupyter kernel runs this, so that widgets can be shown."""
-    try:
-        from IPython.core.getipython import get_ipython
-    except ImportError:
-        return False
-    shell = get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
+    from IPython.core.getipython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
 
 
 def this_cell() -> int | None:
@@ -225,7 +222,8 @@ class Shown:
             self._panel = self._make_panel()
             for twin in list(shown):
                 if twin._panel not in (None, self._panel) and self._cell == twin._cell is not None:
-                    self._panel.join(twin._panel)
+                    self._panel.lead(twin._panel)
+                    twin._panel.lead(self._panel)
         return self._panel
 
     @property

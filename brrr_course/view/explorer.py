@@ -117,7 +117,8 @@ class Explorer(Shown):
     def _choose(self, name: str) -> Scene:
         chosen = self._given_source if name == self._given_source.name else source_named(name)
         before = self.scene
-        at = {**self._at, **_kept(before, chosen)}
+        kept = {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
+        at = {**self._at, **kept}
         return Scene(before.experiment, chosen, at, self._lines, before.view, before.predictions.on)
 
 
@@ -210,11 +211,6 @@ def explore(
         raise ArgumentError("explore", "predict", predict, "False", hint)
     scene = Scene(found, chosen, at, lines, view, predict)
     return Explorer(scene, names, unlock, at, lines)
-
-
-def _kept(before: Scene, chosen: Source) -> dict[str, Value]:
-    """The point to keep when the source changes."""
-    return {name: value for name, value in before.point.items() if chosen.values(before.experiment, name)}
 
 
 def sources_here(current: Source, scene: Scene) -> list[tuple[str, str]]:

@@ -63,9 +63,8 @@ def pace(experiment: Experiment, source: Source, taken: Mapping[tuple[Value, ...
     Of the slowest of them the root of its factor: beside other programs, a longer call's own time tells the rest.
     """
     key = max(taken, key=lambda each: taken[each], default=())
-    known = {each.name: source.known(experiment, each.name).get(key) for each in experiment.variants}
-    calls = {name: call for name, found in known.items() if found and (call := _call_s(found))}
-    expected = sum(taken_s(call, is_queue(experiment.variant(name).device)) for name, call in calls.items())
+    known = [(each, source.known(experiment, each.name).get(key)) for each in experiment.variants]
+    expected = sum(taken_s(call, is_queue(each.device)) for each, m in known if m and (call := _call_s(m)))
     return math.sqrt(taken[key] / expected) if expected else 1.0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -19,13 +19,11 @@ from brrr.drawing import style
 from brrr.gpu import is_cpu
 from brrr_course.sources import reading_once
 from brrr_course.view import words
+from brrr_course.view.bars import SceneBars
 from brrr_course.view.canvas import Canvas
 from brrr_course.view.measuring import ASK_ABOVE_S, Job, Slice, expected_s, pace
 from brrr_course.view.scene import Scene
 from brrr_course.view.widgets import Panel, button, html, live_region
-
-if TYPE_CHECKING:
-    from brrr_course.view.bars import SceneBars
 
 
 class SceneLines:
@@ -51,11 +49,7 @@ class SceneLines:
 
 def kept_picture(scene: Scene) -> SceneLines | SceneBars:
     """What draws a scene's form: lines over x, or bars at the sliders' point."""
-    if not scene.view.is_bars:
-        return SceneLines()
-    from brrr_course.view.bars import SceneBars
-
-    return SceneBars()
+    return SceneBars() if scene.view.is_bars else SceneLines()
 
 
 def png_of(scene: Scene) -> bytes:
@@ -98,8 +92,8 @@ class ExplorerPanel(Panel):
         self.cancel = button("Cancel", "stop before the next measurement")
         self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
         self.left = widgets.Label("")
-        self.measure.on_click(self._guarded(lambda _: self._press(self._slices_here())))
-        self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices_all())))
+        self.measure.on_click(self._guarded(lambda _: self._press(self._slices(everywhere=False))))
+        self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices(everywhere=True))))
         self.cancel.on_click(self._guarded(lambda _: self._stop()))
         parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
         self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
@@ -204,18 +198,13 @@ class ExplorerPanel(Panel):
         bases = [base for line in shown if (base := self.scene.quantity.base(line))]
         return list(dict.fromkeys(line.variant for line in shown + bases))
 
-    def _slices_here(self) -> list[Slice]:
-        point = dict(self.scene.point)
-        return [Slice(v, point) for v in self._variants() if self.scene.experiment.has(v, point)]
-
-    def _slices_all(self) -> list[Slice]:
-        x = self.scene.view.x
-        points = [{**self.scene.point, x: value} for value in self.scene.values[x]]
-        slices = [Slice(v, p) for p in points for v in self._variants() if self.scene.experiment.has(v, p)]
-        return [s for s in slices if self._is_new(s)]
-
-    def _is_new(self, piece: Slice) -> bool:
-        return tuple(piece.point.values()) not in self.scene.source.known(self.scene.experiment, piece.variant)
+    def _slices(self, *, everywhere: bool) -> list[Slice]:
+        """What is shown where the sliders stand; or all along x that is not known yet."""
+        scene, found, known = self.scene, self.scene.experiment, self.scene.source.known
+        points = [{**scene.point, scene.view.x: value} for value in scene.values[scene.view.x]]
+        points = points if everywhere else [dict(scene.point)]
+        slices = [Slice(v, p) for p in points for v in self._variants() if found.has(v, p)]
+        return [s for s in slices if not everywhere or tuple(s.point.values()) not in known(found, s.variant)]
 
     def _press(self, slices: list[Slice]) -> None:
         """Start measuring; where that would take long on a CPU, first what is quick, which tells how long, and ask."""
@@ -229,9 +218,7 @@ class ExplorerPanel(Panel):
 
     def _slow(self, slices: Sequence[Slice]) -> list[Slice]:
         """Those at points that probably take long."""
-        long = [
-            each.point for each, seconds in zip(slices, self._expected(slices), strict=True) if seconds > ASK_ABOVE_S
-        ]
+        long = [s.point for s, wait_s in zip(slices, self._expected(slices), strict=True) if wait_s > ASK_ABOVE_S]
         return [each for each in slices if each.point in long]
 
     def _expected(self, slices: Sequence[Slice]) -> list[float]:

@@ -11,7 +11,6 @@ from traitlets import Unicode
 
 from brrr.core.measurement import Value
 from brrr.drawing import style as plots
-from brrr_course.nouns.experiment import Axis, Experiment
 
 CSS = f"""<style>
 .brrr-explorer {{ max-width: {plots.WIDTH + 24}px; }}
@@ -69,7 +68,7 @@ class Panel:
     `experiment` is what the sliders' axes are of, None for a drawing.
     """
 
-    experiment: Experiment | None = None
+    experiment: Any = None
 
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
@@ -86,19 +85,19 @@ class Panel:
     def renew(self) -> None:
         """Show what is there now, where more was measured, or another guess given."""
 
-    def join(self, other: "Panel") -> None:
-        """From now on sliders along one axis of one experiment move together, each to the nearest value that it has."""
-        found = self.experiment if self.experiment is other.experiment else None
-        for axis in found.axes if found else ():
-            for one, two in ((self, other), (other, self)):
-                if axis.name in one.sliders.keys() & two.sliders.keys():
-                    one.sliders[axis.name].observe(one._guarded(partial(two._follow, axis)), "value")
+    def lead(self, other: "Panel") -> None:
+        """From now on its sliders move the other's along the same axis of one experiment, as near as those can."""
+        same = self.experiment is other.experiment is not None
+        for name in self.sliders.keys() & other.sliders.keys() if same else ():
+            self.sliders[name].observe(self._guarded(partial(other._follow, name)), "value")
 
-    def _follow(self, axis: Axis, change: Any) -> None:
-        slider, lead = self.sliders[axis.name], change["owner"]
-        here, there = ([value for _, value in each.options] for each in (slider, lead))
-        if axis.nearest(slider.value, there) != lead.value:  # else it follows this one, and stands as near as it can
-            slider.value = axis.nearest(lead.value, here)
+    def _follow(self, name: str, change: Any) -> None:
+        one, lead, axis = self.sliders[name], change["owner"], self.experiment.axis(name)
+        here, there = ([value for _, value in each.options] for each in (one, lead))
+        if (
+            axis.nearest(one.value, there) != lead.value
+        ):  # else the other follows this one, and stands as near as it can
+            one.value = axis.nearest(lead.value, here)
 
     def _build(self, *parts: Any) -> None:
         """Put the parts under each other, as `root`."""

@@ -152,7 +152,7 @@ def test_a_question_that_cannot_be_answered_is_refused(wrong: dict[str, Any]) ->
 
 
 def test_unanswered_says_so() -> None:
-    assert "not answered yet" in repr(guess("q", unit="s").compare(1.0))
+    assert "not answered yet" in repr(guess("q", unit="s"))
 
 
 # ---- the form ----

@@ -638,7 +638,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     monkeypatch.setattr(record, "default_device_kind", lambda: "cuda")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
     monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
-    monkeypatch.setattr(record, "_sm_clock_hz", lambda: None)
+    monkeypatch.setattr(record, "sm_clock_hz", lambda: None)
     return measured
 
 
