@@ -92,7 +92,7 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 # Otherwise it is compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096
-# numbers. C is 16 layers of width 64 on 8 samples.
+# numbers. C is 16 layers of width 64 on 8 samples. Guess A and B first: your guess for C uncovers the figure.
 
 # %% tags=["guess"]
 limits = ["overhead", "memory", "latency", "compute"]
