@@ -99,15 +99,14 @@ class ExplorerPanel(Panel):
         self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
         self.measuring.add_class("brrr-measuring")
         self.show_details = self._toggle("Details", "each line's value, and what drifted", lambda _: self.refresh())
-        self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self._fill_table())
+        self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self.refresh())
         said, on = "what each line should take, and what limits it", self.scene.predictions.on
         self.show_predictions = self._toggle("Predictions", said, self._on_predictions, on=on)
         self.details, self.table, self.predicted = map(html, ("brrr-details", "brrr-table", "brrr-predicted"))
 
     def _toggle(self, name: str, tooltip: str, react: Callable[[bool], object], *, on: bool = False) -> Any:
         made = widgets.ToggleButton(value=on, description=name, tooltip=tooltip, layout={"width": "max-content"})
-        made.observe(self._guarded(lambda change: react(change["new"])), "value")
-        return made
+        return self._watched(made, react)
 
     def _axis_slider(self, name: str) -> Any:
         title = self.scene.experiment.axis(name).title
@@ -137,7 +136,7 @@ class ExplorerPanel(Panel):
         index = self.scene.looks[name]
         colour = style.look(index)["color"]
         box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)
-        box.observe(self._guarded(lambda change: self._on_line(name, change["new"])), "value")
+        self._watched(box, lambda on: self._on_line(name, on))
         look = f"class='brrr-mark' style='color:{colour}' aria-hidden='true'"
         mark = widgets.HTML(f"<span {look}>{style.glyph(index)}</span>")
         return widgets.HBox([mark, box], layout={"align_items": "center"})
@@ -177,10 +176,6 @@ class ExplorerPanel(Panel):
         self.text.value = live_region(f"<b>{escape(words.verdict(self.scene))}</b>")
         self.details.value = said_html(self.scene) if self.show_details.value else ""
         self.predicted.value = words.as_panel(self.scene)
-        if self.show_table.value:
-            self._fill_table()
-
-    def _fill_table(self) -> None:
         self.table.value = words.table_of(self.scene) if self.show_table.value else ""
 
     # -- measuring -------------------------------------------------------------------------------------------------

@@ -108,17 +108,14 @@ class Panel:
         self, title: str, options: Sequence[tuple[str, Value]], value: Value, react: Callable[[Any], object]
     ) -> Any:
         """A slider over named values, a switch between two; `react` takes the new one."""
+        same = {"options": options, "value": value, "description": title.split(" (")[0]}
+        style = {"description_width": "initial"}
         if len(options) == 2:
-            looks = {"description_width": "initial", "button_width": "max-content"}
-            made = widgets.ToggleButtons(options=options, value=value, description=title.split(" (")[0], style=looks)
-            made.observe(self._guarded(lambda change: react(change["new"])), "value")
-            return made
-        made = widgets.SelectionSlider(options=options, value=value, description=title.split(" (")[0], tooltip=title,
-                                       style={"description_width": "initial"}, layout=dict(FULL))  # fmt: skip
+            return self._watched(widgets.ToggleButtons(**same, style={**style, "button_width": "max-content"}), react)
+        made = widgets.SelectionSlider(**same, tooltip=title, style=style, layout=dict(FULL))
         if max(len(reading) for reading, _ in options) > READING:
             made.add_class("brrr-long")
-        made.observe(self._guarded(lambda change: react(change["new"])), "value")
-        return made
+        return self._watched(made, react)
 
     def _choice(
         self, title: str, options: Sequence[tuple[str, str]], react: Callable[[Any], object], **more: Any
@@ -126,6 +123,10 @@ class Panel:
         """A list to choose from; `react` takes the new choice."""
         made = widgets.Dropdown(options=options, description=title, style={"description_width": "initial"},
                                 layout={"width": "max-content"}, **more)  # fmt: skip
+        return self._watched(made, react)
+
+    def _watched(self, made: Any, react: Callable[[Any], object]) -> Any:
+        """The widget, whose new values `react` takes."""
         made.observe(self._guarded(lambda change: react(change["new"])), "value")
         return made
 
