@@ -1,4 +1,4 @@
-"""Answers to exercise 05-fuse in Triton's interpreter, marked; prints the marks for `test_fusion_experiments.py`."""
+"""Answers to exercise 05b-fuse in Triton's interpreter, marked; prints the marks for `test_fusion_experiments.py`."""
 
 # Triton's decorator has no types, and neither has what it compiles.
 # mypy: disable-error-code="untyped-decorator, no-untyped-def"
@@ -58,5 +58,5 @@ CASES = {
 }  # fmt: skip
 
 if __name__ == "__main__":
-    marks = {name: check("05-fuse", fused=function) for name, function in CASES.items()}
+    marks = {name: check("05b-fuse", fused=function) for name, function in CASES.items()}
     json.dump({name: [mark.status, mark.text, mark.hint] for name, mark in marks.items()}, sys.stdout)

@@ -25,6 +25,10 @@ from brrr.cli import own_error
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import write_atomically
 from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.gpu import is_cpu
+from brrr.gpu.device import default_device_kind
+from brrr.roofline.device_model import Where, known_here
+from brrr.roofline.peaks import MissingPeakError
 from brrr.tracing.trace_file import TraceFileError
 
 GRACE_S = 10
@@ -66,7 +70,7 @@ def _diagnosed(argv: Sequence[str]) -> int:
             path = Path(folder) / "trace.json" if is_script else options.path
             if is_script:
                 code, ended = run_script(options.path, arguments, path, options.seconds, options.memory)
-            found = diagnose_trace(path, options.device)
+            found = diagnose_trace(path, options.device or (_this_cpu() if is_script else None))
         print(found.to_json() if options.json else found.details())
         if html is not None:
             write_atomically(html, found.to_html())
@@ -81,6 +85,13 @@ def _diagnosed(argv: Sequence[str]) -> int:
     if ended:
         print(f"brrr diagnose: the script {ended}\nWhat it did until then is told above", file=sys.stderr)
     return code
+
+
+def _this_cpu() -> Where | None:
+    """The figures of the CPU that ran a script; None beside a GPU, which its trace names, and where none are known."""
+    with suppress(MissingPeakError):
+        return known_here("cpu") if is_cpu(default_device_kind()) else None
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:

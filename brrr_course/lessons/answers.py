@@ -67,7 +67,8 @@ class Quantity:
         """Both, and the ratio between them."""
         assert isinstance(answer, int | float)
         assert isinstance(measured, int | float)
-        text = f"you said {self.show(answer)}, measured {self.show(measured)}"
+        none = " (no difference)" if self.unit == "x" and abs(measured - 1) < 0.05 else ""
+        text = f"you said {self.show(answer)}, measured {self.show(measured)}{none}"
         return f"{text}: {self.distance(answer, measured)}"
 
     def distance(self, answer: float, measured: float) -> str:

@@ -52,7 +52,7 @@ def calculated(lesson: str = "") -> dict[str, Exercise]:
     Not yet: You wrote 10.6 for `extra_us`.
     Hint: That is all of it. How much of it is not the call itself? Subtract one call.
     """
-    names = [name for name in tables() if name.startswith(f"{lesson}-" if lesson else "")]
+    names = [name for name in tables() if name.startswith(lesson)]
     return {name: exercise_of(name, tables()[name]) for name in names}
 
 

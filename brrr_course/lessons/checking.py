@@ -41,7 +41,8 @@ def check(exercise: str = "", /, **answers: Any) -> Mark:
         If there is no such exercise, or if it takes no answer of that name.
     """
     number = str(exercise).partition("-")[0]
-    found = exercises(number).get(exercise) if number.isalnum() else None  # it becomes part of a pattern
+    here = exercises(number) if number.isalnum() else {}  # it becomes part of a pattern
+    found = here.get(exercise) or here.get(f"{number}b-{exercise[len(number) + 1 :]}")  # its name in older copies
     if found is None:
         near = get_close_matches(str(exercise), sorted(exercises()), cutoff=0)
         raise ArgumentError("check", "exercise", exercise, f"its name, such as {', '.join(near)}")

@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Badge, DeviceKind
 from brrr.core.recordings import own_root, search_path
 from brrr.gpu import is_cpu, is_gpu, tensors_on
+from brrr.gpu.device import this_device
 from brrr.kernels.elementwise.kernel import Elementwise
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.source import quick
@@ -111,14 +113,12 @@ def has_cpp_compiler() -> bool:
 
 def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:
     """Compile, and keep what the compiler writes; the result is checked against the operators one by one."""
-    from datetime import date
     from unittest import mock
 
     import torch
     from torch._inductor import config
     from torch._inductor.graph import GraphLowering
 
-    from brrr.gpu.device import this_device
     from brrr_course.experiments.checked import compiled
 
     written: list[str] = []
@@ -171,7 +171,6 @@ def recorded(name: str, chosen: str = RECORDED, root: Path | None = None) -> Gen
 
 def write(root: Path, kind: DeviceKind = "cuda") -> list[Path]:
     """Compile every piece of work here and write what was generated, its origin in the first line."""
-    from brrr.gpu.device import this_device
 
     folder = root / this_device(kind).slug / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -242,11 +241,9 @@ def against_copy(kernel: Elementwise) -> Comparison:
     """
     if static():
         return Comparison("Measured where you run this cell: it is not part of the recording.")
-    from datetime import date
 
     import torch
 
-    from brrr.gpu.device import this_device
     from brrr.timing import measure_together
 
     on, result = tensors_on(kernel.device), kernel()

@@ -13,6 +13,7 @@ from brrr_course.lessons.waiting import UNANSWERED, Comparison, Waiting
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as default_source
+from brrr_course.view.display import renew_all
 
 Compared = Callable[[Subject], Comparison]
 
@@ -109,8 +110,11 @@ def compare(
 
     def compared() -> Comparison:
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
-        point = {**(at or {}), **axes}
-        return quantity(Subject(asked, guessed, described, source or default_source(), lines, point, of, truth))
+        point, chosen = {**(at or {}), **axes}, source or default_source()
+        found = quantity(Subject(asked, guessed, described, chosen, lines, point, of, truth))
+        if chosen.live:
+            renew_all(described)
+        return found
 
     if guess is None or guess.answered:
         return compared()

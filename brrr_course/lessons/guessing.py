@@ -13,10 +13,9 @@ from typing import Any
 import ipywidgets as widgets
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate
 from brrr_course.lessons.answers import Answer, Choice, Form, Quantity, Ranking
 from brrr_course.lessons.course import guesses_beside
-from brrr_course.lessons.sharing import Said, send
+from brrr_course.lessons.sharing import send
 from brrr_course.view.display import in_notebook, message_html, staged, static
 
 _given: dict[str, Answer] = {}
@@ -49,8 +48,8 @@ class Guess:
     >>> g = Guess("Without synchronize(), a 4096 matmul seems to take ...", Quantity("s"))
     >>> g
     not answered yet: Without synchronize(), a 4096 matmul seems to take ...
-    >>> g.answer("25 µs").compare(3.1e-3)
-    you said 25 µs, measured 3.1 ms: 124x too short
+    >>> g.answer("25 µs")
+    your guess: 25 µs (Without synchronize(), a 4096 matmul seems to take ...)
 
     `guess` makes it. What waits for the answer registers with `on_answer`, and is called at once if it is already
     there.
@@ -66,6 +65,7 @@ class Guess:
     def __init__(self, question: str, form: Form) -> None:
         self.question, self.form = question, form
         self.value: Answer | None = None
+        self.first = ""
         self._waiting: list[Callable[[Guess], object]] = []
 
     @property
@@ -74,31 +74,23 @@ class Guess:
         return self.value is not None or static()
 
     def answer(self, given: object) -> Guess:
-        """Give the answer. If it does not fit the question, ArgumentError is raised and nothing changes."""
+        """Give the answer, or another one: the first stays on record, and is what the class is told.
+
+        If it does not fit the question, ArgumentError is raised and nothing changes.
+        """
         self.value = _given[self.question] = self.form.parse(given)
+        self.first = str(_given.setdefault(f"first: {self.question}", self.form.show(self.value)))
         _keep()
-        send("guess", self.question, self.form.show(self.value))
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
+        send("guess", self.question, self.first)
+        for call in tuple(self._waiting):
             call(self)
         return self
 
     def on_answer(self, call: Callable[[Guess], object]) -> None:
-        """Call ``call(guess)`` when the answer is given, or now if it already was."""
+        """Call ``call(guess)`` whenever an answer is given, and now if one already was."""
+        self._waiting.append(call)
         if self.answered:
             call(self)
-        else:
-            self._waiting.append(call)
-
-    def compare(self, measured: Estimate | float | str | Sequence[str]) -> Said:
-        """The guess and the measurement side by side, with their ratio; without a guess, a request for one."""
-        if self.value is None:
-            return Said("not answered yet: give your guess above, then run this cell again")
-        if isinstance(measured, Estimate):
-            measured = measured.median
-        return Said(
-            self.form.judge(self.value, measured if isinstance(measured, float | int | str) else tuple(measured))
-        )
 
     def __repr__(self) -> str:
         if self.value is None:
@@ -191,8 +183,9 @@ def _show(asked: Guess) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The form that `guess` shows in a notebook: a text box, radio buttons, or one drop-down list for each place.
+# The form that `guess` shows in a notebook: a text box, radio buttons, or a button for each item of an order.
 
+GIVE, CHANGE = "This is my guess", "Change my guess"
 UNITS = {"s": "a number and its unit, as 25 µs (or 25 us)", "x": "a factor, as 3x", "": "a number"}
 
 
@@ -202,7 +195,7 @@ def form(asked: Guess) -> widgets.VBox:
     What does not fit is explained in that line and stays in the field, to be mended.
     """
     field, read = _field(asked)
-    button = widgets.Button(description="This is my guess", button_style="primary", layout={"width": "max-content"})
+    button = widgets.Button(description=GIVE, button_style="primary", layout={"width": "max-content"})
     status = widgets.HTML()
     question = widgets.HTML(f"<b style='font-size:105%'>{escape(asked.question)}</b>")
 
@@ -213,14 +206,22 @@ def form(asked: Guess) -> widgets.VBox:
         except ArgumentError as unfit:
             title = f"You wrote {given}." if given and isinstance(given, str) else "Not answered yet."
             status.value = message_html("wrong", title, [f"Expected {unfit.expected}."])
+        else:
+            button.focus()  # the field, which may have had it, is disabled now
+
+    def open_to(change: bool) -> None:
+        for widget in getattr(field, "children", (field,)):
+            widget.disabled = not change
+        button.description, button.button_style = (GIVE, "primary") if change else (CHANGE, "")
 
     def done(answered: Guess) -> None:
-        _disable(field)
-        button.layout.display = "none"
+        open_to(False)
         assert answered.value is not None
-        status.value = message_html("open", f"Your guess: {answered.form.show(answered.value)}")
+        said = answered.form.show(answered.value)
+        first = [f"At first: {answered.first}. Run a comparison again that still shows it."]
+        status.value = message_html("open", f"Your guess: {said}", first if answered.first != said else ())
 
-    button.on_click(submit)
+    button.on_click(lambda _: submit() if button.description == GIVE else open_to(True))
     if isinstance(field, widgets.Text):
         field.on_msg(lambda _, content, __: submit() if content.get("event") == "submit" else None)
     asked.on_answer(done)
@@ -233,7 +234,7 @@ def _field(asked: Guess) -> tuple[Any, Callable[[], object]]:
         radio = widgets.RadioButtons(options=asked.form.options, value=asked.value, layout={"width": "max-content"})
         return radio, lambda: "" if radio.value is None else radio.value
     if isinstance(asked.form, Ranking):
-        return _places(asked.form.items, asked.value)
+        return _order(asked.form.items, asked.value)
     unit = getattr(asked.form, "unit", "")
     placeholder = UNITS.get(unit, f"a number in {unit}")
     start = "" if asked.value is None else asked.form.show(asked.value)
@@ -241,17 +242,19 @@ def _field(asked: Guess) -> tuple[Any, Callable[[], object]]:
     return text, lambda: text.value
 
 
-def _places(items: tuple[str, ...], answer: Any) -> tuple[Any, Callable[[], object]]:
-    """One drop-down list for each place; a chosen item may be changed until the button is pressed."""
-    blank = "choose ..."
-    lists = []
-    for place in range(len(items)):
-        value = answer[place] if answer else blank
-        name = f"place {place + 1}"
-        lists.append(widgets.Dropdown(options=[blank, *items], value=value, description=name, layout={"width": "24em"}))
-    return widgets.VBox(lists), lambda: [choice.value for choice in lists if choice.value != blank]
+def _order(items: tuple[str, ...], answer: Any) -> tuple[Any, Callable[[], object]]:
+    """A button for each item, to be pressed one after the other; pressed again, an item is taken out of the order."""
+    order = list(answer or ())
+    buttons = [widgets.Button(tooltip=item, layout={"width": "max-content"}) for item in items]
 
+    def press(pressed: Any = None) -> None:
+        if pressed:
+            (order.remove if pressed.tooltip in order else order.append)(pressed.tooltip)
+        for item, each in zip(items, buttons, strict=True):
+            each.description = f"{order.index(item) + 1}. {item}" if item in order else item
 
-def _disable(field: Any) -> None:
-    for widget in getattr(field, "children", (field,)):
-        widget.disabled = True
+    for each in buttons:
+        each.on_click(press)
+    press()
+    told = widgets.Label("Press them in your order; once more takes one back:")
+    return widgets.HBox([told, *buttons], layout={"flex_flow": "row wrap"}), lambda: order

@@ -125,9 +125,9 @@ def speedups(subject: Subject) -> Comparison:
     found = {pair: slow / fast for pair, (fast, slow) in timed if fast and slow}
     if not found:
         return subject.missing(point)
-    rows = [(fast.label, slow.label, f"{ratio:x}") for (fast, slow), ratio in found.items()]
+    rows = [(fast.label, f"{ratio:x}", slow.label) for (fast, slow), ratio in found.items()]
     said = f"At {where_text(point)}, {subject.judged(next(iter(found.values())).median)}."
-    return subject.table(said, ("", "against", "speed-up"), rows, [line for pair in found for line in pair])
+    return subject.table(said, ("", "speed-up", "over"), rows, [line for pair in found for line in pair])
 
 
 def _nearest(subject: Subject, variants: set[str]) -> Point:

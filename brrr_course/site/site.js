@@ -357,9 +357,12 @@ function guess(place, asked, n) {
     ?? asked.items?.map((_, at) => $("label", {}, `place ${at + 1}`, choice(asked.items)))
     ?? [typed({size: 40, placeholder: asked.hint, ariaLabel: asked.question})];
   const fieldset = $("fieldset", {}, $("legend", {}, asked.question), ...fields, $("button", {}, "This is my guess"));
+  const change = $("button", {type: "button", onclick: () => { fieldset.disabled = false; change.remove(); fieldset.querySelector("input, select").focus(); }}, "Change my guess");
   const done = answer => {
+    const first = kept(`first: ${asked.question}`) ?? answer, said = spoken(asked, answer);
+    keep(`first: ${asked.question}`, first);
     fieldset.disabled = true;
-    status.replaceChildren(message("open", `Your guess: ${spoken(asked, answer)}`));
+    status.replaceChildren(message("open", `Your guess: ${said}`, ...(spoken(asked, first) === said ? [] : [`At first: ${spoken(asked, first)}.`])), change);
     answered.set(n, answer);
     (waiting.get(n) ?? []).forEach(call => call(answer));
   };
@@ -371,6 +374,7 @@ function guess(place, asked, n) {
     if (answer === null) return status.replaceChildren(message("wrong", `You wrote ${given[0]}.`, `Expected ${asked.hint}, greater than 0.`));
     keep(asked.question, answer);
     done(answer);
+    change.focus();  // the field, which had it, is disabled now
   }}, fieldset), status);
   const before = kept(asked.question);
   if (before !== null) done(before);
@@ -420,7 +424,11 @@ function exercise(place, data) {
 // -- the page
 function view(place, data) {
   if (data.guess >= 0) place.append($("p", {className: "cover", role: "status"}, "Give your guess above to uncover."));
-  after(data.guess, () => { place.replaceChildren(); place.view = new View(place, data); });
+  after(data.guess, () => {
+    if (place.view) return place.view.show();  // another guess
+    place.replaceChildren();
+    place.view = new View(place, data);
+  });
 }
 function linked() {  // #EXPLORER.size=4096&EXPLORER-2.dtype=float16
   for (const [key, value] of new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"))) {
@@ -437,7 +445,7 @@ document.querySelectorAll("textarea[data-kept]").forEach(box => {
   box.addEventListener("input", () => keep(box.dataset.kept, box.value));
 });
 document.querySelector("#again")?.addEventListener("click", () => {
-  D.guess.forEach(asked => keep(asked.question, null));
+  D.guess.forEach(({question}) => { keep(question, null); keep(`first: ${question}`, null); });
   location.reload();
 });
 for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))

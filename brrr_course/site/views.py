@@ -18,7 +18,7 @@ from brrr_course.nouns.experiment import Line
 from brrr_course.site.vector import Pieces, kept, measured
 from brrr_course.view import words
 from brrr_course.view.bars import BarCanvas, BarFrame, bar_frame, bars_figure, bars_of
-from brrr_course.view.canvas import AT_LEFT, MOST_ABOVE, POINTS, SAID, SAME, WIDER, Blit, Canvas, asides
+from brrr_course.view.canvas import AT_LEFT, MOST_ABOVE, POINTS, SAID, SAME, WIDER, Canvas, asides
 from brrr_course.view.display import Shown
 from brrr_course.view.explorer import Explorer
 from brrr_course.view.quantities import label

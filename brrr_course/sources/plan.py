@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from brrr.core.measurement import DeviceKind, Point, Value
 from brrr.counting.cost import Cost
@@ -20,9 +20,6 @@ from brrr_course.nouns.experiment import Experiment, Variant
 from brrr_course.nouns.source import Key, Source
 from brrr_course.sources.claimed import WIDE, Look, claimed, claimed_points, ends_and_middle
 from brrr_course.sources.rows import Row
-
-if TYPE_CHECKING:
-    pass
 
 Phase = Literal["anchor", "claim", "corner", "middle", "grid"]
 PHASES: tuple[Phase, ...] = ("anchor", "claim", "corner", "middle", "grid")

@@ -21,7 +21,7 @@ from brrr.core.measurement import DeviceKind
 from brrr.core.recordings import FILE, device_folders, own_root, search_path
 from brrr.gpu import is_gpu
 from brrr.gpu.device import default_device_kind, slug
-from brrr.gpu.probe import cpu_count
+from brrr.gpu.probe import cpu_count, sm_clock_hz
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
 from brrr_course.sources.claimed import claimed_points
@@ -181,7 +181,7 @@ def _plan(options: argparse.Namespace) -> int:
     except UnavailableError as error:
         print(f"This machine cannot record with --device {options.device}: {error}\nPlanned as if nothing were there.")
     _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
-    print(plan_text(found, estimator, options.minutes * 60))
+    print(plan_text(found, estimator, options.minutes * 60) if found else "All of it is recorded; --fresh begins anew.")
     return 0
 
 
@@ -217,7 +217,7 @@ def _record(options: argparse.Namespace) -> int:
         store = Store(folder, machine, experiments, _below(options, machine.slug))
         limit_s, estimator = options.minutes * 60, DurationEstimator()
         _learn(estimator, experiments, reference_of(options.device) if options.claims else None, store)
-        recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=_sm_clock_hz)
+        recorder = Recorder(store, run, measure_step, estimator, limit_s=limit_s, sm_clock_hz=sm_clock_hz)
         started_s = time.monotonic()
         outcome = record_steps(recorder, found, retry=options.retry)
         if outcome.interrupted:
@@ -275,12 +275,6 @@ def set_aside(folder: Path, run_id: str) -> Path | None:
         raise RecordingError(f"{folder}: cannot be set aside ({error.strerror or error})") from error
 
 
-def _sm_clock_hz() -> float | None:
-    from brrr.gpu.probe import sm_clock_hz
-
-    return sm_clock_hz()
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What `brrr record` prints: the plan before, the summary after.
 
@@ -296,8 +290,8 @@ def plan_text(found: Sequence[Step], estimator: DurationEstimator, limit_s: floa
             if these:
                 lines.append(f"{name:<12} {phase:<8} {len(these):>5} points {sum(these) / 60:>7.1f} min")
     total_s = sum(s for _, s in fitting)
-    runs = -int(-total_s // limit_s)
-    lines.append(f"{'together':<21} {len(fitting):>5} points {total_s / 60:>7.1f} min predicted, in about {runs} runs")
+    runs = "1 run" if total_s <= limit_s else f"{-int(-total_s // limit_s)} runs"
+    lines.append(f"{'together':<21} {len(fitting):>5} points {total_s / 60:>7.1f} min predicted, in about {runs}")
     lines += [too_long(step, estimator.seconds(step), limit_s) for _, step in parts if step is not None]
     return "\n".join(lines)
 
@@ -331,5 +325,5 @@ def summary(outcome: Outcome, limit_s: float) -> str:
     if outcome.interrupted:
         lines.append("Interrupted: all finished points are kept.")
     if outcome.left:
-        lines.append(f"{len(outcome.left)} points are left; the same command goes on with them.")
+        lines.append(f"Points left: {len(outcome.left)}; the same command goes on with them.")
     return "\n".join(lines)

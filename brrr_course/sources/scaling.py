@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded
-from brrr.core.errors import ArgumentError, NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError, TraceError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.timing.cpu_queue import Place
@@ -213,7 +213,6 @@ def _bytes_growth(
 
 def _bytes_of(function: Callable[[], Any]) -> float:
     """The bytes that torch's operators move in one call; 0 where they do not show it, as inside a CUDA Graph."""
-    from brrr.core.errors import TraceError
     from brrr.counting.tracing import cost
 
     try:

@@ -28,12 +28,16 @@ def static() -> bool:
 
 def in_notebook() -> bool:
     """Whether a Jupyter kernel runs this, so that widgets can be shown."""
-    try:
-        from IPython.core.getipython import get_ipython
-    except ImportError:
-        return False
-    shell = get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
+    from IPython.core.getipython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
+
+
+def this_cell() -> int | None:
+    """The number of the run of a notebook's cell; None outside a notebook."""
+    from IPython.core.getipython import get_ipython
+
+    return getattr(get_ipython(), "execution_count", None)
 
 
 _stage: list[Callable[[object], None]] = []
@@ -169,6 +173,7 @@ class Shown:
 
     def __init__(self, unlock: Lock | None) -> None:
         self._unlock = unlock
+        self._cell = this_cell()
         self._panel: Any = None
         self._root: Any = None
         shown.add(self)
@@ -215,6 +220,10 @@ class Shown:
         """All widgets, made when first asked for."""
         if self._panel is None:
             self._panel = self._make_panel()
+            for twin in list(shown):
+                if twin._panel not in (None, self._panel) and self._cell == twin._cell is not None:
+                    self._panel.lead(twin._panel)
+                    twin._panel.lead(self._panel)
         return self._panel
 
     @property
@@ -229,17 +238,17 @@ class Shown:
     def _root_widget(self) -> Any:
         """The panel, or the cover that turns into it. While covered, no data is in any widget."""
         if self._root is None:
-            if self.covered and self._unlock is not None:
-                from brrr_course.view.widgets import cover
+            from brrr_course.view.widgets import cover
 
-                self._root = cover()
+            if self._unlock is not None:
                 self._unlock.on_answer(lambda *_: self._uncover())
-            else:
-                self._root = self.panel.root
+            self._root = cover() if self.covered else self.panel.root
         return self._root
 
     def _uncover(self) -> None:
-        if self._root is not None:
+        if self._panel is not None:  # another guess
+            self._panel.renew()
+        if self._root not in (None, self.panel.root):
             self._root.children = (self.panel.root,)
 
     def _markdown(self) -> str:
@@ -269,6 +278,13 @@ def publish(data: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) 
 
     send: Any = display.display
     send(dict(data), metadata=dict(metadata or {}), raw=True)
+
+
+def renew_all(experiment: object) -> None:
+    """Show in the figures of an experiment what was measured since."""
+    for each in list(shown):
+        if each._panel is not None and each._panel.experiment is experiment:
+            each._panel.renew()
 
 
 def sweep_all() -> int:

@@ -57,6 +57,17 @@ def _one_s(experiment: Experiment, source: Source, variant: str, key: tuple[Valu
     return float("inf") if call is None else taken_s(call, is_queue(experiment.variant(variant).device))
 
 
+def pace(experiment: Experiment, source: Source, taken: Mapping[tuple[Value, ...], float]) -> float:
+    """How many times longer than predicted the next points will take, after these took so many seconds each.
+
+    Of the slowest of them the root of its factor: beside other programs, a longer call's own time tells the rest.
+    """
+    key = max(taken, key=lambda each: taken[each], default=())
+    known = [(each, source.known(experiment, each.name).get(key)) for each in experiment.variants]
+    expected = sum(taken_s(call, is_queue(each.device)) for each, m in known if m and (call := _call_s(m)))
+    return math.sqrt(taken[key] / expected) if expected else 1.0
+
+
 def taken_s(call_s: float, queue: bool) -> float:
     """What measuring a function takes, of which one call takes so long; a slow one on a queue is called more often.
 

@@ -5,12 +5,11 @@ This module imports ipywidgets; `explore` loads it when there is something to sh
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -21,13 +20,11 @@ from brrr.drawing import style
 from brrr.gpu import is_cpu
 from brrr_course.sources import reading_once
 from brrr_course.view import words
+from brrr_course.view.bars import SceneBars
 from brrr_course.view.canvas import Canvas
+from brrr_course.view.measuring import ASK_ABOVE_S, Job, Slice, expected_s, pace
 from brrr_course.view.scene import Scene
 from brrr_course.view.widgets import Panel, button, html, live_region
-
-if TYPE_CHECKING:
-    from brrr_course.view.bars import SceneBars
-    from brrr_course.view.measuring import Job, Slice
 
 
 class SceneLines:
@@ -53,11 +50,7 @@ class SceneLines:
 
 def kept_picture(scene: Scene) -> SceneLines | SceneBars:
     """What draws a scene's form: lines over x, or bars at the sliders' point."""
-    if not scene.view.is_bars:
-        return SceneLines()
-    from brrr_course.view.bars import SceneBars
-
-    return SceneBars()
+    return SceneBars() if scene.view.is_bars else SceneLines()
 
 
 def png_of(scene: Scene) -> bytes:
@@ -74,7 +67,7 @@ class ExplorerPanel(Panel):
         self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]], choose: Callable[[str], Scene]
     ) -> None:
         super().__init__()
-        self.scene, self._choose = scene, choose
+        self.scene, self._choose, self.experiment = scene, choose, scene.experiment
         self._canvas = kept_picture(scene)
         self._job: Job | None = None
         self._confirmed: list[Slice] = []
@@ -98,22 +91,21 @@ class ExplorerPanel(Panel):
         self.cancel = button("Cancel", "stop before the next measurement")
         self.progress = widgets.IntProgress(description="", layout={"width": "160px"})
         self.left = widgets.Label("")
-        self.measure.on_click(self._guarded(lambda _: self._press(self._slices(self.scene.point))))
-        self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices_all())))
+        self.measure.on_click(self._guarded(lambda _: self._press(self._slices(everywhere=False))))
+        self.measure_all.on_click(self._guarded(lambda _: self._press(self._slices(everywhere=True))))
         self.cancel.on_click(self._guarded(lambda _: self._stop()))
         parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
         self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
         self.measuring.add_class("brrr-measuring")
         self.show_details = self._toggle("Details", "each line's value, and what drifted", lambda _: self.refresh())
-        self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self._fill_table())
+        self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self.refresh())
         said, on = "what each line should take, and what limits it", self.scene.predictions.on
         self.show_predictions = self._toggle("Predictions", said, self._on_predictions, on=on)
         self.details, self.table, self.predicted = map(html, ("brrr-details", "brrr-table", "brrr-predicted"))
 
     def _toggle(self, name: str, tooltip: str, react: Callable[[bool], object], *, on: bool = False) -> Any:
         made = widgets.ToggleButton(value=on, description=name, tooltip=tooltip, layout={"width": "max-content"})
-        made.observe(self._guarded(lambda change: react(change["new"])), "value")
-        return made
+        return self._watched(made, react)
 
     def _axis_slider(self, name: str) -> Any:
         title = self.scene.experiment.axis(name).title
@@ -141,7 +133,7 @@ class ExplorerPanel(Panel):
         index = self.scene.looks[name]
         colour = style.look(index)["color"]
         box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)
-        box.observe(self._guarded(lambda change: self._on_line(name, change["new"])), "value")
+        self._watched(box, lambda on: self._on_line(name, on))
         look = f"class='brrr-mark' style='color:{colour}' aria-hidden='true'"
         mark = widgets.HTML(f"<span {look}>{style.glyph(index)}</span>")
         return widgets.HBox([mark, box], layout={"align_items": "center"})
@@ -181,10 +173,6 @@ class ExplorerPanel(Panel):
         self.text.value = live_region(f"<b>{escape(words.verdict(self.scene))}</b>")
         self.details.value = said_html(self.scene) if self.show_details.value else ""
         self.predicted.value = words.as_panel(self.scene)
-        if self.show_table.value:
-            self._fill_table()
-
-    def _fill_table(self) -> None:
         self.table.value = words.table_of(self.scene) if self.show_table.value else ""
 
     # -- measuring -------------------------------------------------------------------------------------------------
@@ -202,15 +190,13 @@ class ExplorerPanel(Panel):
         bases = [base for line in shown if (base := self.scene.quantity.base(line))]
         return list(dict.fromkeys(line.variant for line in shown + bases))
 
-    def _slices(self, point: Mapping[str, Value]) -> list[Slice]:
-        from brrr_course.view.measuring import Slice
-
-        return [Slice(v, dict(point)) for v in self._variants() if self.scene.experiment.has(v, point)]
-
-    def _slices_all(self) -> list[Slice]:
-        x, known = self.scene.view.x, partial(self.scene.source.known, self.scene.experiment)
-        slices = [s for value in self.scene.values[x] for s in self._slices({**self.scene.point, x: value})]
-        return [s for s in slices if tuple(s.point.values()) not in known(s.variant)]
+    def _slices(self, *, everywhere: bool) -> list[Slice]:
+        """What is shown where the sliders stand; or all along x that is not known yet."""
+        scene, found, known = self.scene, self.scene.experiment, self.scene.source.known
+        points = [{**scene.point, scene.view.x: value} for value in scene.values[scene.view.x]]
+        points = points if everywhere else [dict(scene.point)]
+        slices = [Slice(v, p) for p in points for v in self._variants() if found.has(v, p)]
+        return [s for s in slices if not everywhere or tuple(s.point.values()) not in known(found, s.variant)]
 
     def _press(self, slices: list[Slice]) -> None:
         """Start measuring; where that would take long on a CPU, first what is quick, which tells how long, and ask."""
@@ -224,14 +210,10 @@ class ExplorerPanel(Panel):
 
     def _slow(self, slices: Sequence[Slice]) -> list[Slice]:
         """Those at points that probably take long."""
-        from brrr_course.view.measuring import ASK_ABOVE_S
-
-        long = [s.point for s, seconds in zip(slices, self._expected(slices), strict=True) if seconds > ASK_ABOVE_S]
+        long = [s.point for s, wait_s in zip(slices, self._expected(slices), strict=True) if wait_s > ASK_ABOVE_S]
         return [each for each in slices if each.point in long]
 
     def _expected(self, slices: Sequence[Slice]) -> list[float]:
-        from brrr_course.view.measuring import expected_s
-
         with reading_once():
             return [expected_s(self.scene.experiment, self.scene.source, [s.variant], s.point) for s in slices]
 
@@ -241,10 +223,9 @@ class ExplorerPanel(Panel):
         return f"{what} takes {total}: press the button again to measure." if self._later else ""
 
     def _run(self, slices: list[Slice]) -> None:
-        from brrr_course.view.measuring import Job
-
         self.scene.message = ""
-        self._began = time.monotonic(), sum(self._expected(slices)) if self._later else math.inf
+        self._taken: dict[tuple[Value, ...], float] = {}
+        self._began = time.monotonic()
         self.progress.max, self.progress.value = max(1, len(slices)), 0
         self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
         self._job.running = True
@@ -257,9 +238,12 @@ class ExplorerPanel(Panel):
             self._job.cancel()
 
     def _on_step(self, done: int, of: int) -> None:
+        assert self._job is not None
+        key, before, self._began = tuple(self._job.slices[done - 1].point.values()), self._began, time.monotonic()
+        self._taken[key] = self._taken.get(key, 0.0) + self._began - before
         self.progress.value = done
         self.left.value = f"{done} of {of}"
-        self._redraw()
+        self.renew()
 
     def _on_wait(self, text: str) -> None:
         self.left.value = f"{self.progress.value} of {self.progress.max}. {text}"
@@ -269,11 +253,12 @@ class ExplorerPanel(Panel):
         if self._job.unexpected is not None:
             self.failures.append(self._job.unexpected)
         self._show_measuring()
-        self._redraw()
-        began_s, expected_s = self._began
-        self._say(message or self._asked("What is left", max(1.0, (time.monotonic() - began_s) / expected_s)))
+        self.renew()
+        slower = pace(self.scene.experiment, self.scene.source, self._taken)
+        self._say(message or self._asked("What is left", slower))
 
-    def _redraw(self) -> None:
+    def renew(self) -> None:
+        """Show what is there now, after measuring or another guess."""
         self.scene.refresh()
         self._canvas.show(self.scene)
         self.refresh()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Value
@@ -15,11 +15,9 @@ from brrr_course.experiments import experiment as experiment_named
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source_for
 from brrr_course.view.display import Lock, Shown
+from brrr_course.view.measuring import expected_s
 from brrr_course.view.selection import TimelineSelection, showable
 from brrr_course.view.widgets import Panel, button, live_region
-
-if TYPE_CHECKING:
-    from brrr.drawing.style import Picture
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The widgets of `timeline`: variants to choose from, a slider, the text line, the picture, and the button to trace.
@@ -30,7 +28,7 @@ class TimelinePanel(Panel):
 
     def __init__(self, selection: TimelineSelection) -> None:
         super().__init__()
-        self.selection = selection
+        self.selection, self.experiment = selection, selection.experiment
         label, several = selection.experiment.variant, len(selection.variants) > 1
         self.variants = self._choice("variant", [(label(n).label, n) for n in selection.variants], self._on_variant)
         self.variants.layout.display = "flex" if several else "none"
@@ -144,12 +142,10 @@ class TimelineView(Shown):
             self.panel.go(self.selection.axis.checked("TimelineView.set", value))
         return self
 
-    def _picture(self) -> Picture:
-        from brrr.drawing.style import WIDTH, Picture
-
+    def _picture(self) -> plots.Picture:
         if self.timeline is None:
             raise ArgumentError("TimelineView.picture", "point", self.selection.text, "a point that was traced")
-        return Picture(self.selection.png(), self.selection.alt, WIDTH)
+        return plots.Picture(self.selection.png(), self.selection.alt, plots.WIDTH)
 
     def _outputs(self) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """The pictures of all variants: who reads the edition cannot choose one."""
@@ -169,8 +165,6 @@ class TimelineView(Shown):
             selection.trace()
 
     def _is_quick(self) -> bool:
-        from brrr_course.view.measuring import expected_s
-
         selection = self.selection
         if is_gpu(selection.source.name):
             return True

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -63,8 +64,11 @@ def cover() -> Any:
 class Panel:
     """Widgets with one text line and one picture; every change of one ends in `refresh`.
 
-    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it.
+    `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it;
+    `experiment` is what the sliders' axes are of, None for a drawing.
     """
+
+    experiment: Any = None
 
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
@@ -78,6 +82,23 @@ class Panel:
         """Show what is chosen now."""
         raise NotImplementedError
 
+    def renew(self) -> None:
+        """Show what is there now, where more was measured, or another guess given."""
+
+    def lead(self, other: "Panel") -> None:
+        """From now on its sliders move the other's along the same axis of one experiment, as near as those can."""
+        same = self.experiment is other.experiment is not None
+        for name in self.sliders.keys() & other.sliders.keys() if same else ():
+            self.sliders[name].observe(self._guarded(partial(other._follow, name)), "value")
+
+    def _follow(self, name: str, change: Any) -> None:
+        one, lead, axis = self.sliders[name], change["owner"], self.experiment.axis(name)
+        here, there = ([value for _, value in each.options] for each in (one, lead))
+        if (
+            axis.nearest(one.value, there) != lead.value
+        ):  # else the other follows this one, and stands as near as it can
+            one.value = axis.nearest(lead.value, here)
+
     def _build(self, *parts: Any) -> None:
         """Put the parts under each other, as `root`."""
         self.root = widgets.VBox([widgets.HTML(CSS, layout={"display": "none"}), *parts])
@@ -87,17 +108,14 @@ class Panel:
         self, title: str, options: Sequence[tuple[str, Value]], value: Value, react: Callable[[Any], object]
     ) -> Any:
         """A slider over named values, a switch between two; `react` takes the new one."""
+        same = {"options": options, "value": value, "description": title.split(" (")[0]}
+        style = {"description_width": "initial"}
         if len(options) == 2:
-            looks = {"description_width": "initial", "button_width": "max-content"}
-            made = widgets.ToggleButtons(options=options, value=value, description=title.split(" (")[0], style=looks)
-            made.observe(self._guarded(lambda change: react(change["new"])), "value")
-            return made
-        made = widgets.SelectionSlider(options=options, value=value, description=title.split(" (")[0], tooltip=title,
-                                       style={"description_width": "initial"}, layout=dict(FULL))  # fmt: skip
+            return self._watched(widgets.ToggleButtons(**same, style={**style, "button_width": "max-content"}), react)
+        made = widgets.SelectionSlider(**same, tooltip=title, style=style, layout=dict(FULL))
         if max(len(reading) for reading, _ in options) > READING:
             made.add_class("brrr-long")
-        made.observe(self._guarded(lambda change: react(change["new"])), "value")
-        return made
+        return self._watched(made, react)
 
     def _choice(
         self, title: str, options: Sequence[tuple[str, str]], react: Callable[[Any], object], **more: Any
@@ -105,6 +123,10 @@ class Panel:
         """A list to choose from; `react` takes the new choice."""
         made = widgets.Dropdown(options=options, description=title, style={"description_width": "initial"},
                                 layout={"width": "max-content"}, **more)  # fmt: skip
+        return self._watched(made, react)
+
+    def _watched(self, made: Any, react: Callable[[Any], object]) -> Any:
+        """The widget, whose new values `react` takes."""
         made.observe(self._guarded(lambda change: react(change["new"])), "value")
         return made
 

@@ -47,21 +47,21 @@ compare(g, "adds", adders, elements=1)
 # Move the slider to the right: each call does more work for the same overhead.
 
 # %% [markdown] tags=["guess"]
-# ## Guess: which layer of software costs most?
+# ## Guess: which way costs the host least?
 #
 # One small ReLU in five ways:
 #
-# - **module**: `nn.ReLU()(x)`, as in most models
-# - **relu**: `torch.relu(x)`, without the module around it
-# - **out**: `torch.relu` into an existing array, so that no memory is allocated
-# - **script**: TorchScript (`torch.jit.script`), which reads the Python code only once
-# - **pycuda**: a kernel launched by hand through PyCUDA, without torch
+# - **nn.Module**: `nn.ReLU()(x)`, as in most models
+# - **torch.relu**: `torch.relu(x)`, without the module around it
+# - **out=**: `torch.relu` into an existing array, so that no memory is allocated
+# - **TorchScript**: `torch.jit.script`, which reads the Python code only once
+# - **PyCUDA**: a kernel launched by hand, without torch
 #
 # With the slider *operators* there are 16 in a row.
 
 # %% tags=["guess"]
-rungs = ["module", "relu", "out", "script", "pycuda"]
-r = guess("One ReLU: which way costs the host least?", options=rungs)
+rungs = {"nn.Module": "module", "torch.relu": "relu", "out=": "out", "TorchScript": "script", "PyCUDA": "pycuda"}
+r = guess("One ReLU: which way costs the host least?", options=list(rungs))
 
 # %% tags=["run"]
 parts = {
@@ -73,7 +73,7 @@ parts = {
     "module-grad": "autograd",
 }
 display(
-    explore("host_cost", at={"elements": 1024, "operators": 1}, lines=rungs, show="ladder", unlock=r),
+    explore("host_cost", at={"elements": 1024, "operators": 1}, lines=list(rungs.values()), show="ladder", unlock=r),
     explore("host_cost", at={"elements": 1024, "operators": 1}, show={"stack": parts}, sliders=[], unlock=r),
 )
 
@@ -83,7 +83,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # %% [markdown] tags=["explain"]
 # The first figure shows how long the **host** takes until the call returns. TorchScript costs more here: getting into the script is
 # overhead too, and pays only for a chain of operators. In the second figure, each part is one program's time less the
-# next simpler one's: *out* less *pycuda* is the dispatcher, *relu* less *out* the allocator. *The launch* is PyCUDA's whole call,
+# next simpler one's: *out=* less *PyCUDA* is the dispatcher, *torch.relu* less *out=* the allocator. *The launch* is PyCUDA's whole call,
 # Python included, *the function* is `F.relu` around `torch.relu`, *autograd* the recording for the backward pass.
 
 # %% [markdown] tags=["explain", "yours"]

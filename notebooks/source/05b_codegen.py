@@ -157,8 +157,8 @@ except LineError as error:
 # `torch.relu(x + b) * g`, where `x` and `g` have 4096 rows of 1024 float32, and `b` has 1024. *Calculate* how many bytes the three
 # operators read and write one by one, and how many one fused kernel does.
 
-# %% tags=["your-turn", "exercise:05-bytes", "calculates"]
-check("05-bytes", eager=..., fused=...)
+# %% tags=["your-turn", "exercise:05b-bytes", "calculates"]
+check("05b-bytes", eager=..., fused=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: fuse three operators in Triton
@@ -170,7 +170,7 @@ check("05-bytes", eager=..., fused=...)
 # On a GPU it must reach 90 % of what the bytes predict. Without one, Triton's interpreter checks the result.
 
 
-# %% tags=["your-turn", "exercise:05-fuse", "makes"]
+# %% tags=["your-turn", "exercise:05b-fuse", "makes"]
 @triton.jit
 def kernel(x, r, y, scale, count, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -182,7 +182,7 @@ def fused(x, scale, r):
     return y
 
 
-check("05-fuse", fused=...)
+check("05b-fuse", fused=...)
 
 # %% [markdown] tags=["claims"]
 # ## Which claims held

@@ -32,6 +32,7 @@ _TO_PICTURE = """
 """
 
 
+_TEXT = "[...root.querySelectorAll('.brrr-said, .brrr-details')].map(each => each.innerText).join('\\n')"
 _CLOSE = """async () => {
   const shown = window.jupyterapp.shell.currentWidget;
   void shown.sessionContext.shutdown();  // the next notebook need not wait for it
@@ -109,6 +110,10 @@ class NotebookPage:
         """The explorer of that number on the page, uncovered."""
         root = self.page.locator(".brrr-explorer").nth(number)
         root.locator(".brrr-said").wait_for(timeout=30_000)
+        details = root.get_by_role("button", name="Details", exact=True)
+        if details.count() and not root.locator(".brrr-details").inner_text():  # they name what the sliders say
+            details.click()
+            root.get_by_text(re.compile("^At ")).wait_for(timeout=15_000)
         return Explorer(self, root)
 
     def answer_all(self) -> None:
@@ -120,8 +125,8 @@ class NotebookPage:
                 text.fill("3x" if "factor" in (text.get_attribute("placeholder") or "") else "1 ms")
             for radio in form.locator("input[type=radio]").all()[:1]:
                 radio.check()
-            for place, choice in enumerate(form.locator("select").all()):
-                choice.select_option(index=place + 1)
+            for item in form.locator(".widget-hbox button").all():  # an order
+                item.click()
             open_now = button.locator("visible=true").count()
             button.locator("visible=true").first.click()
             self.page.wait_for_function(
@@ -156,8 +161,8 @@ class Explorer:
 
     @property
     def text(self) -> str:
-        """The text line as a reader sees it."""
-        return str(self.root.locator(".brrr-said").inner_text())
+        """The text line and the details as a reader sees them."""
+        return str(self.page.evaluate(f"root => {_TEXT}", self.root.element_handle()))
 
     @property
     def picture(self) -> str:
@@ -206,10 +211,8 @@ class Explorer:
         self.page.wait_for_function(
             """([root, text, picture]) => {
               const image = root.querySelector('img.brrr-figure');
-              const said = root.querySelector('.brrr-said').innerText;
-              const folded = root.querySelector('.brrr-details');  // of an explorer a verdict may stay
-              return (folded || said !== text) && image.src !== picture && image.complete && image.naturalWidth > 0;
-            }""",
+              return TEXT !== text && image.src !== picture && image.complete && image.naturalWidth > 0;
+            }""".replace("TEXT", _TEXT),
             arg=[self.root.element_handle(), text, picture],
             timeout=15_000,
         )
@@ -218,7 +221,7 @@ class Explorer:
     def wait_for_words(self, words: str, there: bool = True, seconds: float = 60) -> None:
         """Until the text line holds these words, or no longer does."""
         self.page.wait_for_function(
-            "([root, words, there]) => root.querySelector('.brrr-said').innerText.includes(words) === there",
+            f"([root, words, there]) => {_TEXT}.includes(words) === there",
             arg=[self.root.element_handle(), words, there],
             timeout=1000 * seconds,
         )

@@ -50,6 +50,18 @@ def test_it_fills_itself_in_where_it_stands(opened: NotebookPage) -> None:
     opened.photograph("comparison-after")
 
 
+def test_a_guess_is_changed_by_keyboard_and_the_focus_stays(opened: NotebookPage) -> None:
+    page, button = opened.page, opened.page.get_by_role("button", name="Change my guess")
+    button.focus()
+    page.keyboard.press("Enter")
+    field = _output(opened, 1).locator(".widget-text input:not([disabled])")
+    field.fill("2 ms")
+    field.press("Enter")
+    _output(opened, 2).get_by_text("you said 2 ms").wait_for(timeout=15_000)
+    assert "At first: 1 ms." in _output(opened, 1).inner_text()
+    assert page.evaluate("() => document.activeElement.innerText") == "Change my guess"
+
+
 def test_what_it_raises_stands_in_its_place(opened: NotebookPage) -> None:
     _output(opened, 3).get_by_text("ArgumentError").wait_for(timeout=15_000)
     assert "no such line" in _output(opened, 3).inner_text()
@@ -72,3 +84,11 @@ def test_a_marked_term_is_explained_by_hovering(window: Window) -> None:
     assert word.evaluate("each => getComputedStyle(each).textDecorationStyle") == "dotted"
     page.photograph("term", word.locator("xpath=.."))
     page.close()
+
+
+def test_an_order_is_a_click_for_each(window: Window) -> None:
+    with window.ran("order.ipynb", SET_UP, 'g = guess("Which first?", ranking=["a", "b", "c"])', "g") as page:
+        for item in "cab":
+            page.page.get_by_role("button", name=item, exact=True).click()
+        page.page.get_by_role("button", name="This is my guess").click()
+        page.page.get_by_text("Your guess: c, a, b").wait_for(timeout=15_000)

@@ -42,10 +42,13 @@ def opened(window: Window) -> Iterator[NotebookPage]:
 
 
 def test_first_load_says_what_it_shows(opened: NotebookPage) -> None:
+    said = opened.page.locator(".brrr-said").first
+    said.wait_for(timeout=30_000)
+    assert (
+        "as long as" in said.inner_text() and "687 ms" not in opened.page.locator(".brrr-explorer").first.inner_text()
+    )
     explorer = opened.explorer()
-    assert "as long as" in explorer.text and "687 ms" not in explorer.text
-    explorer.click("Details")
-    explorer.root.get_by_text("At size 4096").wait_for()
+    assert "At size 4096" in explorer.text and "687 ms" in explorer.text
     assert "RECORDED · synthetic device" in explorer.root.inner_text()
     assert "matrix size n" in explorer.root.inner_text()
     title = explorer.root.locator("img.brrr-figure").get_attribute("title")

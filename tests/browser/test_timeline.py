@@ -54,3 +54,21 @@ def test_variants_are_chosen_from_a_list(opened: NotebookPage) -> None:
     shown.wait_for_change(text, picture)
     assert "Copies" in shown.text
     opened.photograph("timeline-variant", shown.root)
+
+
+TWINS = """display(timeline("run_ahead", variant="eager", at={"elements": 65536}, source="recorded:h200"),
+explore("run_ahead", at={"elements": 65536}, lines=["host", "busy"], source="recorded:h200"))"""
+
+
+def test_a_timeline_and_its_curve_in_one_cell_move_together(window: Window) -> None:
+    with window.ran("twins.ipynb", "from brrr_course import explore, timeline", TWINS) as page:
+        line, curve = page.explorer(), page.explorer(1)
+        (leads,) = curve.handles()
+        before = line.text, line.picture
+        curve.press(leads, "End")
+        line.wait_for_change(*before)
+        assert "16777216" in line.text.replace("2^24", "16777216") and "2^24" in curve.text
+        before = curve.text, curve.picture
+        line.press(line.handles()[0], "Home")
+        curve.wait_for_change(*before)
+        assert "1024" in line.text and "1024" in curve.text

@@ -14,6 +14,7 @@ import pytest
 import torch
 from traces import Maker, plain, predicted_us
 
+from brrr.cli import diagnose
 from brrr.cli.diagnose import main
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import OperatorCost
@@ -21,6 +22,9 @@ from brrr.diagnosis.device_remedies import _follows
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.work import cost_of
+from brrr.gpu import is_cpu
+from brrr.gpu.device import default_device_kind
+from brrr.roofline.peaks import recorded_peaks
 from brrr.tracing import trace_file
 from brrr.tracing.events import Inputs
 from brrr.tracing.trace_file import TraceFileError, read_trace
@@ -565,7 +569,9 @@ def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.
     assert main([str(tmp_path / "missing.json")]) == 2 and "cannot be read" in capsys.readouterr().err
 
 
-def test_a_script_is_run_as_python_would(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_script_is_run_as_python_would(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, torch\nx = torch.randn(64, 64)\nfor _ in range(int(sys.argv[1])):\n    x = torch.relu(x @ x)\n"
@@ -575,6 +581,9 @@ def test_a_script_is_run_as_python_would(tmp_path: Path, capfd: pytest.CaptureFi
     assert main([str(script), "7"]) == 0
     said = capfd.readouterr().out
     assert "ended __main__" in said and "mm float32" in said
+    if is_cpu(default_device_kind()):
+        monkeypatch.setattr(diagnose, "known_here", lambda kind: recorded_peaks("cpu"))
+        assert main([str(script), "7"]) == 0 and "the roofline's figures are those of" in capfd.readouterr().out
 
 
 def test_a_script_that_fails_is_diagnosed_as_far_as_it_came(

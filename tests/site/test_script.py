@@ -94,6 +94,23 @@ def test_an_exercise_speaks_of_what_was_typed(opened):
         assert answer in (said.text_content() or "")
 
 
+def test_a_guess_can_be_changed_and_the_first_is_said(opened):
+    page = opened("01").page
+    guess, form = page.locator(".guess").first, page.locator(".guess form").first
+    for given in ("1 ms", "2 ms"):
+        form.locator("input[type=text]").fill(given)
+        form.locator("input[type=text]").press("Enter")
+        assert page.evaluate("document.activeElement.textContent") == "Change my guess"
+        assert (
+            f"Your guess: {given}" in guess.inner_text()
+            and "you: " + given in page.locator(".view").nth(1).inner_html()
+        )
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.type") == "text"
+    form.locator("input[type=text]").press("Enter")
+    assert "At first: 1 ms." in guess.inner_text() and "you said 2 ms" in page.locator(".comparison").first.inner_text()
+
+
 def test_a_guess_is_kept_until_the_reader_starts_again(opened):
     page = opened("00")
     page.answer(["the CPU"])

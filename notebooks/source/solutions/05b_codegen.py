@@ -24,9 +24,9 @@ from brrr_course import check, tl, triton
 # | `* g` | two | one |
 # | all three in one kernel | `x`, `g`, a row | one |
 
-# %% tags=["exercise:05-bytes"]
+# %% tags=["exercise:05b-bytes"]
 large, row = 4096 * 1024 * 4, 1024 * 4
-check("05-bytes", eager=7 * large + row, fused=3 * large + row)
+check("05b-bytes", eager=7 * large + row, fused=3 * large + row)
 
 # %% [markdown]
 # ## Fuse three operators in Triton
@@ -35,7 +35,7 @@ check("05-bytes", eager=7 * large + row, fused=3 * large + row)
 # arrays. Three operators move seven arrays, the kernel three.
 
 
-# %% tags=["exercise:05-fuse"]
+# %% tags=["exercise:05b-fuse"]
 @triton.jit
 def kernel(x, r, y, scale, count, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -49,7 +49,7 @@ def fused(x, scale, r):
     return y
 
 
-check("05-fuse", fused=fused)
+check("05b-fuse", fused=fused)
 
 # %% [markdown] tags=["teaching"]
 # ## 05b · Who writes the kernel?

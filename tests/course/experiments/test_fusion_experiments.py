@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-import brrr_course.lessons.exercises.lesson_05 as exercise_fuse
+import brrr_course.lessons.exercises.lesson_05b as exercise_fuse
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point, Value
 from brrr.counting.description import array
@@ -161,7 +161,7 @@ def test_where_a_variant_exists() -> None:
 def test_the_bytes_of_the_exercise_are_those_that_are_counted() -> None:
     x, b = array((4096, 1024)), array(1024)
     found = counted(lambda x, b, g: torch.relu(x + b) * g, x, b, x)
-    (told,) = cases(tables()["05-bytes"], {})
+    (told,) = cases(tables()["05b-bytes"], {})
     assert (told["by_three"], told["by_one"]) == (found.eager_bytes, found.bytes)
 
 
@@ -205,4 +205,4 @@ def test_a_kernel_without_a_gpu_or_interpreter_gets_a_hint(monkeypatch: pytest.M
     def fused(x: Any, scale: float, r: Any) -> Any:
         raise RuntimeError("0 active drivers ([]). There should only be one.")
 
-    assert "TRITON_INTERPRET" in check("05-fuse", fused=fused).hint
+    assert "TRITON_INTERPRET" in check("05b-fuse", fused=fused).hint

@@ -71,7 +71,7 @@ def marked(exercise: str, old: str, new: str) -> Mark:
         ("04-slips", "4 * 2 * elements * iter", "8 * elements / (1 / iterations_per_s) #", "104 operations"),
         ("04-slips", "float_bytes=4", "float_bytes=32 / 8", "375 billion"),
         ("04b-mend", "step * 32 + thread", "511 - step * 32 - thread", "64 sectors"),
-        ("05-bytes", " + row", "", "117 MB become 50.3 MB, 2.33x less"),
+        ("05b-bytes", " + row", "", "117 MB become 50.3 MB, 2.33x less"),
         ("05-passes", "range(n)", "reversed(range(n))", "half the bytes"),
         ("06-capture", SIZE, "(lambda s: x / s.where(s > 1, 0 * s + 1))(x.square().mean().sqrt())", "one launch"),
         ("06b-floor", "8 * 1024 * 1024", "8 * (1024 * 1024 + 1024)", "cost 100 %"),
@@ -210,16 +210,16 @@ def test_right_answers(exercise: str, old: str, new: str, said: str) -> None:
         ("04b-mend", "step * 32 + thread", "thread", "read 16 times"),
         ("04b-mend", "step * 32", "step * 33", "gave 512"),
         ("04b-mend", "step * 32", "step / 2", "no whole number"),
-        ("05-bytes", "eager=7 * large", "eager=7 * large / 4", "How many bytes"),
-        ("05-bytes", "eager=7", "eager=14", "eight bytes"),
-        ("05-bytes", "eager=7", "eager=4", "Those are the reads"),
-        ("05-bytes", "eager=7", "eager=3", "Those are the writes"),
-        ("05-bytes", "eager=7", "eager=6", "reads two large arrays"),
-        ("05-bytes", "eager=7", "eager=8", "the bias is a row"),
-        ("05-bytes", "eager=7", "eager=5.3", "Go through"),
-        ("05-bytes", "fused=3", "fused=2", "two large inputs"),
-        ("05-bytes", "fused=3", "fused=7", "need not go"),
-        ("05-bytes", "fused=3", "fused=5.1", "read once"),
+        ("05b-bytes", "eager=7 * large", "eager=7 * large / 4", "How many bytes"),
+        ("05b-bytes", "eager=7", "eager=14", "eight bytes"),
+        ("05b-bytes", "eager=7", "eager=4", "Those are the reads"),
+        ("05b-bytes", "eager=7", "eager=3", "Those are the writes"),
+        ("05b-bytes", "eager=7", "eager=6", "reads two large arrays"),
+        ("05b-bytes", "eager=7", "eager=8", "the bias is a row"),
+        ("05b-bytes", "eager=7", "eager=5.3", "Go through"),
+        ("05b-bytes", "fused=3", "fused=2", "two large inputs"),
+        ("05b-bytes", "fused=3", "fused=7", "need not go"),
+        ("05b-bytes", "fused=3", "fused=5.1", "read once"),
         ("05-passes", "total, 0.0", "total, -9", "not relu"),
         ("05-passes", 'memory.write("y"', 'memory.write("t"', "not relu"),
         ("05-passes", 'read("b", i)', 'read("b", i) + 0 * memory.read("b", i)', "5 reads and writes"),
@@ -406,3 +406,10 @@ def test_a_misspelt_call_is_one_line(name: str, answers: dict[str, Any], expecte
         check(name, **answers)
     (shown,) = raised.value._render_traceback_()  # what a notebook shows in place of the frames
     assert shown.startswith(f"ArgumentError: {expected}") and "\n" not in shown
+
+
+def test_an_older_copy_finds_an_exercise_that_has_another_name_now() -> None:
+    bytes_of = {"eager": 7 * 4 * 4096 * 1024 + 4096, "fused": 3 * 4 * 4096 * 1024 + 4096}
+    assert check("05-bytes", **bytes_of).right and check("05b-bytes", **bytes_of).right
+    with pytest.raises(ArgumentError, match="05b-bytes"):
+        check("05-byte", **bytes_of)

@@ -51,6 +51,24 @@ def test_an_answer_uncovers_once_and_is_told_to_all_who_wait() -> None:
     assert told == [g, g]
 
 
+def test_a_guess_can_be_changed_and_the_first_stays_on_record(sent: list[tuple[str, str, str]]) -> None:
+    g = guess("How long?", unit="s")
+    field, button, status = _form(g)
+    field.value = "25 ms"
+    button.click()
+    told: list[Any] = []
+    g.on_answer(lambda answered: told.append(answered.value))
+    assert field.disabled and button.description == "Change my guess"
+    button.click()
+    assert not field.disabled
+    field.value = "25 us"
+    button.click()
+    assert (g.value, g.first, field.disabled) == (pytest.approx(25e-6), "25 ms", True)
+    assert told == [pytest.approx(25e-3), pytest.approx(25e-6)]
+    assert "Your guess: 25 µs" in status.value and "At first: 25 ms" in status.value
+    assert sent == [("guess", "How long?", "25 ms")] * 2
+
+
 def test_a_guess_is_kept_beside_the_notebook_until_it_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,10 +152,18 @@ def test_a_question_that_cannot_be_answered_is_refused(wrong: dict[str, Any]) ->
 
 
 def test_unanswered_says_so() -> None:
-    assert "not answered yet" in repr(guess("q", unit="s").compare(1.0))
+    assert "not answered yet" in repr(guess("q", unit="s"))
 
 
 # ---- the form ----
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """What is told to the class."""
+    told: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(guessing, "send", lambda *each: told.append(each))
+    return told
 
 
 def _form(g: Guess) -> tuple[Any, Any, Any]:
@@ -184,18 +210,23 @@ def test_the_form_of_a_choice() -> None:
 def test_the_form_of_a_ranking() -> None:
     g = guess("Order?", ranking=["a", "b"])
     field, button, status = _form(g)
-    field.children[0].value = "b"
+    _, a, b = field.children
+    a.click()
     button.click()
-    assert "<b>Not answered yet.</b>" in status.value and "a is missing" in status.value
-    field.children[1].value = "a"
+    assert "<b>Not answered yet.</b>" in status.value and "b is missing" in status.value
+    a.click()
+    assert a.description == "a"  # taken back
+    b.click()
+    a.click()
+    assert (a.description, b.description) == ("2. a", "1. b")
     button.click()
-    assert g.value == ("b", "a")
+    assert g.value == ("b", "a") and a.disabled
 
 
 def test_a_kept_answer_fills_the_form() -> None:
     guess("Order?", ranking=["a", "b"], answer=["b", "a"])
     field, _, _ = _form(guess("Order?", ranking=["a", "b"]))
-    assert [choice.value for choice in field.children] == ["b", "a"]
+    assert [button.description for button in field.children[1:]] == ["2. a", "1. b"]
 
 
 # ---- compare ----

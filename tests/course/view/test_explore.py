@@ -16,6 +16,7 @@ from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr_course.experiments import experiment as experiment_named
+from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources.recorded import Recorded
@@ -23,6 +24,7 @@ from brrr_course.view import explorer, measuring
 from brrr_course.view.arguments import looks
 from brrr_course.view.display import COVERED, sweep_all
 from brrr_course.view.explorer import explore
+from brrr_course.view.measuring import pace, taken_s
 
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
@@ -318,6 +320,22 @@ def test_measure_all_fills_every_point_and_skips_what_is_there() -> None:
     shown.panel.measure_all.click()
     assert len(source.measured) == len(set(source.measured)) == 2 * len(shown.scene.values["size"])
     assert [row[0] for row in shown.data["cpu"]] == list(shown.scene.values["size"])
+
+
+def test_the_seconds_of_the_first_points_correct_those_of_what_is_left() -> None:
+    shown, source = live()
+    shown.panel.measure.click()
+    found = shown.scene.experiment
+    assert pace(found, source, {}) == 1.0
+    expected = 2 * taken_s(0.0, False)  # two variants, whose calls take microseconds
+    assert pace(found, source, {(256,): 4 * expected, (1,): 0.1}) == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_comparison_that_measures_renews_the_figure_above_it() -> None:
+    shown, source = live()
+    assert "Not measured yet" in shown.text and "Not measured yet" in shown.panel.text.value
+    compare(guess("q", unit="s", answer="1 s"), "matmul", ["cpu", "synchronized"], source=source, size=256)
+    assert "Not measured yet" not in shown.panel.text.value
 
 
 def test_too_large_is_a_message_and_the_explorer_lives_on() -> None:

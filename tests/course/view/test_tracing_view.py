@@ -25,6 +25,7 @@ from brrr_course.sources.timers import FOLDER, file_name, trace_variant
 from brrr_course.view import display
 from brrr_course.view import timeline as view
 from brrr_course.view.display import COVERED, sweep_all
+from brrr_course.view.explorer import explore
 from brrr_course.view.timeline import timeline
 
 SIZES = (8, 64, 512)
@@ -236,6 +237,27 @@ def test_what_cannot_be_traced_becomes_the_text(matmul: Experiment, monkeypatch:
     assert "ZeroDivisionError" in panel.text.value
     with pytest.raises(ZeroDivisionError):
         shown.sweep()
+
+
+def test_a_timeline_and_its_curve_in_one_cell_move_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = iter((1, 1, 2))
+    monkeypatch.setattr(display, "this_cell", lambda: next(cells))
+    line, curve, other = (show("run_ahead", at={"elements": 65536}) for show in (timeline, explore, explore))
+    sliders = [each.sliders["elements"] for each in (line, curve, other)]
+    drawn: list[object] = []
+    monkeypatch.setattr(line.panel, "refresh", lambda: drawn.append(line.selection.value))
+    curve.set(elements=2**22)
+    assert [slider.value for slider in sliders] == [2**22, 2**22, 65536]
+    curve.set(elements=16384)  # has no timeline: the nearest one
+    assert [slider.value for slider in sliders] == [65536, 16384, 65536]
+    line.set(elements=1024)
+    assert [slider.value for slider in sliders] == [1024, 1024, 65536]
+    assert drawn[:2] == [2**22, 65536]
+    with curve.panel._silently():
+        sliders[1].value = 2**22
+    assert sliders[0].value == 1024
+    curve.sweep()
+    line.sweep()
 
 
 def test_a_quick_grid_is_small(matmul: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
