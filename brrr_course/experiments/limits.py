@@ -1,13 +1,10 @@
 """What limits a step, as `brrr.diagnose` tells it: lines that add up, for a stack that ends with the whole step."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Estimate
+from brrr.diagnosis.report import Diagnosis
 from brrr_course.nouns.experiment import Variant
-
-if TYPE_CHECKING:
-    from brrr.diagnosis.report import Diagnosis
 
 LIMITS = ("compute", "memory", "latency")
 """What limits the device's work, in the order in which the lines add up; overhead comes last."""
@@ -34,7 +31,7 @@ def up_to(way: str) -> Sequence[str]:
     return LIMITS[: LIMITS.index(way) + 1] if way in LIMITS else ()
 
 
-def limits_of(found: "Diagnosis") -> dict[str, float]:
+def limits_of(found: Diagnosis) -> dict[str, float]:
     """Seconds of a step's kernels by limit; what nothing is known of counts as latency."""
     limits = {name: found.parts.get(name, 0.0) for name in LIMITS}
     limits["latency"] += found.parts.get("unknown", 0.0)

@@ -100,10 +100,7 @@ def workload_of(variant: Variant, call: Call) -> Workload:
     run, close = way_of(variant.way, given, device)
     told = {"measured": lambda: own(variant, given, run)} if variant.timer == "own" else {}
 
-    def error(found: Any, kept: CallInputs = given) -> float:
-        return kept.error(found)
-
-    return Workload(run, cost_of(shape, call), error, TOLERANCE[given.model.embedding.dtype],
+    return Workload(run, cost_of(shape, call), given.error, TOLERANCE[given.model.embedding.dtype],
                     synchronize=waiting(device), close=close, others=told)  # fmt: skip
 
 
