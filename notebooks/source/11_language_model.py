@@ -28,7 +28,8 @@ g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit=
 # %% tags=["run"]
 one = {"batch": 1, "context": 2048}
 parts = {"compute": "compute", "memory": "memory", "latency": "latency", "eager": "overhead"}
-explore("decode", at=one, show={"stack": parts}, unlock=g)
+ends = {"batch": (1, 256), "context": (128, 2048)}
+explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g)
 
 # %% tags=["compare"]
 compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
@@ -50,11 +51,11 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # Writing token by token is called [[decode]]. Its matmuls have one row for each reader, so they are [[memory-bound]]: each weight is read once,
 # and used once for each reader.
 #
-# Now move *batch* and *context* in the figure above. Where does memory become the largest part?
+# Now switch *batch* and *context* in the figure above. Where does memory become the largest part?
 #
 # <details><summary>Answer</summary>
 #
-# Nowhere with one reader; with 256 readers of 2048 tokens each. Their keys and values are seven times the bytes of the weights.
+# Only with 256 readers of 2048 tokens each. Their keys and values are seven times the bytes of the weights.
 #
 # </details>
 
@@ -67,7 +68,8 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 w = guess("In a CUDA Graph, a step for 32 readers takes ... times as long as for one", unit="x")
 
 # %% tags=["run"]
-explore("decode", at=one, lines=["eager", "graph"], show={"rate": "batch"}, unlock=w)
+many = {"batch": 32, "context": 2048}
+explore("decode", at=many, lines=["graph", "eager"], show={"rate": "batch"}, versus={"batch": 1}, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
@@ -96,13 +98,13 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # <details><summary>Answer</summary>
 #
 # A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
-# point lies near 300 tokens. In the CUDA Graph the time is nearly flat up to 256 tokens, and nearly doubles from 1024 on. (The step between
-# them is gradual, since small kernels take their share.)
+# point lies near 300 tokens. In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
+# long. (The bend is a wide one: the small kernels take their share.)
 #
 # </details>
 
 # %% tags=["explore"]
-explore("prefill", at={"tokens": 128}, lines=["eager", "graph"])
+explore("prefill", at={"tokens": 128}, lines=["graph", "eager"], versus={"tokens": 1})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many readers fit?
@@ -163,4 +165,7 @@ claims("11")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# This is the end of the main road: go back to [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) and ask it of your own model.
+# This is the end of the main road. Next comes your own model; [00 · Start here](00_start_here.ipynb) has the map. Side road:
+# [11b · When does fusion need a new algorithm?](11b_attention.ipynb) takes attention apart.
+#
+# Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

@@ -43,7 +43,7 @@ g = guess("With 8192 tokens, flash attention is ... times as fast as the three s
 # %% tags=["run"]
 plain = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
 ways = ["naive", "efficient", "flash", "cudnn"]
-explore("attention", at=plain, lines=ways, sliders=["length"], unlock=g, guessed={"naive": "flash"})
+explore("attention", at=plain, lines=ways, sliders=["length"], unlock=g, versus={"naive": "flash"})
 
 # %% tags=["compare"]
 compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive"}, of="speed-up", at=plain)
@@ -87,10 +87,11 @@ w = guess("With 8192 tokens, torch.compile makes the lines at the top faster by 
 
 # %% tags=["run"]
 both = ["naive", "compile", "compile known", "flash"]
-explore("attention", at=plain, lines=both, show="ladder", sliders=[], unlock=w)
+spelled = {"compile": "naive", "compile known": "naive"}
+explore("attention", at=plain, lines=both, show="ladder", sliders=[], versus=spelled, unlock=w)
 
 # %% tags=["compare"]
-compare(w, "attention", {"compile": "naive", "compile known": "naive"}, of="speed-up", at=plain)
+compare(w, "attention", spelled, of="speed-up", at=plain)
 
 # %% [markdown] tags=["explain"]
 # A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own, and the matrix
@@ -163,7 +164,8 @@ claims("11b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Attention in three steps moves an N x N matrix and is memory-bound; flash attention does the same FLOP and is compute-bound.
+# - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, does the same FLOP, and
+#   is compute-bound.
 # - The online softmax makes it possible: keep a maximum and a sum, and rescale when the maximum rises.
 # - A compiler fuses the steps that you wrote, or knows a program by heart; it does not find a new algorithm.
 #
