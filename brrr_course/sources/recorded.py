@@ -143,6 +143,14 @@ class Recorded:
         used = {row.run for row in recording.rows}
         return [run for run in recording.machine.runs if run.id in used]
 
+    def refused(self, experiment: Experiment, variant: str, point: Point) -> str:
+        """Why a point could not be measured, as a sentence; empty where nothing failed."""
+        wanted = experiment.name, variant, dict(point)
+        every = (each for run in self.recording(experiment).machine.runs for each in run.failed)
+        reasons = (each.reason for each in every if (each.experiment, each.variant, dict(each.point)) == wanted)
+        reason = next(reasons, "").partition(";")[0]
+        return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
+
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """The variants that were recorded, in the experiment's order."""
         there = {row.variant for row in self.recording(experiment).rows}

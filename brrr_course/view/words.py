@@ -201,8 +201,13 @@ def _absent(scene: Scene, names: Sequence[str]) -> str:
         return "No line is switched on."
     if not names:
         return ""
-    said = "Not measured yet" if scene.source.live else "Not recorded here"
-    return f"{said}: {'; '.join(scene.experiment.line(name).label for name in names)}."
+    said, lines = (
+        "Not measured yet" if scene.source.live else "Not recorded here",
+        list(map(scene.experiment.line, names)),
+    )
+    refused = getattr(scene.source, "refused", lambda *_: "")  # a recording tells what was tried in vain, and why
+    why = dict.fromkeys(refused(scene.experiment, line.variant, scene.point) for line in lines)
+    return " ".join(filter(None, (f"{said}: {'; '.join(line.label for line in lines)}.", *why)))
 
 
 def drifted(experiment: Experiment, source: Source, lines: Iterable[Line]) -> str:

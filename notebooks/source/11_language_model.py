@@ -77,7 +77,7 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # %% [markdown] tags=["explore"]
 # ## Explore: readers and context
 #
-# The figure shows tokens a second, all readers together. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
+# The figure shows tokens a second, all readers together; divide by the readers for what each one gets. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
 # in 2 bytes: 33 kB. So some 75 000 tokens weigh as much as all the weights, whoever they belong to.
 #
 # Move *context*. From how many readers on do keys and values outweigh the weights? Then set it to 32768: why do the curves end early?

@@ -553,3 +553,10 @@ def test_the_lines_of_a_point_are_measured_together() -> None:
     shown.panel.measure.click()
     assert source.together == [(("cpu", "gpu"), (256,))]
     assert source.measured == [("cpu", (256,)), ("gpu", (256,))]
+
+
+def test_a_point_that_could_not_be_measured_says_why() -> None:
+    at = {"batch": 256, "context": 32768}
+    shown = explore("decode", source="recorded:h100", at=at, lines=["graph"])
+    assert "Not recorded here: CUDA Graph. Beside the model's weights, a step for 256 readers" in shown.text
+    assert "needs 275 GB and 81.4 GB is free on the GPU." in shown.text
