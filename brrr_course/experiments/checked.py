@@ -1,9 +1,11 @@
 """What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
 import gc
+import logging
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
@@ -163,9 +165,33 @@ def compiled(function: Function, **options: Any) -> Function:
 
 def compile_now(run: Callable[[], Any]) -> None:
     """The call that compiles: its seconds belong to no measurement."""
-    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
-        warnings.simplefilter("ignore")  # that TF32 is off, on purpose
+    with quietly(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
         run()
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """No warning of the compiler's: that TF32 is off, that a graph breaks, that it gives up, all of it on purpose.
+
+    >>> with quietly():
+    ...     warnings.warn("TF32 is off")
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def fresh_cache() -> AbstractContextManager[object]:
+    """Inside it torch.compile finds none of what it has compiled before: a folder of its own, which goes again."""
+    from torch._inductor import utils
+
+    made: Callable[[], AbstractContextManager[object]] = utils.fresh_cache
+    return made()
 
 
 def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:

@@ -1,0 +1,106 @@
+"""What the `recompiles` experiment measures: forty calls of a compiled program in a row, the time of each."""
+
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from functools import lru_cache
+
+import torch
+from torch import nn
+
+from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.gpu import is_cpu, waiting
+from brrr_course.experiments.checked import compile_now, compiled, fresh_cache, quietly
+from brrr_course.experiments.recompiles import (
+    AUTO,
+    CALLS,
+    CPU_WIDTH,
+    DYNAMIC,
+    EAGER,
+    KEPT,
+    LAYERS,
+    MARK,
+    NUMBER,
+    STATIC,
+    WIDTH,
+    batch_of,
+    cost,
+)
+from brrr_course.nouns.experiment import Variant, Workload
+
+TOLERANCE = 1e-4
+OPTIONS = {STATIC: {"dynamic": False}, DYNAMIC: {"dynamic": True}, AUTO: {}, MARK: {}, NUMBER: {}, KEPT: {}, EAGER: {}}
+
+
+class Program(nn.Module):
+    """Layers of a matrix, a normalisation by its formula and a SiLU; a number scales the result."""
+
+    def __init__(self, width: int, device: str) -> None:
+        super().__init__()
+        self.layers = nn.ParameterList(
+            nn.Parameter(torch.randn(width, width, device=device) / width**0.5, requires_grad=False)
+            for _ in range(LAYERS)
+        )
+        self.step = 1
+
+    def forward(self, x: torch.Tensor, number: int) -> torch.Tensor:
+        for matrix in self.layers:
+            x = x @ matrix
+            x = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+            x = x * torch.sigmoid(x)
+        return x * (number / self.step)
+
+
+def changes(way: str, call: int) -> tuple[int, int]:
+    """The argument, and the module's own number, in a call."""
+    return (call if way == NUMBER else 1), (call if way == KEPT else 1)
+
+
+@lru_cache(maxsize=len(OPTIONS))
+def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Seconds of each of the forty calls, and the error of each result."""
+    width, wait = (CPU_WIDTH if is_cpu(device) else WIDTH), waiting(device) or _at_once
+    program, times, errors = Program(width, device), list[float](), list[float]()
+    wide = deepcopy(program).double()
+
+    def forward(x: torch.Tensor, number: int) -> torch.Tensor:
+        found: torch.Tensor = program(x, number)
+        return found
+
+    # what torch has seen to change it remembers by a program's file, line and name
+    forward.__code__ = forward.__code__.replace(co_name=f"forward_{way}_{device}")
+    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": None, **OPTIONS[way]}
+    call: Callable[..., torch.Tensor] = forward if way == EAGER else compiled(forward, **options)
+    compile_now(lambda: compiled(torch.neg, **options)(program.layers[0]))  # torch loads its compiler once
+    program(torch.randn(8, width, device=device), 1)
+    with fresh_cache(), quietly():
+        for number in CALLS:
+            x = torch.randn(batch_of(way, number), width, device=device)
+            if way == MARK:
+                torch._dynamo.mark_dynamic(x, 0)
+            argument, program.step = changes(way, number)
+            wait()
+            start = time.perf_counter()
+            found = call(x, argument)
+            wait()
+            times.append(time.perf_counter() - start)
+            expected = wide(x.double(), argument) * (wide.step / program.step)
+            errors.append(float((found.double() - expected).norm() / expected.norm()))
+    return tuple(times), tuple(errors)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """One of the forty calls; all are made when the first is asked for."""
+    times, errors = series(variant.way, variant.processor)
+    place = int(point["call"]) - 1
+
+    def measured() -> Measurement:
+        return Measurement(latency_s=Estimate.of([times[place]]), device=variant.device)
+
+    return Workload(
+        lambda: None, cost(variant, point), lambda _: errors[place], TOLERANCE, others={"measured": measured}
+    )
+
+
+def _at_once() -> None:
+    """A CPU's call has ended when it returns."""
