@@ -13,12 +13,14 @@ from weakref import WeakValueDictionary
 import torch
 
 from brrr.core import units
-from brrr.core.errors import DeviceMemoryError
+from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.core.private import keep_compiled_code_private
 from brrr.counting.cost import Cost
 from brrr.gpu import free_bytes, is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.nouns.experiment import Workload
+from brrr_course.experiments.compiled import has_cpp_compiler
+from brrr_course.nouns.experiment import Variant, Workload
 
 
 class PointInputs:
@@ -184,6 +186,13 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def ready_to_compile(variant: Variant) -> None:
+    """Keep what will be compiled from others; UnavailableError where a CPU's way needs a compiler that is not here."""
+    if variant.way == "compile" and not variant.on_gpu and not has_cpp_compiler():
+        raise UnavailableError("torch.compile needs a C++ compiler on a CPU (g++ or clang++); only its line is missing")
+    keep_compiled_code_private()
 
 
 def fresh_cache() -> AbstractContextManager[object]:

@@ -8,14 +8,21 @@ from contextlib import redirect_stderr
 from typing import Any
 
 import torch
-from torch._inductor.codecache import PyCodeCache
+from torch._inductor.utils import clear_caches
 from torch.nn.functional import gelu, layer_norm, linear, scaled_dot_product_attention
 
 from brrr.core.measurement import Estimate, Measurement, Point
-from brrr.core.private import keep_compiled_code_private
 from brrr.gpu import waiting
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import PointInputs, compile_now, compiled, fresh_cache, refuse_too_large, relative
+from brrr_course.experiments.checked import (
+    PointInputs,
+    compile_now,
+    compiled,
+    fresh_cache,
+    ready_to_compile,
+    refuse_too_large,
+    relative,
+)
 from brrr_course.experiments.compiled import (
     BLOCK,
     CHAIN,
@@ -40,8 +47,8 @@ Tensor = torch.Tensor
 
 def chain(x: Tensor) -> Tensor:
     """Eight operators, each on every number."""
-    for link in range(LINKS // 2):
-        x = (x + 0.1 * link).sin()
+    for _ in range(LINKS // 2):
+        x = x * 0.9 + 0.1
     return x
 
 
@@ -125,7 +132,7 @@ class ProgramInputs(PointInputs):
         return self._first
 
     def _first_call(self) -> float:
-        PyCodeCache.cache_clear()  # what this process has loaded already
+        clear_caches()  # what this process has loaded already
         call = compiled(self.function, fullgraph=True)
         start = time.perf_counter()
         with torch.no_grad():
@@ -145,7 +152,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """A program at a size, in one way."""
     (rows, width), dtype, device = shape_of(variant, point), getattr(torch, dtype_of(variant)), variant.processor
     refuse_too_large(int(12 * cost(variant, point).bytes), device, f"{point['program']}, {point['size']}")
-    keep_compiled_code_private()
+    ready_to_compile(variant)
     given = ProgramInputs.of(str(point["program"]), rows, width, dtype, device)
     run, close, others = given.run, _nothing, dict[str, Callable[[], Any]]()
     if variant.way in (COLD, WARM):

@@ -8,9 +8,15 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.core.private import keep_compiled_code_private
 from brrr.gpu import waiting
-from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
+from brrr_course.experiments.checked import (
+    PointInputs,
+    compile_now,
+    compiled,
+    ready_to_compile,
+    refuse_too_large,
+    relative,
+)
 from brrr_course.experiments.graph_breaks import cost, text_of
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -43,7 +49,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The program on fresh numbers, as it is or compiled."""
     elements, device = int(point["elements"]), variant.processor
     refuse_too_large(40 * elements, device, f"graph_breaks {elements}")
-    keep_compiled_code_private()
+    ready_to_compile(variant)
     given, function = BrokenInputs.of(elements, device), program(str(point["kind"]), int(point["breaks"]))
     call = function if variant.way == "eager" else compiled(function)
 
