@@ -195,6 +195,17 @@ def ready_to_compile(variant: Variant) -> None:
     keep_compiled_code_private()
 
 
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Python's collector, whose tens of milliseconds would pass for a slow call, waits until the end."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def fresh_cache() -> AbstractContextManager[object]:
     """Inside it torch.compile finds none of what it has compiled before: a folder of its own, which goes again."""
     from torch._inductor import utils

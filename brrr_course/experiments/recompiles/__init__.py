@@ -13,6 +13,8 @@ WIDTH, CPU_WIDTH = 512, 64
 FIRST_BATCH = 64
 EAGER, STATIC, AUTO, MARK, DYNAMIC = "eager", "static", "auto", "mark", "dynamic"
 NUMBER, KEPT = "number", "kept"
+SETTINGS = {STATIC: False, DYNAMIC: True}
+"""Of the argument `dynamic`; None in the other ways."""
 LABELS = {
     EAGER: "as written",
     STATIC: "another batch, dynamic=False",

@@ -10,18 +10,16 @@ from torch import nn
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.gpu import is_cpu, waiting
-from brrr_course.experiments.checked import compile_now, compiled, fresh_cache, quietly
+from brrr_course.experiments.checked import compile_now, compiled, fresh_cache, no_garbage, quietly
 from brrr_course.experiments.recompiles import (
-    AUTO,
     CALLS,
     CPU_WIDTH,
-    DYNAMIC,
     EAGER,
     KEPT,
     LAYERS,
     MARK,
     NUMBER,
-    STATIC,
+    SETTINGS,
     WIDTH,
     batch_of,
     cost,
@@ -29,7 +27,6 @@ from brrr_course.experiments.recompiles import (
 from brrr_course.nouns.experiment import Variant, Workload
 
 TOLERANCE = 1e-4
-OPTIONS = {STATIC: {"dynamic": False}, DYNAMIC: {"dynamic": True}, AUTO: {}, MARK: {}, NUMBER: {}, KEPT: {}, EAGER: {}}
 
 
 class Program(nn.Module):
@@ -37,11 +34,8 @@ class Program(nn.Module):
 
     def __init__(self, width: int, device: str) -> None:
         super().__init__()
-        self.layers = nn.ParameterList(
-            nn.Parameter(torch.randn(width, width, device=device) / width**0.5, requires_grad=False)
-            for _ in range(LAYERS)
-        )
-        self.step = 1
+        layers = torch.randn(LAYERS, width, width, device=device) / width**0.5
+        self.layers, self.step = nn.Parameter(layers, requires_grad=False), 1
 
     def forward(self, x: torch.Tensor, number: int) -> torch.Tensor:
         for matrix in self.layers:
@@ -51,15 +45,10 @@ class Program(nn.Module):
         return x * (number / self.step)
 
 
-def changes(way: str, call: int) -> tuple[int, int]:
-    """The argument, and the module's own number, in a call."""
-    return (call if way == NUMBER else 1), (call if way == KEPT else 1)
-
-
-@lru_cache(maxsize=len(OPTIONS))
+@lru_cache(maxsize=16)
 def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds of each of the forty calls, and the error of each result."""
-    width, wait = (CPU_WIDTH if is_cpu(device) else WIDTH), waiting(device) or _at_once
+    width, wait = (CPU_WIDTH if is_cpu(device) else WIDTH), waiting(device) or bool  # a CPU's call has ended
     program, times, errors = Program(width, device), list[float](), list[float]()
     wide = deepcopy(program).double()
 
@@ -69,16 +58,16 @@ def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]
 
     # what torch has seen to change it remembers by a program's file, line and name
     forward.__code__ = forward.__code__.replace(co_name=f"forward_{way}_{device}")
-    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": None, **OPTIONS[way]}
+    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": SETTINGS.get(way)}
     call: Callable[..., torch.Tensor] = forward if way == EAGER else compiled(forward, **options)
     compile_now(lambda: compiled(torch.neg, **options)(program.layers[0]))  # torch loads its compiler once
     program(torch.randn(8, width, device=device), 1)
-    with fresh_cache(), quietly():
+    with fresh_cache(), quietly(), no_garbage():
         for number in CALLS:
             x = torch.randn(batch_of(way, number), width, device=device)
             if way == MARK:
                 torch._dynamo.mark_dynamic(x, 0)
-            argument, program.step = changes(way, number)
+            argument, program.step = number if way == NUMBER else 1, number if way == KEPT else 1
             wait()
             start = time.perf_counter()
             found = call(x, argument)
@@ -94,13 +83,5 @@ def workload(variant: Variant, point: Point) -> Workload:
     times, errors = series(variant.way, variant.processor)
     place = int(point["call"]) - 1
 
-    def measured() -> Measurement:
-        return Measurement(latency_s=Estimate.of([times[place]]), device=variant.device)
-
-    return Workload(
-        lambda: None, cost(variant, point), lambda _: errors[place], TOLERANCE, others={"measured": measured}
-    )
-
-
-def _at_once() -> None:
-    """A CPU's call has ended when it returns."""
+    own = {"measured": lambda: Measurement(latency_s=Estimate.of([times[place]]), device=variant.device)}
+    return Workload(lambda: None, cost(variant, point), lambda _: errors[place], TOLERANCE, others=own)
