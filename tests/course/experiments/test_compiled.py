@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import layer_norm
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.core.measurement import Value
 from brrr_course.experiments import checked, experiment
 from brrr_course.experiments.checked import quietly
 from brrr_course.experiments.compiled import BLOCK, CHAIN, COLD, LARGE, MLP, NORM, PROGRAMS, SIZES, SMALL, WARM
@@ -59,18 +60,18 @@ def test_each_way_has_its_points() -> None:
 
 def test_without_a_compiler_a_cpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked, "has_cpp_compiler", lambda: False)
-    for found, at in ((COMPILED, {"program": CHAIN, "size": SMALL}), (BROKEN, next(BROKEN.points(quick=True)))):
+    small: dict[str, Value] = {"program": CHAIN, "size": SMALL}
+    for found, at in ((COMPILED, small), (BROKEN, next(BROKEN.points(quick=True)))):
         with pytest.raises(UnavailableError, match=r"needs a C\+\+ compiler"):
-            found.workload("cpu-compile", dict(at))
-        assert found.workload("cpu-eager", dict(at)).check() < 1e-5
+            found.workload("cpu-compile", at)
+        assert found.workload("cpu-eager", at).check() < 1e-5
 
 
 @pytest.mark.slow
 @needs_compiler
 def test_compiled_it_is_the_same_and_a_full_cache_helps() -> None:
-    for found, at in ((COMPILED, {"program": NORM, "size": SMALL}),
-                      (BROKEN, {"breaks": 2, "kind": PRINT, "elements": CPU_LARGE})):  # fmt: skip
-        assert found.workload("cpu-compile", at).check() < 1e-5
+    assert COMPILED.workload("cpu-compile", {"program": NORM, "size": SMALL}).check() < 1e-5
+    assert BROKEN.workload("cpu-compile", {"breaks": 2, "kind": PRINT, "elements": CPU_LARGE}).check() < 1e-5
     first = ProgramInputs(MLP, 16, 64, torch.float32, "cpu").first()
     assert first[WARM] < first[COLD] / 2
 
