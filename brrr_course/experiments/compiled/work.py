@@ -5,6 +5,8 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,20 +25,7 @@ from brrr_course.experiments.checked import (
     refuse_too_large,
     relative,
 )
-from brrr_course.experiments.compiled import (
-    BLOCK,
-    CHAIN,
-    COLD,
-    HEAD,
-    LAYERS,
-    LINKS,
-    MLP,
-    NORM,
-    WARM,
-    cost,
-    dtype_of,
-    shape_of,
-)
+from brrr_course.experiments.compiled import COLD, HEAD, LAYERS, LINKS, PROGRAMS, WARM, cost, dtype_of, shape_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
@@ -75,18 +64,15 @@ def block(x: Tensor, into: Tensor, out: Tensor, up: Tensor, down: Tensor) -> Ten
     return x + linear(gelu(linear(layer_norm(x, shape), up)), down)
 
 
-PROGRAM: dict[str, Callable[..., Tensor]] = {CHAIN: chain, NORM: norm, MLP: mlp, BLOCK: block}
+PROGRAM: dict[str, Callable[..., Tensor]] = dict(zip(PROGRAMS, (chain, norm, mlp, block), strict=True))
 
 
 def weights_of(program: str, width: int) -> list[tuple[int, ...]]:
     """The shapes of a program's weights."""
-    shapes: dict[str, list[tuple[int, ...]]] = {
-        CHAIN: [],
-        NORM: [(width,)] * 2,
-        MLP: [(width, width), (width,)] * LAYERS,
-        BLOCK: [(3 * width, width), (width, width), (4 * width, width), (width, 4 * width)],
-    }
-    return shapes[program]
+    scales: list[tuple[int, ...]] = [(width,)] * 2
+    layers = [(width, width), (width,)] * LAYERS
+    parts = [(3 * width, width), (width, width), (4 * width, width), (width, 4 * width)]
+    return dict(zip(PROGRAMS, ([], scales, layers, parts), strict=True))[program]
 
 
 class ProgramInputs(PointInputs):
@@ -154,21 +140,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(int(12 * cost(variant, point).bytes), device, f"{point['program']}, {point['size']}")
     ready_to_compile(variant)
     given = ProgramInputs.of(str(point["program"]), rows, width, dtype, device)
-    run, close, others = given.run, _nothing, dict[str, Callable[[], Any]]()
+    made = Workload(given.run, cost(variant, point), lambda found: given.error(found), TOLERANCE[dtype], given.wait)
     if variant.way in (COLD, WARM):
-        others["measured"] = lambda: Measurement(
-            latency_s=Estimate.of([given.first()[variant.way]]), device=variant.device
-        )
-    elif variant.way == "graph":
-        held = capture(run)
-        run, close = held.replay, held.graph.reset
-    elif variant.way != "eager":
-        run = given.compiled(variant.way)
-    else:
-        run()
-    return Workload(run, cost(variant, point), lambda found: given.error(found), TOLERANCE[dtype],
-                    synchronize=given.wait, close=close, others=others)  # fmt: skip
-
-
-def _nothing() -> None:
-    """There is nothing to free."""
+        first = partial(Measurement, device=variant.device)
+        return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()[variant.way]]))})
+    if variant.way == "graph":
+        held = capture(given.run)
+        return replace(made, run=held.replay, close=held.graph.reset)
+    return made if variant.way == "eager" else replace(made, run=given.compiled(variant.way))
