@@ -69,10 +69,9 @@ PROGRAM: dict[str, Callable[..., Tensor]] = dict(zip(PROGRAMS, (chain, norm, mlp
 
 def weights_of(program: str, width: int) -> list[tuple[int, ...]]:
     """The shapes of a program's weights."""
-    scales: list[tuple[int, ...]] = [(width,)] * 2
-    layers = [(width, width), (width,)] * LAYERS
     parts = [(3 * width, width), (width, width), (4 * width, width), (width, 4 * width)]
-    return dict(zip(PROGRAMS, ([], scales, layers, parts), strict=True))[program]
+    shapes: list[Any] = [[], [(width,)] * 2, [(width, width), (width,)] * LAYERS, parts]
+    return list(shapes[PROGRAMS.index(program)])
 
 
 class ProgramInputs(PointInputs):
