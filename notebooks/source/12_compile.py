@@ -1,0 +1,201 @@
+# ---
+# jupyter:
+#   readme: {short: 'torch.compile', asks: 'what does it remove, and how does it come back?', before: '05, 06'}
+#   brrr:
+#     leaves: '05'
+#     recorded: h100
+#     needs: []
+# ---
+
+# %% [markdown] tags=["question"]
+# # 12 · What does torch.compile remove, and how does it come back?
+#
+# Side road. Read 05 and 06 first.
+#
+# `torch.compile` traces your function once and writes kernels for it. It removes passes through memory (lesson 05), and with a CUDA
+# Graph also launches (lesson 06). Still people write: "compiling made it slower", "it recompiles for ever", "it returned the wrong tensor".
+# **What does it remove, when does that pay, and which of your lines bring the overhead back?**
+
+# %% tags=["setup", "question"]
+import torch
+from brrr_course import check, claims, compare, explore, guess
+
+# %% [markdown] tags=["guess"]
+# ## Guess: when has it paid?
+#
+# Four programs, each small and large: a chain of eight pointwise operators, a normalisation by its formula, an MLP, and a transformer
+# block. They run as written (*eager*), under `torch.compile`, and in its mode `reduce-overhead`, which also makes a CUDA Graph. A CUDA
+# Graph of the program as written stands beside them, and for the MLP `max-autotune`, which tries out kernels.
+#
+# The first call compiles. *Calculate* for the small block of some 15 kernels: how many seconds might compiling take, and how many
+# microseconds can each later call gain?
+
+# %% tags=["guess"]
+spans = ["fewer than 1000", "1000 to 10 000", "10 000 to 100 000", "more, or never"]
+g = guess("Compiling the small block has paid for itself after how many calls?", options=spans)
+
+# %% tags=["run"]
+small = {"program": "transformer block", "size": "small"}
+ways = ["eager", "compile", "reduce-overhead", "max-autotune", "graph"]
+faster = {"compile": "eager", "reduce-overhead": "compile"}
+explore("compiled", at=small, lines=ways, show="ladder", sliders=["program", "size"], versus=faster, unlock=g)
+
+# %% tags=["compare"]
+compare(g, "compiled", of="payback", at=small)
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Move both sliders. Which large programs gain, and which do not? Why does `reduce-overhead` help the small block, and
+# hurt the large chain? Double-click here and write three sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# *Large:* the compiler fuses pointwise operators and reductions. The chain and the normalisation were passes through memory, and now are
+# one or two. In the MLP the time is in matmuls, which the library did well before.
+#
+# *Small:* fewer kernels are fewer launches, but the host still launches each, after it has checked the [[guard|guards]]. A CUDA Graph
+# launches all at once. `reduce-overhead` has both: fused kernels in a graph.
+#
+# A graph reads its inputs from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
+# large chain that is as much traffic as the work itself. It writes its result to a fixed place too: **the next call overwrites it**. Clone
+# what you keep, and call `torch.compiler.cudagraph_mark_step_begin()` before each step.
+#
+# </details>
+
+# %% [markdown] tags=["guess"]
+# ## Guess: one line in the middle
+#
+# A [[graph break]] is a line that the compiler cannot take. The graph ends there, Python runs the line, and a new graph begins. First say of
+# each line whether it breaks the graph:
+#
+# ```python
+# print("here")                              # 1
+# if x.shape[0] > 8: x = x + 1               # 2
+# if x.sum() > 0: x = x + 1                  # 3
+# history.append(x)                          # 4
+# x = x / x.max().item()                     # 5
+# x = torch.where(x.sum() > 0, x + 1, x)     # 6
+# ```
+#
+# <details><summary>Answer</summary>
+#
+# 1, 3 and 5. A shape (2) is known while compiling: it becomes a guard. Dynamo replays an append (4) after the graph. What 3 asks Python to
+# decide from a number on the GPU, 6 computes there.
+#
+# </details>
+#
+# Now a chain of 27 pointwise operators on 2²⁶ numbers, compiled into one kernel. Somebody adds a `print` in the middle.
+
+# %% tags=["guess"]
+b = guess("With the print, the compiled chain takes ... times as long", unit="x")
+
+# %% tags=["run"]
+printed = {"breaks": 1, "kind": "print", "elements": 2**26}
+both = ["eager", "compile"]
+explore("graph_breaks", at=printed, lines=both, sliders=["breaks", "kind", "elements"], versus={"breaks": 0}, unlock=b)
+
+# %% tags=["compare"]
+compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
+
+# %% [markdown] tags=["explain"]
+# A break costs twice:
+#
+# - **Fusion is lost.** No kernel reaches across the line: the numbers are written, and read again. On large arrays each break is one more
+#   pass through memory, whatever the line does.
+# - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. Eight
+#   breaks bring back most of what compiling had removed. `.item()` waits for the GPU as well.
+
+# %% [markdown] tags=["explore"]
+# ## Explore: forty calls
+#
+# A [[guard]] is a check before each call: are shapes, types and Python numbers those that were compiled for? If not, it is a
+# [[recompilation]]. Here each of forty calls has another batch, and the compiled ways differ only in what they were told. Each spike is a
+# compilation.
+#
+# 1. How many spikes has `dynamic=False`, and why do they end? Is it a good sign?
+# 2. By default, which call makes the last spike? What did `torch.compile` learn there?
+# 3. Add *another number as a module's attribute*. What would you change in such a module?
+#
+# <details><summary>Answers</summary>
+#
+# 1. Eight. Then torch has reached its limit and runs the program as written: the quiet line is the slow one. A warning in the log is all
+#    that you get.
+# 2. The second. A size that changed once is taken as one that changes: the new program fits all batches. `mark_dynamic` says so before the
+#    first call, and saves one compilation.
+# 3. An argument that changes becomes dynamic like a size. An attribute is taken as a constant: eight compilations, then none. Pass it
+#    as an argument, or keep it in a tensor.
+#
+# </details>
+
+# %% tags=["explore"]
+told = ["eager", "static", "auto", "mark", "dynamic", "number", "kept"]
+explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"call": 40})
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: does it pay?
+#
+# A training step takes 250 ms, compiled 200 ms. The first call compiles for 90 s. *Calculate*: after how many steps has it paid? A test
+# run has 1000 steps: how many seconds does it lose?
+
+# %% tags=["your-turn", "exercise:12-payback", "calculates"]
+check("12-payback", steps=..., lost_s=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: one graph
+#
+# `step` scales numbers back if their root mean square is above 1. It is right, but `torch.compile` makes several graphs of it. *Fix* it until
+# one is left, then write `step=step`.
+
+
+# %% tags=["your-turn", "exercise:12-fullgraph", "makes"]
+def step(x):
+    size = x.square().mean().sqrt().item()
+    if size > 1:
+        print("scaled back")
+        x = x / size
+    return torch.tanh(x)
+
+
+check("12-fullgraph", step=...)
+
+# %% [markdown] tags=["claims"]
+# ## Which claims held
+#
+# We wrote down all sentences before anything was measured.
+
+# %% tags=["claims"]
+claims("12")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - `torch.compile` removes passes through memory; launches go with a CUDA Graph (`reduce-overhead`), whose result the next call overwrites.
+# - The first call takes seconds: divide them by what a call gains.
+# - A graph break costs a pass through memory and a launch. A failed guard costs a compilation; after eight, the program runs as written.
+#
+# Terms: [[graph break]], [[guard]], [[recompilation]], [[fusion]], [[overhead-bound]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed. While you test, `fullgraph=True` makes a break an
+# error, and `torch._dynamo.explain` counts them. Compile the block that repeats, not the whole model: it is compiled once. Keep
+# `TORCHINDUCTOR_CACHE_DIR` from run to run.
+#
+# ```python
+# import torch
+# def step(x):
+#     return torch.relu(x) * 2
+#
+# print(torch._dynamo.explain(step)(torch.randn(8, 8)).graph_break_count)
+# fast, x = torch.compile(step, fullgraph=True), torch.randn(8, 8)
+# torch._dynamo.mark_dynamic(x, 0)
+# torch.testing.assert_close(fast(x), step(x))
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# Back on the road, [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls, where a compiler has little to gain.
+#
+# Back: [05 · What does fusion save?](05_fusion.ipynb)
