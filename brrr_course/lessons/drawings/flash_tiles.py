@@ -118,7 +118,7 @@ def text(count: int) -> str:
         weights = np.exp2(Q @ K.T)
         right = np.allclose(results(count), weights @ V / weights.sum(axis=1))
         said = f"{said} All results {'equal' if right else 'differ from'} those of whole rows."
-    return f"{said} {moved(count)} numbers went through memory; in three steps it is {moved_in_three_steps()}."
+    return f"{said} {moved(count)} of {moved(99)} numbers went through memory; in three steps it is {moved_in_three_steps()}."
 
 
 def _maximum(step: Step, at: int) -> str:
@@ -158,7 +158,13 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     _matrix(on, count, step)
     if step is not None:
         _chip(on, step)
-    _write(on, 20, 316, f"Through memory so far: {moved(count)} numbers; in three steps {moved_in_three_steps()}.", 10)
+    _write(
+        on,
+        20,
+        316,
+        f"Through memory so far: {moved(count)} of {moved(99)} numbers; in three steps {moved_in_three_steps()}.",
+        10,
+    )
     _write(on, 20, 342, "orange: on the chip; scores are never stored", 8.5, "#a84300")
     _write(on, 310, 342, "blue: read from memory in this step", 8.5, _READ)
     return style.picture(made, text(count))

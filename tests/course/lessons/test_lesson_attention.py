@@ -108,7 +108,7 @@ def test_each_step_tells_numbers_that_one_can_follow() -> None:
     assert len(shown) == 7 and "no score was computed" in shown[0]
     assert "maximum 2 → 3, factor 2^(2 - 3) = 0.5, sum 0.5 · 1.75 + 1.375 = 2.25" in shown[2]
     assert "All results equal those of whole rows" in shown[-1]
-    assert [int(re.findall(r"(\d+) numbers went", text)[0]) for text in shown[1:]] == [moved(n) for n in range(1, 7)]
+    assert [int(re.findall(r"(\d+) of 72 numbers went", text)[0]) for text in shown[1:]] == [moved(n) for n in range(1, 7)]
     assert moved(6) < moved_in_three_steps() == 4 * 36 + 36
 
 
