@@ -70,11 +70,11 @@ compare(g, "compiled", of="payback", at=small)
 #
 # ```python
 # print("here")                              # 1
-# if x.shape[0] > 8: x = x + 1               # 2
-# if x.sum() > 0: x = x + 1                  # 3
-# history.append(x)                          # 4
-# x = x / x.max().item()                     # 5
-# x = torch.where(x.sum() > 0, x + 1, x)     # 6
+# if h.shape[0] > 8: h = h + 1               # 2
+# if h.sum() > 0: h = h + 1                  # 3
+# history.append(h)                          # 4
+# h = h / h.max().item()                     # 5
+# h = torch.where(h.sum() > 0, h + 1, h)     # 6
 # ```
 #
 # <details><summary>Answer</summary>
