@@ -36,8 +36,8 @@ g = guess("Compiling the small block has paid for itself after how many calls?",
 
 # %% tags=["run"]
 small = {"program": "transformer block", "size": "small"}
-ways = ["eager", "compile", "reduce-overhead", "max-autotune", "graph"]
-faster = {"compile": "eager", "reduce-overhead": "compile"}
+ways = ["eager", "compile", "reduce overhead", "max autotune", "graph"]
+faster = {"compile": "eager", "reduce overhead": "compile"}
 explore("compiled", at=small, lines=ways, show="ladder", sliders=["program", "size"], versus=faster, unlock=g)
 
 # %% tags=["compare"]
@@ -91,7 +91,7 @@ b = guess("With the print, the compiled chain takes ... times as long", unit="x"
 
 # %% tags=["run"]
 printed = {"breaks": 1, "kind": "print", "elements": 2**26}
-both = ["eager", "compile"]
+both = ["compile", "eager"]
 explore("graph_breaks", at=printed, lines=both, sliders=["breaks", "kind", "elements"], versus={"breaks": 0}, unlock=b)
 
 # %% tags=["compare"]
@@ -109,12 +109,12 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 # ## Explore: forty calls
 #
 # A [[guard]] is a check before each call: are shapes, types and Python numbers those that were compiled for? If not, it is a
-# [[recompilation]]. Here each of forty calls has another batch, and the compiled ways differ only in what they were told. Each spike is a
+# [[recompilation]]. Here each of forty calls has another batch, and the compiled ways differ in what they were told. Each spike is a
 # compilation.
 #
 # 1. How many spikes has `dynamic=False`, and why do they end? Is it a good sign?
 # 2. By default, which call makes the last spike? What did `torch.compile` learn there?
-# 3. Add *another number as a module's attribute*. What would you change in such a module?
+# 3. In one line the batch stays, and a number that the module keeps changes (`self.step += 1`). What would you change in such a module?
 #
 # <details><summary>Answers</summary>
 #
@@ -122,13 +122,13 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #    that you get.
 # 2. The second. A size that changed once is taken as one that changes: the new program fits all batches. `mark_dynamic` says so before the
 #    first call, and saves one compilation.
-# 3. An argument that changes becomes dynamic like a size. An attribute is taken as a constant: eight compilations, then none. Pass it
-#    as an argument, or keep it in a tensor.
+# 3. A module's number is taken as a constant: eight compilations, then none. Pass it as an argument, which becomes dynamic like a size, or
+#    keep it in a tensor.
 #
 # </details>
 
 # %% tags=["explore"]
-told = ["eager", "static", "auto", "mark", "dynamic", "number", "kept"]
+told = ["static", "auto", "mark", "kept", "eager"]
 explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"call": 40})
 
 # %% [markdown] tags=["your-turn"]
