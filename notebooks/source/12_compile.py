@@ -171,7 +171,7 @@ claims("12")
 #
 # - `torch.compile` removes passes through memory; launches go with a CUDA Graph (`reduce-overhead`), whose result the next call overwrites.
 # - The first call takes seconds: divide them by what a call gains.
-# - A graph break costs a pass through memory and a launch. A failed guard costs a compilation; after eight, the program runs as written.
+# - A graph break costs a pass through memory and a launch; a failed guard costs a compilation, and after eight the program runs as written.
 #
 # Terms: [[graph break]], [[guard]], [[recompilation]], [[fusion]], [[overhead-bound]].
 
