@@ -24,11 +24,12 @@ from brrr_course import check, claims, compare, explore, guess
 # ## Guess: when has it paid?
 #
 # Four programs, each small and large: a chain of eight pointwise operators, a normalisation by its formula, an MLP, and a transformer
-# block. They run as written (*eager*), under `torch.compile`, and in its mode `reduce-overhead`, which also makes a CUDA Graph. A CUDA
-# Graph of the program as written stands beside them, and for the MLP `max-autotune`, which tries out kernels.
+# block of matmuls and PyTorch's own `layer_norm`, `gelu` and attention. They run as written, under `torch.compile`, and in its mode
+# `reduce-overhead`, which also makes a CUDA Graph. Beside them stand a CUDA Graph of the program as written and, for the MLP,
+# `max-autotune`, which tries out kernels.
 #
-# The first call compiles. *Calculate* for the small block of some 15 kernels: how many seconds might compiling take, and how many
-# microseconds can each later call gain?
+# The first call compiles. *Calculate* for the small block, whose eleven kernels wait for the host: how many seconds might compiling
+# take, and how many microseconds can each later call gain?
 
 # %% tags=["guess"]
 spans = ["fewer than 1000", "1000 to 10 000", "10 000 to 100 000", "more, or never"]
@@ -44,20 +45,21 @@ explore("compiled", at=small, lines=ways, show="ladder", sliders=["program", "si
 compare(g, "compiled", of="payback", at=small)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Move both sliders. Which large programs gain, and which do not? Why does `reduce-overhead` help the small block, and
-# hurt the large chain? Double-click here and write three sentences.
+# **Your explanation.** Move both sliders. Which programs gain, and which become slower? Where does `reduce-overhead` help, and where does it
+# hurt? Double-click here and write three sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# *Large:* the compiler fuses pointwise operators and reductions. The chain and the normalisation were passes through memory, and now are
-# one or two. In the MLP the time is in matmuls, which the library did well before.
+# *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and block gain nothing: the time is in
+# matmuls, and the library's norms, GELU and attention were fused before you came.
 #
-# *Small:* fewer kernels are fewer launches, but the host still launches each, after it has checked the [[guard|guards]]. A CUDA Graph
-# launches all at once. `reduce-overhead` has both: fused kernels in a graph.
+# *Small:* the host sets the pace. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and before
+# each call the host checks the [[guard|guards]]: compiling made them slower. `reduce-overhead` launches the kernels as one graph, but its
+# checks stay. The graph by hand checks nothing, and is the fastest.
 #
-# A graph reads its inputs from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
-# large chain that is as much traffic as the work itself. It writes its result to a fixed place too: **the next call overwrites it**. Clone
+# A graph reads its input from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
+# large chain that is as much traffic as the work. Its result lies in a fixed place too: **the next call overwrites it**. Clone
 # what you keep, and call `torch.compiler.cudagraph_mark_step_begin()` before each step.
 #
 # </details>
@@ -102,8 +104,8 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #
 # - **Fusion is lost.** No kernel reaches across the line: the numbers are written, and read again. On large arrays each break is one more
 #   pass through memory, whatever the line does.
-# - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. Eight
-#   breaks bring back most of what compiling had removed. `.item()` waits for the GPU as well.
+# - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. With
+#   eight breaks the program is slower than as written. `.item()` waits for the GPU as well.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: forty calls
@@ -169,8 +171,8 @@ claims("12")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - `torch.compile` removes passes through memory; launches go with a CUDA Graph (`reduce-overhead`), whose result the next call overwrites.
-# - The first call takes seconds: divide them by what a call gains.
+# - `torch.compile` fuses what you wrote in single operators; launches go only with a CUDA Graph, whose result the next call overwrites.
+# - Before you compile, divide the seconds of the first call by what each later call gains, and measure that gain: it may be none.
 # - A graph break costs a pass through memory and a launch; a failed guard costs a compilation, and after eight the program runs as written.
 #
 # Terms: [[graph break]], [[guard]], [[recompilation]], [[fusion]], [[overhead-bound]].
