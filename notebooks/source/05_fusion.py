@@ -215,8 +215,7 @@ claims("05")
 # ## Next
 #
 # [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls. Side roads: [05b · Who writes the
-# kernel?](05b_codegen.ipynb), [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb), after it
-# [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb), and after 11
+# kernel?](05b_codegen.ipynb), [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb), and after 11
 # [11b · When does fusion need a new algorithm?](11b_attention.ipynb).
 #
 # Back: [04 · How much arithmetic is free?](04_memory_bound.ipynb)

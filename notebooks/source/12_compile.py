@@ -13,7 +13,7 @@
 # Side road. Read 05 and 06 first.
 #
 # `torch.compile` traces your function once and writes kernels for it. It removes passes through memory (lesson 05), and with a CUDA
-# Graph also launches (lesson 06). Still people write: "compiling made it slower", "it recompiles for ever", "it returned the wrong tensor".
+# Graph also launches (lesson 06). Still people write: "compiling made it slower", "it [[recompilation|recompiles]] for ever", "it returned the wrong tensor".
 # **What does it remove, when does that pay, and which of your lines bring the overhead back?**
 
 # %% tags=["setup", "question"]
@@ -52,9 +52,9 @@ compare(g, "compiled", of="payback", at=small)
 # <details><summary>Our explanation</summary>
 #
 # *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and block gain nothing: the time is in
-# matmuls, and the library's norms, GELU and attention were fused before you came.
+# matmuls, and the library's norms, GELU and attention were [[fusion|fused]] before you came.
 #
-# *Small:* the host sets the pace. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and before
+# *Small:* all are [[overhead-bound]]. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and before
 # each call the host checks the [[guard|guards]]: compiling made them slower. `reduce-overhead` launches the kernels as one graph, but its
 # checks stay. The graph by hand checks nothing, and is the fastest.
 #
@@ -116,21 +116,21 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #
 # 1. How many spikes has `dynamic=False`, and why do they end? Is it a good sign?
 # 2. By default, which call makes the last spike? What did `torch.compile` learn there?
-# 3. In one line the batch stays, and a number that the module keeps changes (`self.step += 1`). What would you change in such a module?
+# 3. In one line the batch stays, and a whole number among the arguments changes. Guess: what if the module kept that number, and changed it
+#    itself (`self.step += 1`)?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Eight. Then torch has reached its limit and runs the program as written: the quiet line is the slow one. A warning in the log is all
-#    that you get.
-# 2. The second. A size that changed once is taken as one that changes: the new program fits all batches. `mark_dynamic` says so before the
-#    first call, and saves one compilation.
-# 3. A module's number is taken as a constant: eight compilations, then none. Pass it as an argument, which becomes dynamic like a size, or
-#    keep it in a tensor.
+# 1. Eight. Then torch has reached its limit and runs the program as written: the quiet line is the slow one. Only the log tells.
+# 2. The second. A size that changed once is taken as one that changes: the new program fits all batches. `mark_dynamic` says so before
+#    the first call.
+# 3. As an argument it becomes dynamic, like a size. A module's own number is taken as a constant: eight compilations, and then none. Pass
+#    it in, or keep it in a tensor.
 #
 # </details>
 
 # %% tags=["explore"]
-told = ["static", "auto", "mark", "kept", "eager"]
+told = ["static", "auto", "mark", "number", "eager"]
 explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"call": 40})
 
 # %% [markdown] tags=["your-turn"]
