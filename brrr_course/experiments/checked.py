@@ -1,9 +1,11 @@
 """What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
 import gc
+import logging
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
@@ -11,12 +13,14 @@ from weakref import WeakValueDictionary
 import torch
 
 from brrr.core import units
-from brrr.core.errors import DeviceMemoryError
+from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.core.private import keep_compiled_code_private
 from brrr.counting.cost import Cost
 from brrr.gpu import free_bytes, is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.nouns.experiment import Workload
+from brrr_course.experiments.compiled import has_cpp_compiler
+from brrr_course.nouns.experiment import Variant, Workload
 
 
 class PointInputs:
@@ -163,9 +167,51 @@ def compiled(function: Function, **options: Any) -> Function:
 
 def compile_now(run: Callable[[], Any]) -> None:
     """The call that compiles: its seconds belong to no measurement."""
-    with warnings.catch_warnings(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
-        warnings.simplefilter("ignore")  # that TF32 is off, on purpose
+    with quietly(), torch._dynamo.config.patch(recompile_limit=RECOMPILE_LIMIT):
         run()
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """No warning of the compiler's: that TF32 is off, that a graph breaks, that it gives up, all of it on purpose.
+
+    >>> with quietly():
+    ...     warnings.warn("TF32 is off")
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def ready_to_compile(variant: Variant) -> None:
+    """Keep what will be compiled from others; UnavailableError where a CPU's way needs a compiler that is not here."""
+    if variant.way == "compile" and not variant.on_gpu and not has_cpp_compiler():
+        raise UnavailableError("torch.compile needs a C++ compiler on a CPU (g++ or clang++); only its line is missing")
+    keep_compiled_code_private()
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Python's collector, whose tens of milliseconds would pass for a slow call, waits until the end."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def fresh_cache() -> AbstractContextManager[object]:
+    """Inside it torch.compile finds none of what it has compiled before: a folder of its own, which goes again."""
+    from torch._inductor import utils
+
+    made: Callable[[], AbstractContextManager[object]] = utils.fresh_cache
+    return made()
 
 
 def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:

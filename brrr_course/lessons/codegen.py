@@ -3,9 +3,7 @@
 python -m brrr_course.lessons.codegen  # on a GPU: writes what its compiler makes
 """
 
-import os
 import re
-import shutil
 import sys
 import textwrap
 import warnings
@@ -23,6 +21,7 @@ from brrr.core.recordings import own_root, search_path
 from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.gpu.device import this_device
 from brrr.kernels.elementwise.kernel import Elementwise
+from brrr_course.experiments.compiled import has_cpp_compiler
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.source import quick
 from brrr_course.sources import source
@@ -104,11 +103,6 @@ def generated(name: str, on: str | None = None) -> GeneratedCode:
     if is_gpu(chosen) or (is_cpu(chosen) and has_cpp_compiler() and not quick()):
         return compiled_now(name, tensors_on(chosen))
     return recorded(name, RECORDED if is_cpu(chosen) else chosen)
-
-
-def has_cpp_compiler() -> bool:
-    """Whether torch.compile finds a C++ compiler for the CPU."""
-    return any(shutil.which(each) for each in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if each)
 
 
 def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:

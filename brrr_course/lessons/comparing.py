@@ -25,6 +25,7 @@ ANY: Mapping[str, Compared] = {
 
 SPECIAL: Mapping[str, Mapping[str, Compared]] = {
     "block": {"classes": special_quantities.classes},
+    "compiled": {"payback": special_quantities.payback},
     "gemm": {"data": special_quantities.data},
     "memory_swap": {"swap": special_quantities.swap},
     "mystery": {"regime": special_quantities.regime},
@@ -33,7 +34,7 @@ SPECIAL: Mapping[str, Mapping[str, Compared]] = {
 }
 """What one experiment alone can be compared by."""
 
-NO_FACTOR = ("time", "memory", "data", "regime", "swap")
+NO_FACTOR = ("time", "memory", "data", "regime", "swap", "payback")
 UNJUDGED = ("memory", "data")
 """Tables that stand without a guess."""
 
@@ -71,8 +72,8 @@ def compare(
         - "speed-up": how many times as fast as its base each line is.
         - "memory": how much memory a call takes at most, beside its time.
         - an axis: its values by the time that each takes, the longest first; the guess is a ranking of them.
-        - of one experiment: "classes" ("block"), "data" ("gemm"), "regime" ("mystery"), "step" ("rnn"), "swap"
-          ("memory_swap"), "error" and "published" ("strassen").
+        - of one experiment: "classes" ("block"), "payback" ("compiled"), "data" ("gemm"), "regime" ("mystery"), "step"
+          ("rnn"), "swap" ("memory_swap"), "error" and "published" ("strassen").
     truth : str
         The line that the others are held against.
     at : mapping of str, optional

@@ -1,5 +1,7 @@
 """What a guess is compared with of one experiment alone: a block's classes, steps, regimes, errors, and the like."""
 
+import math
+from bisect import bisect
 from contextlib import suppress
 
 from brrr.core import units
@@ -8,6 +10,7 @@ from brrr.core.measurement import Measurement
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import memory_swap
 from brrr_course.experiments.block import AS_BERT, CLASSES, flop
+from brrr_course.experiments.compiled import FIRST_CALLS
 from brrr_course.experiments.gemm import DTYPES
 from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.memory_swap.claims import gain, swapped
@@ -91,6 +94,29 @@ def swap(subject: Subject) -> Comparison:
     ratio = swapped(evidence).values[call,]
     option = subject.form.options[-1 - memory_swap.REGIMES.index(memory_swap.regime(ratio.median, gain(evidence)))]
     return Comparison(f"{call}: {subject.judged(option)}. It is {units.ratio(ratio.median, 3)} as fast.")
+
+
+PAID = ("fewer than 1000", "1000 to 10 000", "10 000 to 100 000", "more, or never")
+"""The options of a guess of calls; each but the last ends at ten times the one before."""
+
+
+def payback(subject: Subject) -> Comparison:
+    """The calls after which compiling has paid for itself, of each program; the guess is of the one at the point."""
+    rows, options = [], dict[tuple[str, str], str]()
+    for program, size in FIRST_CALLS:
+        try:
+            first, eager, made = (subject.evidence.get(name, program=program, size=size).median
+                                  for name in ("first cold", "eager", "compile"))  # fmt: skip
+        except NotRecordedError:
+            continue
+        calls = first / (eager - made) if eager > made else math.inf
+        options[program, size] = PAID[bisect((1e3, 1e4, 1e5), calls)]
+        shown = (units.seconds(each) for each in (first, eager, made))
+        rows.append((f"{program}, {size}", *shown, units.quantity(calls, "") if calls < math.inf else "never"))
+    if (asked := (subject.point["program"], subject.point["size"])) not in options:
+        return Comparison(f"{subject.badge} has no first call of this program: it takes a GPU.")
+    header = ("program", "first call", "a call as written", "a call compiled", "paid back after ... calls")
+    return subject.table(f"{', '.join(map(str, asked))}: {subject.judged(options[asked])}.", header, rows)
 
 
 def data(subject: Subject) -> Comparison:

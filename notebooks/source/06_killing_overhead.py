@@ -66,8 +66,9 @@ compare(r, "mlp", ways, at=at)
 # kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
 # those of *max-autotune* more than twice as long.
 #
-# **In practice:** for fixed shapes, capture a graph by hand: at batch 16 it was the fastest of these ways up to hidden 2048, and
-# *max-autotune* at 4096. `torch.compile(model, mode="reduce-overhead")` also captures graphs; we did not measure it.
+# **In practice:** for fixed shapes, capture a graph by hand: at batch 16 it was the fastest up to hidden 2048, and
+# *max-autotune* at 4096. See [12 · What does torch.compile remove, and how does it come
+# back?](12_compile.ipynb).
 
 # %% tags=["explain"]
 timeline("mlp", variants=["module", "graph"], at={"layers": 8, "batch": 16, "hidden": 128})

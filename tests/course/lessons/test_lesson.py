@@ -361,7 +361,7 @@ FORMS = {"seconds": {"unit": "s"}, "factor": {"unit": "x"}, "choice": {"options"
         ("part", "first_call", {}, {"ranking"}), ("classes", "block", {}, {"factor"}), ("step", "rnn", {}, {"factor"}),
         ("error", "strassen", {"level": 2}, {"factor"}), ("published", "strassen", {}, {"factor"}),
         ("time", "matmul", {}, set(FORMS)), ("regime", "mystery", {}, set(FORMS)),
-        ("swap", "memory_swap", {}, set(FORMS)),
+        ("swap", "memory_swap", {}, set(FORMS)), ("payback", "compiled", {}, set(FORMS)),
     ],
 )  # fmt: skip
 def test_each_quantity_takes_a_guess_of_its_form_and_waits_for_it(

@@ -1,0 +1,203 @@
+# ---
+# jupyter:
+#   readme: {short: 'torch.compile', asks: 'what does it remove, and how does it come back?', before: '05, 06'}
+#   brrr:
+#     leaves: '05'
+#     recorded: h100
+#     needs: []
+# ---
+
+# %% [markdown] tags=["question"]
+# # 12 · What does torch.compile remove, and how does it come back?
+#
+# Side road. Read 05 and 06 first.
+#
+# `torch.compile` traces your function once and writes kernels for it. It removes passes through memory (lesson 05), and with a CUDA
+# Graph also launches (lesson 06). Still people write: "compiling made it slower", "it [[recompilation|recompiles]] for ever", "it returned the wrong tensor".
+# **What does it remove, when does that pay, and which of your lines bring the overhead back?**
+
+# %% tags=["setup", "question"]
+import torch
+from brrr_course import check, claims, compare, explore, guess
+
+# %% [markdown] tags=["guess"]
+# ## Guess: when has it paid?
+#
+# Four programs, each small and large: a chain of eight pointwise operators, a normalisation by its formula, an MLP, and a transformer
+# block of matmuls and PyTorch's own `layer_norm`, `gelu` and attention. They run as written, under `torch.compile`, and in its mode
+# `reduce-overhead`, which also makes a CUDA Graph. Beside them stand a CUDA Graph of the program as written and, for the MLP,
+# `max-autotune`, which tries out kernels.
+#
+# The first call compiles. *Calculate* for the small block, whose eleven kernels wait for the host: how many seconds might compiling
+# take, and how many microseconds can each later call gain?
+
+# %% tags=["guess"]
+spans = ["fewer than 1000", "1000 to 10 000", "10 000 to 100 000", "more, or never"]
+g = guess("Compiling the small block has paid for itself after how many calls?", options=spans)
+
+# %% tags=["run"]
+small = {"program": "transformer block", "size": "small"}
+ways = ["eager", "compile", "reduce overhead", "max autotune", "graph"]
+faster = {"compile": "eager", "reduce overhead": "compile"}
+explore("compiled", at=small, lines=ways, show="ladder", sliders=["program", "size"], versus=faster, unlock=g)
+
+# %% tags=["compare"]
+compare(g, "compiled", of="payback", at=small)
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** Move both sliders. Which programs gain, and which become slower? Where does `reduce-overhead` help, and where does it
+# hurt? Double-click here and write three sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and block gain nothing: the time is in
+# matmuls, and the library's norms, GELU and attention were [[fusion|fused]] before you came.
+#
+# *Small:* all are [[overhead-bound]]. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and before
+# each call the host checks the [[guard|guards]]: compiling made them slower. `reduce-overhead` launches the kernels as one graph, but its
+# checks stay. The graph by hand checks nothing, and is the fastest.
+#
+# A graph reads its input from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
+# large chain that is as much traffic as the work. Its result lies in a fixed place too: **the next call overwrites it**. Clone
+# what you keep, and call `torch.compiler.cudagraph_mark_step_begin()` before each step.
+#
+# </details>
+
+# %% [markdown] tags=["guess"]
+# ## Guess: one line in the middle
+#
+# A [[graph break]] is a line that the compiler cannot take. The graph ends there, Python runs the line, and a new graph begins. First say of
+# each line whether it breaks the graph:
+#
+# ```python
+# print("here")                              # 1
+# if h.shape[0] > 8: h = h + 1               # 2
+# if h.sum() > 0: h = h + 1                  # 3
+# history.append(h)                          # 4
+# h = h / h.max().item()                     # 5
+# h = torch.where(h.sum() > 0, h + 1, h)     # 6
+# ```
+#
+# <details><summary>Answer</summary>
+#
+# 1, 3 and 5. A shape (2) is known while compiling: it becomes a guard. Dynamo replays an append (4) after the graph. What 3 asks Python to
+# decide from a number on the GPU, 6 computes there.
+#
+# </details>
+#
+# Now a chain of 27 pointwise operators on 2²⁶ numbers, compiled into one kernel. Somebody adds a `print` in the middle.
+
+# %% tags=["guess"]
+b = guess("With the print, the compiled chain takes ... times as long", unit="x")
+
+# %% tags=["run"]
+printed = {"breaks": 1, "kind": "print", "elements": 2**26}
+both = ["compile", "eager"]
+explore("graph_breaks", at=printed, lines=both, sliders=["breaks", "kind", "elements"], versus={"breaks": 0}, unlock=b)
+
+# %% tags=["compare"]
+compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
+
+# %% [markdown] tags=["explain"]
+# A break costs twice:
+#
+# - **Fusion is lost.** No kernel reaches across the line: the numbers are written, and read again. On large arrays each break is one more
+#   pass through memory, whatever the line does.
+# - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. With
+#   eight breaks the program is slower than as written. `.item()` waits for the GPU as well.
+
+# %% [markdown] tags=["explore"]
+# ## Explore: forty calls
+#
+# A [[guard]] is a check before each call: are shapes, types and Python numbers those that were compiled for? If not, it is a
+# [[recompilation]]. Here each of forty calls has another batch, and the compiled ways differ in what they were told. Each spike is a
+# compilation.
+#
+# 1. How many spikes has `dynamic=False`, and why do they end? Is it a good sign?
+# 2. By default, which call makes the last spike? What did `torch.compile` learn there?
+# 3. In one line the batch stays, and a whole number among the arguments changes. Guess: what if the module kept that number, and changed it
+#    itself (`self.step += 1`)?
+#
+# <details><summary>Answers</summary>
+#
+# 1. Eight. Then torch has reached its limit and runs the program as written: the quiet line is the slow one. Only the log tells.
+# 2. The second. A size that changed once is taken as one that changes: the new program fits all batches. `mark_dynamic` says so before
+#    the first call.
+# 3. As an argument it becomes dynamic, like a size. A module's own number is taken as a constant: eight compilations, and then none. Pass
+#    it in, or keep it in a tensor.
+#
+# </details>
+
+# %% tags=["explore"]
+told = ["static", "auto", "mark", "number", "eager"]
+explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"call": 40})
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: does it pay?
+#
+# A training step takes 250 ms, compiled 200 ms. The first call compiles for 90 s. *Calculate*: after how many steps has it paid? A test
+# run has 1000 steps: how many seconds does it lose?
+
+# %% tags=["your-turn", "exercise:12-payback", "calculates"]
+check("12-payback", steps=..., lost_s=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: one graph
+#
+# `step` scales numbers back if their root mean square is above 1. It is right, but `torch.compile` makes several graphs of it. *Fix* it until
+# one is left, then write `step=step`.
+
+
+# %% tags=["your-turn", "exercise:12-fullgraph", "makes"]
+def step(x):
+    size = x.square().mean().sqrt().item()
+    if size > 1:
+        print("scaled back")
+        x = x / size
+    return torch.tanh(x)
+
+
+check("12-fullgraph", step=...)
+
+# %% [markdown] tags=["claims"]
+# ## Which claims held
+#
+# We wrote down all sentences before anything was measured.
+
+# %% tags=["claims"]
+claims("12")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - `torch.compile` fuses what you wrote in single operators; launches go only with a CUDA Graph, whose result the next call overwrites.
+# - Before you compile, divide the seconds of the first call by what each later call gains, and measure that gain: it may be none.
+# - A graph break costs a pass through memory and a launch; a failed guard costs a compilation, and after eight the program runs as written.
+#
+# Terms: [[graph break]], [[guard]], [[recompilation]], [[fusion]], [[overhead-bound]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed. While you test, `fullgraph=True` makes a break an
+# error, and `torch._dynamo.explain` counts them. Compile the block that repeats, not the whole model: it is compiled once. Keep
+# `TORCHINDUCTOR_CACHE_DIR` from run to run.
+#
+# ```python
+# import torch
+# def step(x):
+#     return torch.relu(x) * 2
+#
+# print(torch._dynamo.explain(step)(torch.randn(8, 8)).graph_break_count)
+# fast, x = torch.compile(step, fullgraph=True), torch.randn(8, 8)
+# torch._dynamo.mark_dynamic(x, 0)
+# torch.testing.assert_close(fast(x), step(x))
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# Back on the road, [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls, where a compiler has little to gain.
+#
+# Back: [05 · What does fusion save?](05_fusion.ipynb)

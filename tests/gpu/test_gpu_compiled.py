@@ -1,0 +1,81 @@
+"""torch.compile on a GPU: every way is right, what a break and another batch do, and whose result is overwritten."""
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from brrr.core.measurement import Value
+from brrr.running.graphs import capture
+from brrr_course.experiments import experiment
+from brrr_course.experiments.compiled import COLD, MLP, PROGRAMS, SIZES, WARM
+from brrr_course.experiments.compiled.work import ProgramInputs
+from brrr_course.experiments.graph_breaks import BREAKS, KINDS
+from brrr_course.experiments.graph_breaks import SMALL as FEW
+from brrr_course.experiments.recompiles import AUTO, DYNAMIC, KEPT, MARK, NUMBER, STATIC
+from brrr_course.experiments.recompiles.work import series
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
+
+COMPILED, BROKEN = experiment("compiled"), experiment("graph_breaks")
+
+
+def measured(found: Experiment, at: Mapping[str, Value]) -> dict[str, Timed]:
+    """All ways on the GPU, measured; what failed fails here."""
+    ways = [each.name for each in found.variants if each.on_gpu and found.has(each.name, dict(at))]
+    runs = measure_point(found, ways, dict(at), budget_s=0.02)
+    for way, run in runs.items():
+        assert isinstance(run, Timed), f"{way}: {run}"
+    return runs  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_way_is_right(program: str, size: str, freed: None) -> None:
+    for way, run in measured(COMPILED, {"program": program, "size": size}).items():
+        times = run.measurement
+        print(f"{way}: {times.period_s} {times.busy_s} {times.latency_s} {times.kernels} {run.error:.2g} {times.flags}")
+
+
+def test_a_full_cache_helps() -> None:
+    first = ProgramInputs(MLP, 16, 256, torch.bfloat16, "cuda").first()
+    print(first)
+    assert first[WARM] < first[COLD]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_break_is_a_kernel_more(kind: str) -> None:
+    for breaks in BREAKS:
+        run = measured(BROKEN, {"breaks": breaks, "kind": kind, "elements": FEW})["compile"]
+        print(breaks, run.measurement.details())
+        if kind != KINDS[1]:  # .item() launches kernels of its own
+            assert run.measurement.kernels == breaks + 1
+
+
+COMPILE_S = 0.03
+
+
+@pytest.mark.parametrize(("way", "count"), [(STATIC, 8), (AUTO, 2), (MARK, 1), (DYNAMIC, 1), (NUMBER, 2), (KEPT, 8)])
+def test_so_many_calls_compile(way: str, count: int) -> None:
+    times, errors = series(way, "cuda")
+    print([round(1e3 * each, 2) for each in times])
+    assert sum(each > COMPILE_S for each in times) == count and max(errors) < 1e-4
+
+
+def test_the_next_call_overwrites_a_graphs_result() -> None:
+    """torch's own graphs say so when the old result is read; one that is captured by hand says nothing."""
+    x = torch.zeros(1024, device="cuda")
+    call = torch.compile(lambda given: given + 1, mode="reduce-overhead")
+    for _ in range(3):
+        torch.compiler.cudagraph_mark_step_begin()
+        old = call(x)
+    torch.compiler.cudagraph_mark_step_begin()
+    call(x + 1)
+    with pytest.raises(RuntimeError, match="overwritten"):
+        old.sum()
+    by_hand = capture(lambda given: given + 1, x.clone())
+    old = by_hand(x)
+    assert float(old[0]) == 1
+    by_hand(x + 1)
+    assert float(old[0]) == 2
