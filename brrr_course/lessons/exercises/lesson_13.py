@@ -1,0 +1,44 @@
+"""Exercise 13-scales: scales by rows and columns, with which an fp8 product loses no row and no column."""
+
+from typing import Any
+
+from brrr_course.lessons.marks import Wrong, ask, exercise
+
+ROWS, INNER, COLUMNS = 48, 256, 32
+LARGEST = 448.0
+SPREAD = 3.0
+"""Rows of a, and columns of b, lie up to so many powers of ten above and below 1."""
+ALLOWED = 0.07
+"""The error of each row and each column: three bits of mantissa leave about 4 %, and chance a little more."""
+
+
+@exercise("13-scales")
+def scales(scales: Any) -> str:
+    """`scales(a, b)` returns by what the rows of a and the columns of b are divided before the cast to e4m3."""
+    import torch
+
+    size_a, size_b = torch.logspace(-SPREAD, SPREAD, ROWS)[:, None], torch.logspace(SPREAD, -SPREAD, COLUMNS)[None]
+    a, b = torch.randn(ROWS, INNER) * size_a, torch.randn(INNER, COLUMNS) * size_b
+    found = ask(scales, a.clone(), b.clone())
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise Wrong("`scales` must return two scales.", "return of_a, of_b")
+    of_a, of_b = (torch.as_tensor(each, dtype=torch.float32) for each in found)
+    if of_a.numel() not in (1, ROWS) or of_b.numel() not in (1, COLUMNS):
+        shapes = f"{tuple(of_a.shape)} and {tuple(of_b.shape)}"
+        hint = "A scale can be taken out of a sum only if it is the same for the whole sum: a row of a, a column of b."
+        raise Wrong(f"the scales have the shapes {shapes}; expected ({ROWS}, 1) and (1, {COLUMNS}).", hint)
+    of_a, of_b = of_a.reshape(-1, 1), of_b.reshape(1, -1)
+    if float((a / of_a).abs().max()) > LARGEST * 1.001 or float((b / of_b).abs().max()) > LARGEST * 1.001:
+        raise Wrong("some numbers are larger than 448, and become NaN.",
+                    "Divide the largest number of a row by 448: that is the scale.")  # fmt: skip
+    narrow = [(each / scale).to(torch.float8_e4m3fn).double() for each, scale in ((a, of_a), (b, of_b))]
+    expected, sizes = a.double() @ b.double(), (size_a * size_b).double()
+    wrong = ((narrow[0] @ narrow[1] * of_a * of_b - expected) / sizes).square()
+    rows, columns = ((wrong.mean(at) / INNER).sqrt() for at in (1, 0))  # of numbers whose squares are INNER at a mean
+    for name, errors in (("row", rows), ("column", columns)):
+        if not float(errors.max()) <= ALLOWED:
+            worst, lost = int(errors.argmax()), float(errors.max())
+            raise Wrong(f"{name} {worst} is off by {100 * lost:.0f} %: its numbers are too small for e4m3.",
+                        f"Give each {name} its own scale.")  # fmt: skip
+    most = 100 * float(max(rows.max(), columns.max()))
+    return f"every row and column is within {most:.1f} %: that is what 3 bits of mantissa keep."
