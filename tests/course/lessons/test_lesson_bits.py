@@ -1,0 +1,88 @@
+"""Lesson 13: its exercises take what is right and tell the usual slips apart; its drawing computes what it shows."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.gpu.datasheet import hardware
+from brrr_course import check, drawing
+from brrr_course.lessons.drawings.bits_roofline import SHOWN, limits, of, rate
+from brrr_course.lessons.exercises.lesson_13 import LARGEST
+
+LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "13_fewer_bits.py"
+
+
+def largest(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return a.abs().amax(1, keepdim=True) / LARGEST, b.abs().amax(0, keepdim=True) / LARGEST
+
+
+def of_each(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Without a dimension that is kept, and with powers of two: as right."""
+    return tuple(2 ** each.flatten().log2().ceil() for each in largest(a, b))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("scales", [largest, of_each])
+def test_scales_of_rows_and_columns_are_right(scales: Any) -> None:
+    assert [str(mark) for mark in (check("13-scales", scales=scales) for _ in range(20)) if not mark.right] == []
+
+
+@pytest.mark.parametrize(
+    ("scales", "said"),
+    [
+        (lambda a, b: (a.abs().max() / 448, b.abs().max() / 448), "own scale"),
+        (lambda a, b: (largest(a, b)[0], b.abs().max() / 448), "give each column its own scale"),
+        (lambda a, b: (a.abs().max() / 448, largest(a, b)[1]), "give each row its own scale"),
+        (lambda a, b: (a.abs().amax(0) / 448, b.abs().amax(1) / 448), "the scales have the shapes (256,) and (256,)"),
+        (lambda a, b: (1 / largest(a, b)[0], largest(a, b)[1]), "larger than 448"),
+        (lambda a, b: largest(a, b)[0], "must return two scales"),
+        (..., "not answered"),
+    ],
+)
+def test_the_usual_slips_are_told(scales: Any, said: str) -> None:
+    mark = check("13-scales", scales=scales)
+    assert not mark.right and said in str(mark).lower()
+
+
+@pytest.mark.parametrize(
+    ("int4_bytes", "loses_from", "said"),
+    [(0.53125, 49, "Right"), (0.53, 49, "Right"), (0.5, 49, "scale and zero are missing"), (4.5, 49, "128 weights"),
+     (0.53125, 64, "begins earlier"), (0.53125, 48, "One token more"), (0.53125, 4, "those are passes"),
+     (0.53125, 50, "You wrote 50"), (..., 49, "Not answered")],
+)  # fmt: skip
+def test_the_crossover_is_calculated(int4_bytes: Any, loses_from: Any, said: str) -> None:
+    assert said in str(check("13-crossover", int4_bytes=int4_bytes, loses_from=loses_from))
+
+
+def test_a_point_moves_right_with_tokens_and_with_fewer_bits_up_to_the_roof_of_what_is_multiplied() -> None:
+    h100 = hardware("h100")
+    along = [of("bf16", 2**power).arithmetic_intensity for power in range(15)]
+    assert along == sorted(along) and along[0] == pytest.approx(1, rel=1e-3)
+    bits = [of(way, 64).arithmetic_intensity for way in ("float32", "bf16", "fp8", "int4")]
+    assert bits == sorted(bits)
+    assert rate("int4", 1) / rate("bf16", 1) == pytest.approx(2 / (0.5 + 4 / 128), rel=0.01)
+    assert rate("int4", 16384) == pytest.approx(rate("bf16", 16384)) == pytest.approx(h100.peak("bf16"))
+    assert rate("fp8", 16384) == pytest.approx(2 * rate("bf16", 16384), rel=1e-3)
+    assert rate("tf32", 1) == rate("float32", 1) == pytest.approx(rate("bf16", 1) / 2, rel=1e-3)
+
+
+def test_the_drawing_says_what_sets_the_pace() -> None:
+    shown = {(way, n): drawing("bits-roofline", tokens=n, type=way) for way in SHOWN for n in (1, 16384)}
+    for (way, tokens), each in shown.items():
+        moving, computing = limits(way, tokens)
+        text = str(each)
+        assert ("memory-bound" in text) == (moving > computing) != ("compute-bound" in text)
+    assert "3.76x of bf16's speed" in str(shown["int4", 1]) and "1x of bf16's speed" in str(shown["int4", 16384])
+
+
+def test_the_text_has_the_numbers_of_the_datasheet() -> None:
+    text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    h100 = hardware("h100")
+    assert h100.ridge_point("bf16") == pytest.approx(300, rel=0.03) and "near 300 in bf16" in text
+    assert h100.peak("tf32") / h100.peak("fp32") == pytest.approx(7, rel=0.1) and "seven times as high" in text
+    assert h100.peak("fp8") == pytest.approx(2 * h100.peak("bf16"), rel=1e-3) and "twice the FLOP/s of bf16" in text
+    e4m3 = torch.finfo(torch.float8_e4m3fn)
+    assert e4m3.max == 448 and re.search(r"from about 0\.002 to 448", text)
+    assert e4m3.smallest_normal / 8 == pytest.approx(0.002, rel=0.03)
