@@ -12,8 +12,8 @@
 #
 # Side road. Read 04, 07 and 10 first.
 #
-# A number in float32 takes 32 bits, in bf16 16, in [[fp8]] 8. Fewer bits are fewer bytes, and tensor cores multiply them faster. In
-# [[weight-only quantisation|weight-only]] int8 or int4 only the weights are stored in fewer bits.
+# A number in float32 takes 32 bits, in bf16 16, in [[fp8]] 8. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
+# [[quantisation]] to int8 or int4 they get a scale too; with [[weight-only quantisation]] the activations stay in bf16.
 #
 # Yet people ask: **why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
 
@@ -69,7 +69,7 @@ drawing("bits-roofline", tokens=64, type="int4")
 # %% [markdown] tags=["guess"]
 # ## Guess: many tokens
 #
-# With 16384 tokens arithmetic sets the pace. By the datasheet fp8 has twice the FLOP/s of bf16.
+# With 16384 tokens the layer is [[compute-bound]]. By the datasheet fp8 has twice the FLOP/s of bf16.
 #
 # An fp8 number reaches from about 0.002 to 448, so the activations must be scaled first: find the largest number, divide, cast. That is
 # done in each call.
@@ -150,10 +150,10 @@ claims("13")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - With few tokens a layer is memory-bound: time follows the bits that are *stored*. With many it is compute-bound: time follows the type
-#   that is *multiplied*.
+# - With few tokens a layer is memory-bound and its time follows the bits that are stored; with many it is compute-bound and its time follows
+#   the type that is multiplied.
 # - Weight-only types gain with few tokens and lose with many; fp8 gains with many, if the layer is wide enough to pay for the cast.
-# - TF32 changes no bytes.
+# - A type of floating-point numbers copes with outliers by its exponents; integers with one scale do not.
 #
 # Terms: [[fp8]], [[quantisation]], [[weight-only quantisation]], [[memory-bound]], [[compute-bound]], [[ridge point]].
 
