@@ -12,7 +12,7 @@ from brrr_course.lessons.guessing import Guess
 from brrr_course.lessons.waiting import UNANSWERED, Comparison, Waiting
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source
-from brrr_course.sources import source as default_source
+from brrr_course.sources import source_for
 from brrr_course.view.display import renew_all
 
 Compared = Callable[[Subject], Comparison]
@@ -110,7 +110,7 @@ def compare(
 
     def compared() -> Comparison:
         asked, guessed = (guess.form, guess.value) if guess is not None else (None, None)
-        point, chosen = {**(at or {}), **axes}, source or default_source()
+        point, chosen = {**(at or {}), **axes}, source_for(source, described.name)
         found = quantity(Subject(asked, guessed, described, chosen, lines, point, of, truth))
         if chosen.live:
             renew_all(described)

@@ -6,7 +6,7 @@ from brrr_course.experiments import experiment as experiment_named
 from brrr_course.experiments.rnn import BATCHES
 from brrr_course.experiments.rnn.steps import MAIN, At, best_cudnn, place, step
 from brrr_course.nouns.source import Evidence, Source
-from brrr_course.sources import source as default_source
+from brrr_course.sources import source_for
 
 
 def step_times(
@@ -34,7 +34,7 @@ def step_times(
         For "ours" and "cudnn" (the best of its ways) seconds per step by batch, to three digits. Only batches that have
         both; empty if there are none.
     """
-    evidence = Evidence(experiment_named("rnn"), source or default_source())
+    evidence = Evidence(experiment_named("rnn"), source_for(source, "rnn"))
     both = {batch: found for batch in BATCHES if (found := both_steps(evidence, place(cell, dtype, batch, hidden)))}
     return {
         "ours": {batch: float(f"{ours.median:.3g}") for batch, (ours, _, _) in both.items()},

@@ -15,7 +15,7 @@ from brrr_course.lessons.comparison import lines_here, time_at
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment, Line
 from brrr_course.nouns.source import Source
-from brrr_course.sources import source as default_source
+from brrr_course.sources import source_for
 from brrr_course.view.arguments import reachable
 from brrr_course.view.predictions import figures_of
 
@@ -56,7 +56,8 @@ def roofline_of(
     ArgumentError
         If the experiment, a line or an axis does not exist.
     """
-    described, origin = experiment_named(experiment), source or default_source()
+    described = experiment_named(experiment)
+    origin = source_for(source, described.name)
     badge = origin.badge(described)
     here = lines_here(described, origin, lines)
     if not here:

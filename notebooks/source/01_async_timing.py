@@ -149,8 +149,8 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 # <details><summary>Answer, for the recording</summary>
 #
 # Without copies the GPU is ahead from 256 on. With copies, it is only about one and a half times as fast from 1000 to 2048, and no faster at
-# 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up. (It starts a
-# fresh process, which must make a [[CUDA context]]. The process of *no warm-up* above had its context already.)
+# 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up: a
+# fresh process and its [[CUDA context]], which *no warm-up* above had already.
 #
 # </details>
 

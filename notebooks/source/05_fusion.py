@@ -119,7 +119,7 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # PyTorch adds a row to each row of a matrix with a slower kernel than the one that adds two matrices. *Predictions*, below the
 # figure, knows these kernels; table and claims count *bytes alone*.
 #
-# With tiny arrays fusion can even lose: calling a compiled function costs the host more than calling the operators. (The figures show only the GPU's time.)
+# With tiny arrays fusion can even lose: calling a compiled function costs the host more than the operators do.
 #
 # **What stops a compiler from fusing?**
 #
@@ -136,7 +136,7 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 #
 # <details><summary>Answer</summary>
 #
-# That of CUDA C++ follows up to two sines, that of the others not even so far. From eight on, all three gain about as much as at two to four: 1.8 to 2.4 times. An accurate
+# That of CUDA C++ follows up to two sines, that of the others not even so far. From two on, all gain about twofold, whatever the length. An accurate
 # sine is a long polynomial: the kernel is compute-bound, and each further sine adds its arithmetic.
 #
 # </details>
@@ -215,7 +215,7 @@ claims("05")
 # ## Next
 #
 # [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls. Side roads: [05b · Who writes the
-# kernel?](05b_codegen.ipynb), and [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb), which removes the launches.
-# After 11, [11b · When does fusion need a new algorithm?](11b_attention.ipynb) fuses attention.
+# kernel?](05b_codegen.ipynb), [06 · How much of the time is PyTorch itself?](06_killing_overhead.ipynb), and after 11
+# [11b · When does fusion need a new algorithm?](11b_attention.ipynb).
 #
 # Back: [04 · How much arithmetic is free?](04_memory_bound.ipynb)

@@ -103,7 +103,7 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 # The rewrite skips the dispatcher and the allocator. That helps while the network is [[overhead-bound]]: few rows, narrow layers.
 # On wider layers the GPU takes longer for a layer than the host, whose cost is hidden.
 #
-# **How much of it is `nn.Module`?** About a fifth of the host's time: *functional*, the same operators without modules, saves that much. The
+# **How much of it is `nn.Module`?** About a fifth of the host's time: *functional*, without modules, saves that much. The
 # rewrite saves two fifths; the rest is launches, which it needs as well. So `nn.Module` is about half of what the rewrite removes (batch 2, hidden 128).
 #
 # The article of 2021 behind this experiment found a **divide**: from some width on, the rewrite gains little. Left: its GTX 1070;

@@ -16,8 +16,8 @@
 # can such a network use?**
 #
 # Below: what is computed when, numbered by step. Move *order*. (The legends call a matmul a *product*; in an LSTM each computes
-# four [[gate|gates]].) No order can be shorter than the longest chain of matmuls that wait for one another: 13. The first step goes up through 4 layers, `W @ x` and `U @ h` in
-# each, and then each of the 5 other steps adds its `U @ h` in the last layer.
+# four [[gate|gates]].) No order is shorter than its longest chain: two matmuls in each of 4 layers, then `U @ h` of
+# the 5 other steps.
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline

@@ -90,11 +90,11 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 #
 # The input's matmul for all steps runs before; its share is added to the longest. That is the *floor*, dashed; markers are measured.
 #
-# With few samples the exchange is the largest part, from 16 on the input's matmul, which grows with every sample. At the same time cuDNN's
-# matmuls fill their tiles better. So the gain over cuDNN shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where cuDNN
-# takes three times as long as at 1.) With 64 samples the floor is half of the measured step; we did not take
-# the other half apart. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
-# groups of blocks hold a copy each and share out the samples.
+# With few samples the exchange is the largest part, from 16 on the input's matmul, which grows with every sample. cuDNN
+# fills its tiles better then: the gain shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where
+# cuDNN takes three times as long as at 1.) With 64 samples the floor is half of the measured step; the rest we did not
+# look into. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
+# groups of blocks hold a copy each and share the samples.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: half the bytes

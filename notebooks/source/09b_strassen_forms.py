@@ -103,8 +103,8 @@ compare(s, "strassen", splits, of="speed-up", size=8192)
 #
 # </details>
 #
-# The drawing shows rows of very different sizes. **A mask does the same.** A -1e9 in `a` that meets zeros in `b` does not change the exact
-# result. But two float16 terms keep digits only relative to the row's largest number, as the code behind the drawing shows.
+# **A mask does the same.** -1e9 in `a` that meets zeros in `b` does not change the exact result. But two float16 terms keep digits only
+# relative to the row's largest number.
 
 # %% tags=["explain"]
 drawing("strassen-errors", inputs="badly scaled rows")

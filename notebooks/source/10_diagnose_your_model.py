@@ -87,8 +87,8 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 # ## Guess: three programs
 #
 # Change one thing and measure again. Four runs: as it is; as a CUDA Graph, without the host; as a graph with half the bytes and as many
-# FLOP (yours: `.bfloat16()`, which also brings tensor cores); as a graph with twice the batch. Is the graph at least 1.3 times as
-# fast? It is overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
+# FLOP (yours: `.bfloat16()`, which also brings tensor cores); as a graph with twice the batch. Is the graph a third
+# faster? Overhead. Then compare with the graph: are half the bytes that much faster? Memory. Is twice the batch (nearly) free? Latency.
 # Otherwise, compute.
 #
 # Program A takes cumulative sums of 8 rows of a million numbers, one thread block per row. B takes layer norms of 16384 rows of 4096

@@ -19,8 +19,8 @@ from brrr_course import check, claims, compare, explore, guess
 # ## Guess: one reader
 #
 # First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the H100's memory moves 3.35 TB a second. How long does
-# one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/decode/llama.py`). One
-# user, the reader, has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
+# one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/decode/llama.py`).
+# Call each user of the model a *reader*. One reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
 
 # %% tags=["guess"]
 g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit="s")
@@ -42,16 +42,19 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # <details><summary>Our explanation</summary>
 #
 # Eager PyTorch launches more than 40 kernels in each of 16 layers. The host takes far longer for these launches than the GPU for the work:
-# the step is [[overhead-bound]]. (This host's times scatter, from 10 to 20 ms a step.) A CUDA Graph launches all of them at once. What is
+# the step is [[overhead-bound]]. (This host's times scatter by a factor of two.) A CUDA Graph launches all of them at once. What is
 # left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
-# anything but its own start and end: latency. The compiler fuses these into a few. Then half of the time is what reading the weights takes.
+# anything but its own start and end: latency. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
+# Then half of the time is what reading the weights would take at the full bandwidth.
+#
+# The parts are what `diagnose` of lesson 10 says of each kernel. Its sliver of *compute* is attention: short calls that reach no limit.
 #
 # </details>
 #
 # Writing token by token is called [[decode]]. Its matmuls have one row for each reader, so they are [[memory-bound]]: each weight is read once,
 # and used once for each reader.
 #
-# Now switch *batch* and *context* in the figure above. Where does memory become the largest part?
+# Now switch *batch* and *context* in the first figure. At which of its four settings is memory the largest part?
 #
 # <details><summary>Answer</summary>
 #
@@ -84,8 +87,8 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # <details><summary>Answers</summary>
 #
-# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the curves bend: twice the readers no longer get twice the
-# tokens. 256 readers of 32768 tokens need 275 GB for keys and values alone.
+# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve bends: twice the readers no longer
+# get twice the tokens, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
 #
 # </details>
 
@@ -93,12 +96,12 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # ## Explore: the prompt
 #
 # Reading the prompt is called [[prefill]]: all its tokens go through the model at once, and each weight is read once for all of them. From
-# how many tokens on do twice as many take nearly twice as long? Compare with the [[ridge point]]: 990 TFLOP/s over 3.35 TB/s.
+# which length on does twice the prompt take nearly twice the time? Compare with the [[ridge point]]: 990 TFLOP/s over 3.35 TB/s.
 #
 # <details><summary>Answer</summary>
 #
 # A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
-# point lies near 300 tokens. In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
+# point lies near 300 tokens. (The dashed lines cross a little later: only the last token goes through the output layer.) In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
 # long. (The bend is a wide one: the small kernels take their share.)
 #
 # </details>
@@ -110,7 +113,7 @@ explore("prefill", at={"tokens": 128}, lines=["graph", "eager"], versus={"tokens
 # ## Your turn: how many readers fit?
 #
 # *Calculate*: a model has 32 layers with 8 heads of keys and values each, 128 numbers a head, in bfloat16. Its weights take 16 GB of a
-# GPU's 80 GB. How many bytes does a token take in the cache? How many readers with 8192 tokens each fit beside the weights?
+# GPU's 80 GB (10⁹ bytes each). How many bytes does a token take in the cache? How many readers with 8192 tokens each fit beside the weights?
 
 # %% tags=["your-turn", "exercise:11-cache", "calculates"]
 check("11-cache", token_bytes=..., readers=...)
@@ -118,8 +121,9 @@ check("11-cache", token_bytes=..., readers=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: make the step capturable
 #
-# Behind the model comes this: choose each reader's most likely word, write it into the text, move on. A CUDA Graph cannot hold it, for
-# `.item()` waits for the GPU. *Fix* it: `place` is a tensor with one number, and must stay one.
+# Behind the model comes this: choose each reader's most likely word, write it into the text, move on. A CUDA Graph cannot hold it:
+# `.item()` waits for the GPU, and the graph would use the same column for ever. `logits` is (readers, words), `text` (readers, length);
+# `place` has shape (1,) and must stay a tensor. *Fix* it (a tensor can be an index), then write `step=step`.
 #
 # ```python
 # def step(logits, text, place):
@@ -131,7 +135,7 @@ check("11-cache", token_bytes=..., readers=...)
 check("11-capture", step=...)
 
 # %% [markdown] tags=["claims"]
-# ## What held
+# ## Which claims held
 #
 # We wrote down all sentences before anything was measured.
 
@@ -141,23 +145,24 @@ claims("11")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - One model has every regime: for one reader decode is overhead-bound in eager mode and held up by latency in a graph; with many readers it is
-#   memory-bound; a long prefill is compute-bound.
+# - One model has every regime: decode for one reader is overhead-bound in eager mode, and latency and memory share its time in a graph; with
+#   many readers it is memory-bound; a long prefill is compute-bound.
 # - Readers served together share one reading of the weights; each brings its own keys and values.
-# - Count the tokens in the cache: they decide what a step costs, and how many readers fit.
+# - Count the tokens in the cache: beyond some number they cost more than the weights, and they decide how many readers fit.
 #
 # Terms: [[KV cache]], [[decode]], [[prefill]], [[overhead-bound]], [[memory-bound]].
 
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# A cache of fixed size, and a compiled step in a CUDA Graph. Servers such as vLLM do both, and fill each step with many readers.
+# A cache of fixed size, and a compiled step in a CUDA Graph. Servers such as vLLM replay graphs too, keep the cache in pages, and fill each
+# step with many readers.
 #
 # ```python
 # cache = StaticCache(config=model.config, max_cache_len=4096)
 # step = torch.compile(model, mode="reduce-overhead", fullgraph=True)
 # with torch.inference_mode():
-#     logits = step(input_ids=prompt, past_key_values=cache).logits      # prefill
+#     logits = model(input_ids=prompt, past_key_values=cache).logits     # prefill: each prompt has its own length
 #     word = logits[:, -1:].argmax(-1)
 #     logits = step(input_ids=word, past_key_values=cache).logits        # decode
 # ```

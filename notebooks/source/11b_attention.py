@@ -21,7 +21,7 @@
 # ```
 #
 # These are three steps: a matmul, a softmax, a matmul. The N x N matrix between them is written and read as scores, then written and
-# read as weights. **Why can no compiler simply fuse this away?**
+# read as weights. **Why does a compiler not simply fuse this away?**
 
 # %% tags=["setup", "question"]
 import numpy as np
@@ -38,7 +38,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 # guess for one sequence and 16 heads.
 
 # %% tags=["guess"]
-g = guess("With 8192 tokens, flash attention is ... times as fast as the three steps", unit="x")
+g = guess("With 8192 tokens, SDPA's flash back end is ... times as fast as the three steps", unit="x")
 
 # %% tags=["run"]
 plain = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
@@ -55,23 +55,25 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# In a head, the matrix's four trips move 8N² bytes for 4N²d FLOP: d / 2 = 64 FLOP per byte, however long the text is. That is below the
-# ridge point: [[memory-bound]]. Flash attention moves 8Nd bytes: N / 2 = 4096 FLOP per byte. That is far above it: [[compute-bound]].
+# In a head, the matrix's four trips move 8N² bytes for 4N²d FLOP: d / 2 = 64 FLOP per byte, below the ridge point ([[memory-bound]]). Flash
+# attention moves 8Nd bytes: N / 2 = 4096 FLOP per byte, far above it ([[compute-bound]]).
 #
-# The three back ends share the algorithm and its bytes. What differs is how well each keeps the tensor cores busy.
+# Measured, the three steps take more than twice what their bytes need: PyTorch's softmax is slow on such rows. The back ends share the
+# algorithm, but not how busy they keep the tensor cores; PyTorch's own choice is cuDNN.
 #
 # </details>
 #
 # ## One pass over the keys
 #
-# A softmax needs the largest score of its row and the sum of all exponentials: both are known only at the row's end. Until then the scores
+# A softmax needs the largest score of its row and the sum of all exponentials: both are known only at the row's end. Until then they
 # wait in memory.
 #
-# An [[online softmax]] begins anyway. For each query it keeps the largest score so far, the sum so far, and the result so far. When a
-# [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum). Then they are what they would
-# have been, had the new maximum been known from the start.
+# An [[online softmax]] begins anyway. For each query it keeps the largest score, the sum and the result so far. When a
+# [[tile]] of keys brings a larger score, it multiplies sum and result by exp(old maximum - new maximum), as if the new maximum had been
+# known from the start.
 #
-# Move *step*, and check the numbers of query 1 by hand. The drawing takes powers of two in place of exp, as GPUs do.
+# Move *step*, and check query 1 by hand. The drawing has powers of two in place of exp.
+# (Each tile of queries reads K and V again.)
 
 # %% tags=["explain"]
 drawing("flash-tiles", step=2)
@@ -94,20 +96,20 @@ explore("attention", at=plain, lines=both, show="ladder", sliders=[], versus=spe
 compare(w, "attention", spelled, of="speed-up", at=plain)
 
 # %% [markdown] tags=["explain"]
-# A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own, and the matrix
+# A compiler fuses the operations that you wrote. From the lines at the top it makes a faster softmax than PyTorch's own; the matrix
 # stays. The online softmax is a new algorithm, which somebody had to find.
 #
-# But the compiler knows some programs by heart. The textbook's spelling is on its list, so it puts the library's attention in its place.
+# But the compiler knows some programs by heart. The textbook's spelling is on its list: it puts the library's attention in its place.
 # With the scale on `q` it is not. Do not rely on spelling: call `scaled_dot_product_attention`.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: masks, a single query, training
 #
-# 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps have no point at the right?
+# 1. Move *tokens* to both ends. Why are the lines flat at the left, and why do the three steps end before the right?
 # 2. Set *kind of attention* to *causal*: a query sees no later key. Who gains?
 # 3. Set it to *one query*: [[decode]] in lesson 11. What can flash attention still save?
-# 4. Set it to *training*: forward and backward. The backward pass needs the weights again. The three steps have stored them; flash
-#    attention has stored one number for each query, and computes them again: [[rematerialisation]]. Which takes longer, and which more
+# 4. Set it to *training*: forward and backward. The backward pass needs the softmax's weights. The three steps stored them; flash attention
+#    stored one number for each query beside its result, and computes them again: [[rematerialisation]]. Which takes longer, and which more
 #    memory (see the table)?
 #
 # <details><summary>Answers</summary>
@@ -115,9 +117,9 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 # 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores of 16 heads, and as much
 #    for the weights.
 # 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
-# 3. Hardly any bytes: with a row of scores in place of a matrix, keys and values are nearly all of them. What counts is to
+# 3. Hardly any bytes: with a row of scores in place of a matrix, nearly all bytes are keys and values. What counts is to
 #    keep all multiprocessors reading: flash splits the keys among them, memory-efficient has one block a head.
-# 4. Computing again takes FLOP, on tensor cores that would otherwise wait for the matrix. The memory grows with N, not with N².
+# 4. Flash attention takes less of both. Computing again takes FLOP, on tensor cores that would otherwise wait. The memory grows with N, not with N².
 #
 # </details>
 
@@ -167,7 +169,7 @@ claims("11b")
 # - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, does the same FLOP, and
 #   is compute-bound.
 # - The online softmax makes it possible: keep a maximum and a sum, and rescale when the maximum rises.
-# - A compiler fuses the steps that you wrote, or knows a program by heart; it does not find a new algorithm.
+# - A compiler fuses the steps that you wrote, or knows a program by heart; it did not find this algorithm.
 #
 # Terms: [[flash attention]], [[online softmax]], [[memory-bound]], [[compute-bound]], [[rematerialisation]].
 
@@ -181,7 +183,8 @@ claims("11b")
 # import torch
 # from torch.nn.attention import SDPBackend, sdpa_kernel
 # from torch.nn.functional import scaled_dot_product_attention
-# q, k, v = torch.randn(3, 1, 16, 512, 128, dtype=torch.bfloat16)
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# q, k, v = torch.randn(3, 1, 16, 512, 128, dtype=torch.bfloat16, device=device)
 # with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
 #     y = scaled_dot_product_attention(q, k, v, is_causal=True)
 # ```
@@ -189,6 +192,6 @@ claims("11b")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road, [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) finds what your own model waits for.
+# The road ended with 11. [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) finds what your own model waits for.
 #
 # Back: [11 · Why does one token take so long?](11_language_model.ipynb)

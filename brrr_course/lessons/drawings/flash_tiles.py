@@ -97,9 +97,8 @@ def moved(count: int) -> int:
     return int(queries + len(done) * COLUMNS * (K.shape[1] + 1) + len(results(count)))
 
 
-def moved_in_three_steps() -> int:
-    """The same with the matrix, which is written and read as scores and as weights."""
-    return int(Q.size + K.size + V.size) + TOKENS + 4 * TOKENS**2
+IN_THREE_STEPS = int(Q.size + K.size + V.size) + TOKENS + 4 * TOKENS**2
+"""The same with the matrix, which is written and read as scores and as weights."""
 
 
 DRAWING = LessonDrawing("flash-tiles", lambda _: ([Dial("step", "step", tuple(range(len(steps()) + 1)))], draw, BADGE))
@@ -118,7 +117,7 @@ def text(count: int) -> str:
         weights = np.exp2(Q @ K.T)
         right = np.allclose(results(count), weights @ V / weights.sum(axis=1))
         said = f"{said} All results {'equal' if right else 'differ from'} those of whole rows."
-    return f"{said} {moved(count)} numbers went through memory; in three steps it is {moved_in_three_steps()}."
+    return f"{said} {moved(count)} of {moved(99)} numbers went through memory, in three steps {IN_THREE_STEPS}."
 
 
 def _maximum(step: Step, at: int) -> str:
@@ -158,7 +157,13 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     _matrix(on, count, step)
     if step is not None:
         _chip(on, step)
-    _write(on, 20, 316, f"Through memory so far: {moved(count)} numbers; in three steps {moved_in_three_steps()}.", 10)
+    _write(
+        on,
+        20,
+        316,
+        f"Through memory so far: {moved(count)} of {moved(99)} numbers; in three steps {IN_THREE_STEPS}.",
+        10,
+    )
     _write(on, 20, 342, "orange: on the chip; scores are never stored", 8.5, "#a84300")
     _write(on, 310, 342, "blue: read from memory in this step", 8.5, _READ)
     return style.picture(made, text(count))

@@ -12,7 +12,7 @@ from brrr.gpu.datasheet import hardware
 from brrr_course import check, drawing
 from brrr_course.experiments import experiment
 from brrr_course.experiments.attention import cost, matrix_bytes
-from brrr_course.lessons.drawings.flash_tiles import K, Q, V, moved, moved_in_three_steps, results, steps
+from brrr_course.lessons.drawings.flash_tiles import IN_THREE_STEPS, K, Q, V, moved, results, steps
 
 LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "11b_attention.py"
 
@@ -108,8 +108,9 @@ def test_each_step_tells_numbers_that_one_can_follow() -> None:
     assert len(shown) == 7 and "no score was computed" in shown[0]
     assert "maximum 2 → 3, factor 2^(2 - 3) = 0.5, sum 0.5 · 1.75 + 1.375 = 2.25" in shown[2]
     assert "All results equal those of whole rows" in shown[-1]
-    assert [int(re.findall(r"(\d+) numbers went", text)[0]) for text in shown[1:]] == [moved(n) for n in range(1, 7)]
-    assert moved(6) < moved_in_three_steps() == 4 * 36 + 36
+    went = [int(re.findall(r"(\d+) of 72 numbers went", text)[0]) for text in shown[1:]]
+    assert went == [moved(n) for n in range(1, 7)]
+    assert moved(6) < IN_THREE_STEPS == 4 * 36 + 36
 
 
 def test_the_text_has_the_numbers_of_the_experiment() -> None:

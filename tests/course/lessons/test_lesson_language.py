@@ -92,10 +92,10 @@ WEIGHTS, TOKEN = LARGE.itemsize * LARGE.weights, LARGE.kv_bytes
 SENTENCES = [
     ("launches more than 40 kernels in each of 16 layers",
      lambda: 40 < RECORDED.measure(experiment("decode"), "eager", {"batch": 1, "context": 2048}).kernels / 16 < 45),
-    ("This host's times scatter, from 10 to 20 ms a step",
+    ("This host's times scatter by a factor of two",
      lambda: 9e-3 < seconds("eager", batch=2, context=32768) < 11e-3
      and 18e-3 < seconds("eager", batch=1, context=8192) < 21e-3),
-    ("half of the time is what reading the weights takes",
+    ("half of the time is what reading the weights would take at the full bandwidth",
      lambda: 0.45 < WEIGHTS / 3.35e12 / seconds("compile-graph", batch=1, context=2048) < 0.55),
     ("Only with 256 readers of 2048 tokens each.",
      lambda: memory_is_most(256, 2048)
