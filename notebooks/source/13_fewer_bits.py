@@ -12,7 +12,7 @@
 #
 # Side road. Read 04, 07 and 10 first.
 #
-# A number in float32 takes 32 bits, in bf16 16, in [[fp8]] 8. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
+# A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
 # [[quantisation]] to int8 or int4 they get a scale too; with [[weight-only quantisation]] the activations stay in bf16.
 #
 # Yet people ask: **why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
@@ -61,7 +61,8 @@ compare(g, "bits", pairs, of="speed-up", at=one)
 # More tokens move the point to the right: each weight is used more often. Fewer bits move it to the right too, as there are fewer bytes.
 # How high it may rise depends on the type that is *multiplied*. Weights in int8 or int4 are multiplied in bf16, below bf16's roof.
 #
-# Move *tokens* until int4 has lost its advantage.
+# Move *tokens* until int4 has lost its advantage. The roofline is the best that a kernel could do: the first figure shows where PyTorch's
+# kernel really loses. Why so early? The exercise below counts.
 
 # %% tags=["explain"]
 drawing("bits-roofline", tokens=64, type="int4")
@@ -86,8 +87,13 @@ explore("bits", at=many, lines=ways, sliders=["tokens", "width"], versus={"bf16"
 compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "float32"}, of="speed-up", at=many)
 
 # %% [markdown] tags=["explain"]
-# The matmul's work grows with tokens times width², the cast's with tokens times width. So the cast weighs most in narrow layers: set
-# *width* to 1024. Compiled into one kernel, the cast reads the activations once in place of three times.
+# Without the cast fp8 comes near twice the speed, with it only a part of that is left. The matmul's work grows with tokens times width²,
+# the cast's with tokens times width. The cast weighs most in narrow layers: set *width* to 1024. Here the cast runs operator by
+# operator; compiled, it reads the activations once in place of three times.
+#
+# With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
+# kernels are done sooner than bf16's, and the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
+# again for each 16.
 #
 # ## What is lost
 #
@@ -98,15 +104,16 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 # %% [markdown] tags=["explore"]
 # ## Explore: weights in int8
 #
-# 1. Three ways store the weights in int8. *int8 widened* makes bf16 weights first, then multiplies. *int8* is PyTorch's own kernel.
-#    *int8 fused* is compiled, for one token. Which is faster than bf16, and why not all?
-# 2. Move *tokens*. Does *int8 widened* ever win?
+# 1. Three ways store the weights in int8: in PyTorch's own kernel, *compiled* for one token, or *widened first* to bf16. Why is none of them
+#    faster than bf16 in this loop of calls?
+# 2. Move *tokens*. When does the widening no longer matter?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Widened first, a weight moves 5 bytes in place of 2: read as 1, written and read as 2. PyTorch's kernel has a thread for each result,
-#    and neighbours read far apart: few bytes, badly read. The compiled one reads int8 in order and widens in registers.
-# 2. No: it has the matmul of bf16, and the widening on top.
+# 1. Widened first, a weight moves 5 bytes in place of 2: read as 1, written and read as 2, far from the bandwidth. PyTorch's own kernel has
+#    a thread for each result, and neighbours read far apart. The compiled kernel reads in order and is faster than bf16's, but the host
+#    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]]. In a CUDA Graph it would pay.
+# 2. With thousands: the weights are widened once for all tokens. It gains nothing: the matmul is bf16's.
 #
 # </details>
 
@@ -117,12 +124,12 @@ explore("bits", at=one, lines=eights, sliders=["tokens"], versus={"int8 widened"
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: where int4 loses
 #
-# A kernel reads all int4 weights once for each 16 tokens that it takes together: 17 tokens, two passes. The bf16 kernel reads all
-# weights once. *Calculate* how many bytes an int4 weight takes, scale and zero included, and from how many tokens on the int4
-# kernel moves more bytes of weights.
+# In PyTorch's int4 kernel a block computes 8 results for up to 16 tokens, and for that it reads these tokens' activations. *Calculate*
+# how many bytes of activations all blocks read for one token at width 8192. From how many tokens on does the kernel read more,
+# weights and activations together, than the weights in bf16?
 
 # %% tags=["your-turn", "exercise:13-crossover", "calculates"]
-check("13-crossover", int4_bytes=..., loses_from=...)
+check("13-crossover", activation_bytes=..., loses_from=...)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: scales for fp8
@@ -160,8 +167,8 @@ claims("13")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Before you quantise, count tokens per call: below the ridge point store fewer bits, above it multiply fewer. `torchao` has the kernels
-# (`quantize_`) and compiles the casts; `_scaled_mm` is what its fp8 layers call.
+# Before you quantise, count tokens per call: below the ridge point store fewer bits, above it multiply fewer. `torchao` (`quantize_`)
+# has the kernels; its fp8 layers call `_scaled_mm`.
 #
 # ```python
 # import torch
@@ -175,6 +182,6 @@ claims("13")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road, [11 · Why does one token take so long?](11_language_model.ipynb) finds every regime in one language model.
+# Back on the road: [11 · Why does one token take so long?](11_language_model.ipynb), with every regime in one language model.
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)
