@@ -96,7 +96,7 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # ## Explore: the prompt
 #
 # Reading the prompt is called [[prefill]]: all its tokens go through the model at once, and each weight is read once for all of them. From
-# which length on does twice the prompt take nearly twice the time? Compare with the [[ridge point]]: 990 TFLOP/s over 3.35 TB/s.
+# which length on does twice the prompt take nearly twice the time? Compare with the [[ridge point]].
 #
 # <details><summary>Answer</summary>
 #
@@ -170,7 +170,7 @@ claims("11")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# This is the end of the main road. Next comes your own model; [00 · Start here](00_start_here.ipynb) has the map. Side road:
+# The main road ends here, before your own model; [00 · Start here](00_start_here.ipynb) has the map. Side road:
 # [11b · When does fusion need a new algorithm?](11b_attention.ipynb) takes attention apart.
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)
