@@ -4,9 +4,6 @@ A small program waits for the host, a large one for memory or arithmetic. torch.
 operator; `reduce-overhead` puts what is left into a CUDA Graph as well. The first call pays for it.
 """
 
-import os
-import shutil
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
@@ -25,11 +22,6 @@ TUNED = ((MLP, SMALL), (MLP, LARGE))
 FIRST_CALLS = ((CHAIN, SMALL), (CHAIN, LARGE), (MLP, SMALL), (MLP, LARGE), (BLOCK, SMALL), (BLOCK, LARGE))
 COLD, WARM = "first call, empty cache", "first call, full cache"
 COMPILE_S, TUNE_S = 3.0, 20.0
-
-
-def has_cpp_compiler() -> bool:
-    """Whether torch.compile finds a C++ compiler for the CPU."""
-    return any(shutil.which(each) for each in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if each)
 
 
 def shape_of(variant: Variant, point: Point) -> tuple[int, int]:
