@@ -215,6 +215,12 @@ def power_w() -> float | None:
     return None if milliwatts is None else milliwatts / 1000
 
 
+def energy_j() -> float | None:
+    """The joules that the GPU has taken since the driver was loaded; None where it does not count them."""
+    millijoules = _ask(lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu))
+    return None if millijoules is None else millijoules / 1000
+
+
 def utilisation() -> float | None:
     """The share of the last moments in which a kernel was running, as the driver tells; None where it does not.
 

@@ -19,8 +19,8 @@ from brrr.counting.cost import Cost
 from brrr.gpu import free_bytes, is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.compilers import has_cpp_compiler
 from brrr_course.nouns.experiment import Variant, Workload
-from brrr_course.nouns.source import has_cpp_compiler
 
 
 class PointInputs:

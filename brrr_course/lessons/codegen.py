@@ -21,8 +21,9 @@ from brrr.core.recordings import own_root, search_path
 from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.gpu.device import this_device
 from brrr.kernels.elementwise.kernel import Elementwise
+from brrr_course.experiments.compilers import has_cpp_compiler
 from brrr_course.lessons.waiting import Comparison
-from brrr_course.nouns.source import has_cpp_compiler, quick
+from brrr_course.nouns.source import quick
 from brrr_course.sources import source
 from brrr_course.view.display import caption_html, static
 

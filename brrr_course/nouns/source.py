@@ -7,7 +7,6 @@ A recorded source has only the points that were recorded: it never invents one b
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,11 +91,6 @@ class Shared(Protocol):
 
     def turn(self, experiment: Experiment, variants: Sequence[str], point: Point) -> Turn:
         """Ask for variants of a point, without waiting; the source knows them when the turn is done."""
-
-
-def has_cpp_compiler() -> bool:
-    """Whether torch.compile finds a C++ compiler for the CPU."""
-    return any(shutil.which(each) for each in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if each)
 
 
 def quick() -> bool:

@@ -187,7 +187,7 @@ claims("10")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [11 · Why does one token take so long?](11_language_model.ipynb) finds every regime in one language model. Side road: [10b · What does a
-# faster memory buy?](10b_memory_swap.ipynb), where a regime needs no model.
+# [11 · Why does one token take so long?](11_language_model.ipynb) finds every regime in one language model. Side roads: [10b · What does a
+# faster memory buy?](10b_memory_swap.ipynb), [13 · When do fewer bits help?](13_fewer_bits.ipynb)
 #
 # Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)

@@ -159,12 +159,14 @@ claims("11")
 # step with many readers.
 #
 # ```python
-# cache = StaticCache(config=model.config, max_cache_len=4096)
-# step = torch.compile(model, mode="reduce-overhead", fullgraph=True)
+# import torch
+# from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
+# config = LlamaConfig(hidden_size=256, num_hidden_layers=4, num_attention_heads=8)      # or your own model's
+# model, prompt = LlamaForCausalLM(config).cuda(), torch.randint(1000, (1, 16), device="cuda")
+# cache, step = StaticCache(config=config, max_cache_len=4096), torch.compile(model, mode="reduce-overhead")
 # with torch.inference_mode():
-#     logits = model(input_ids=prompt, past_key_values=cache).logits     # prefill: each prompt has its own length
-#     word = logits[:, -1:].argmax(-1)
-#     logits = step(input_ids=word, past_key_values=cache).logits        # decode
+#     word = model(input_ids=prompt, past_key_values=cache).logits[:, -1:].argmax(-1)    # prefill
+#     word = step(input_ids=word, past_key_values=cache).logits[:, -1:].argmax(-1)       # decode
 # ```
 
 # %% [markdown] tags=["next"]

@@ -28,8 +28,8 @@ found = experiment("sorting")
 for variant in found.variants:
     assert found.workload(variant.name, found.point(elements=1024)).check() < 1e-6
 assert [claim.name for claim in found.claims] == ["one-is-faster"]
-assert len(claims("11", source=Live("cpu")).rows) == 1
-lesson, solution = (build.read(path) for path in build.sources("11"))
+assert len(claims("19", source=Live("cpu")).rows) == 1
+lesson, solution = (build.read(path) for path in build.sources("19"))
 wrong = [f"{{rule.__name__}}: {{problem}}" for rule in parts_rules.ALL_RULES for problem in rule(lesson)]
 assert wrong == [], wrong
 given = {{}}
@@ -39,8 +39,8 @@ for cell in solution.cells:
         exec(cell.source.replace("check(", "mark = check("), given)
         marks.append(given.pop("mark", None))
 assert [mark.right for mark in marks if mark is not None] == [True, True], marks
-assert test_teaching.lacks(build._section(build.SOURCE / "11_sorting.py")) == []
-assert "| [11 TODO](notebooks/11_sorting.ipynb) | TODO: the question? | 45 | 10b |" in build.readme()
+assert test_teaching.lacks(build._section(build.SOURCE / "19_sorting.py")) == []
+assert "| [19 TODO](notebooks/19_sorting.ipynb) | TODO: the question? | 45 | 13 |" in build.readme()
 """
 
 
@@ -59,7 +59,7 @@ def clone(tmp_path: Path) -> Path:
 
 def test_seven_files_and_all_is_in_its_form(clone: Path) -> None:
     before = {path: path.read_bytes() for path in clone.rglob("*") if path.is_file()}
-    written = new_lesson.write(clone, "11", "sorting")
+    written = new_lesson.write(clone, "19", "sorting")
     after = {path for path in clone.rglob("*") if path.is_file() and path.read_bytes() != before.get(path)}
     assert after == {*written} and len(written) == 7
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(clone), str(ROOT)))}
@@ -73,8 +73,8 @@ def test_seven_files_and_all_is_in_its_form(clone: Path) -> None:
 
 
 def test_what_is_there_is_kept(clone: Path) -> None:
-    for number, name, argument in (("11", "matmul", "NAME"), ("10", "sorting", "NAME"), ("1", "sorting", "NUMBER"),
-                                   ("11", "Sorting", "NAME"), ("11", "a/b", "NAME")):  # fmt: skip
+    for number, name, argument in (("19", "matmul", "NAME"), ("10", "sorting", "NAME"), ("1", "sorting", "NUMBER"),
+                                   ("19", "Sorting", "NAME"), ("19", "a/b", "NAME")):  # fmt: skip
         with pytest.raises(ArgumentError) as refused:
             new_lesson.write(clone, number, name)
         assert refused.value.argument == argument
@@ -83,4 +83,4 @@ def test_what_is_there_is_kept(clone: Path) -> None:
 
 def test_an_installed_course_is_no_place_for_it(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="no clone"):
-        new_lesson.write(tmp_path, "11", "sorting")
+        new_lesson.write(tmp_path, "19", "sorting")

@@ -39,14 +39,14 @@ check("11-capture", step=step)
 # | | |
 # | --- | --- |
 # | Goal | Tell the regime of decode and of prefill from bytes and FLOP; say what batching costs one reader; count a KV cache. |
-# | Minutes | 45: 10 for each guess, 10 for both explorers, 15 for the two exercises |
+# | Minutes | 45: 20 for the guesses, 10 for both explorers, 15 for the two exercises |
 # | Before | Lessons 04, 05 and 10. |
 # | Answers | [solutions/11_language_model.ipynb](../notebooks/solutions/11_language_model.ipynb) |
 #
 # **Three usual wrong guesses**
 #
-# 1. *The GPU is too slow for the arithmetic.* One token takes 2 FLOP for each weight; the weights' bytes take hundreds of times as long.
-# 2. *32 readers take 32 times as long.* The weights are read once for all; only the keys and values add up.
+# 1. *The GPU is too slow for the arithmetic.* One token takes 2 FLOP for each weight; the weights' bytes take hundreds of times as long. <!-- definition: a multiplication and an addition -->
+# 2. *32 readers take 32 times as long.* The weights are read once for all; only the keys and values add up. <!-- definition: the guess -->
 # 3. *The cache is small beside the weights.* For one reader it is; what counts are all readers' tokens together.
 #
 # **Answers**

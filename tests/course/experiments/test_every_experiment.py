@@ -67,7 +67,8 @@ def test_inputs_are_shared_as_long_as_somebody_holds_them_and_then_drawn_anew() 
 
 
 SHARING = ["nested_sine", "overlap", "pseudo_linear", "repeat", "unary", "cos_cos", "sines",
-           "fusion", "remat", "mlp", "gemm", "gemm_many", "rnn_ladder", "rnn", "strassen", "attention"]  # fmt: skip
+           "fusion", "remat", "mlp", "gemm", "gemm_many", "rnn_ladder", "rnn", "strassen", "attention",
+           "bits"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHARING)

@@ -79,7 +79,7 @@ def test_each_rate_has_its_own_guides(source: Recorded) -> None:
 def test_a_rate_that_an_experiment_does_not_name() -> None:
     with pytest.raises(ArgumentError, match="'unary' names no rate of flop"):
         explore("unary", show={"rate": "flop"}, source="recorded:h200")
-    with pytest.raises(ArgumentError, match='"rate": "bytes"'):
+    with pytest.raises(ArgumentError, match="names no rate of apples"):
         explore("repeat", show={"rate": "apples"}, source="recorded:h200")
     with pytest.raises(ArgumentError):
         explore("repeat", show={"rate": "bytes", "ratio": "copy"}, source="recorded:h200")
@@ -94,10 +94,8 @@ def factor(answer: str | None = "32") -> Guess:
 
 def test_the_growth_of_a_time(source: Recorded) -> None:
     found = compare(factor(), "repeat", ["cuda mul", "eager mul"], source=source, repeat=(1, 32), **LARGE)
-    assert (
-        found.text
-        == "From repeat 1 to repeat 32, at elements 2^26, dtype float32: you said 32x, measured 1x: 32x too large."
-    )
+    grown = "From repeat 1 to repeat 32, at elements 2^26, dtype float32"
+    assert found.text == f"{grown}: you said 32x, measured 1x (no difference): 32x too large."
     assert [row[0] for row in found.rows] == ["multiplications, CUDA C++", "multiplications, one operator each"]
     assert [row[3].split()[0] for row in found.rows] == ["1x", "32x"]
     assert [row[4] for row in found.rows] == ["1x", "32x"], "predicted from the datasheet, for want of measured peaks"

@@ -1,0 +1,187 @@
+# ---
+# jupyter:
+#   readme: {short: 'fewer bits', asks: 'when do TF32, bf16, fp8, int8 and int4 help?', before: '04, 07, 10'}
+#   brrr:
+#     leaves: '10'
+#     recorded: h100
+#     needs: []
+# ---
+
+# %% [markdown] tags=["question"]
+# # 13 · When do fewer bits help?
+#
+# Side road. Read 04, 07 and 10 first.
+#
+# A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
+# [[quantisation]] to int8 or int4 they get a scale too; with [[weight-only quantisation]] the activations stay in bf16.
+#
+# Yet people ask: **why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
+
+# %% tags=["setup", "question"]
+import torch
+from brrr_course import check, claims, compare, drawing, explore, guess
+
+# %% [markdown] tags=["guess"]
+# ## Guess: one token
+#
+# One Linear layer of width 8192, without a bias: the activations are a row for each token. Each call takes the weights of another layer,
+# as in a model, so they come from memory.
+#
+# int4 weights take 4 bits each; a group of 128 shares a scale and a zero of 2 bytes each. The kernel widens them to bf16 as it reads.
+#
+# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte is that? The [[ridge point]] of an
+# H100 is near 300 in bf16. Then guess.
+
+# %% tags=["guess"]
+g = guess("With one token, int4 weights make the layer ... times as fast as bf16", unit="x")
+
+# %% tags=["run"]
+one = {"tokens": 1, "width": 8192, "inputs": "ordinary"}
+lines = ["float32", "tf32", "bf16", "fp8", "int4"]
+explore("bits", at=one, lines=lines, sliders=["tokens"], versus={"bf16": "int4"}, unlock=g)
+
+# %% tags=["compare"]
+pairs = {"int4": "bf16", "fp8": "bf16", "bf16": "float32", "tf32": "float32"}
+compare(g, "bits", pairs, of="speed-up", at=one)
+
+# %% [markdown] tags=["explain", "yours"]
+# **Your explanation.** TF32 has a roof seven times as high as float32. Why does it gain nothing here, and bf16 something? Double-click here
+# and write two sentences.
+
+# %% [markdown] tags=["explain"]
+# <details><summary>Our explanation</summary>
+#
+# In bf16 each weight of 2 bytes is used for one multiply-add: 1 FLOP per byte, far below the ridge point: [[memory-bound]]. Only bytes
+# count. TF32 is a way to *multiply*: in memory the numbers are float32.
+#
+# </details>
+#
+# ## Bits on the roofline
+#
+# More tokens move the point to the right: each weight is used more often. Fewer bits move it to the right too, as there are fewer bytes.
+# How high it may rise depends on the type that is *multiplied*. Weights in int8 or int4 are multiplied in bf16, below bf16's roof.
+#
+# Move *tokens* until int4 has lost its advantage. The roofline is the best that a kernel could do: the first figure shows where PyTorch's
+# kernel really loses. Why so early? The exercise below counts.
+
+# %% tags=["explain"]
+drawing("bits-roofline", tokens=64, type="int4")
+
+# %% [markdown] tags=["guess"]
+# ## Guess: many tokens
+#
+# With 16384 tokens the layer is [[compute-bound]]. By the datasheet fp8 has twice the FLOP/s of bf16.
+#
+# An fp8 number reaches from about 0.002 to 448, so the activations must be scaled first: find the largest number, divide, cast. That is
+# done in each call.
+
+# %% tags=["guess"]
+w = guess("With 16384 tokens, fp8 with its cast is ... times as fast as bf16", unit="x")
+
+# %% tags=["run"]
+many = {**one, "tokens": 16384}
+ways = ["bf16", "fp8", "fp8 cast", "int4"]
+explore("bits", at=many, lines=ways, sliders=["tokens", "width"], versus={"bf16": "fp8 cast"}, unlock=w)
+
+# %% tags=["compare"]
+compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "float32"}, of="speed-up", at=many)
+
+# %% [markdown] tags=["explain"]
+# Without the cast fp8 comes near twice the speed, with it only a part of that is left. The matmul's work grows with tokens times width²,
+# the cast's with tokens times width. The cast weighs most in narrow layers: set *width* to 1024. Here the cast runs operator by
+# operator; compiled, it reads the activations once in place of three times.
+#
+# With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
+# kernels are done sooner than bf16's, and the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
+# again for each 16.
+#
+# ## What is lost
+#
+# A type keeps a *relative* error if each number has an exponent of its own: bf16 keeps 8 bits of mantissa, fp8 (e4m3) 4, each with the
+# leading one. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all other
+# channels are rounded to a few steps. See the claims for the errors against float64.
+
+# %% [markdown] tags=["explore"]
+# ## Explore: weights in int8
+#
+# 1. Three ways store the weights in int8: in PyTorch's own kernel, *compiled* for one token, or *widened first* to bf16. Why is none of them
+#    faster than bf16 in this loop of calls?
+# 2. Move *tokens*. When does the widening no longer matter?
+#
+# <details><summary>Answers</summary>
+#
+# 1. Widened first, a weight moves 5 bytes in place of 2: read as 1, written and read as 2, far from the bandwidth. PyTorch's own kernel has
+#    a thread for each result, and neighbours read far apart. The compiled kernel reads in order and is faster than bf16's, but the host
+#    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]]. In a CUDA Graph it would pay.
+# 2. With thousands: the weights are widened once for all tokens. It gains nothing: the matmul is bf16's.
+#
+# </details>
+
+# %% tags=["explore"]
+eights = ["bf16", "int8", "int8 fused", "int8 widened"]
+explore("bits", at=one, lines=eights, sliders=["tokens"], versus={"int8 widened": "bf16"})
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: where int4 loses
+#
+# In PyTorch's int4 kernel a block computes 8 results for up to 16 tokens, and for that it reads these tokens' activations. *Calculate*
+# how many bytes of activations all blocks read for one token at width 8192. From how many tokens on does the kernel read more,
+# weights and activations together, than the weights in bf16?
+
+# %% tags=["your-turn", "exercise:13-crossover", "calculates"]
+check("13-crossover", activation_bytes=..., loses_from=...)
+
+# %% [markdown] tags=["your-turn"]
+# ## Your turn: scales for fp8
+#
+# `scales` returns what `a` and `b` are divided by before the cast to e4m3, whose largest number is 448; `a @ b` is multiplied by both
+# again. Here rows of `a` and columns of `b` are of very different sizes, and one scale for each rounds the small ones to zero. *Make*
+# scales that keep every row and column, then write `scales=scales`.
+
+
+# %% tags=["your-turn", "exercise:13-scales", "makes"]
+def scales(a, b):
+    return a.abs().max() / 448, b.abs().max() / 448
+
+
+check("13-scales", scales=...)
+
+# %% [markdown] tags=["claims"]
+# ## Which claims held
+#
+# We wrote down all sentences before anything was measured.
+
+# %% tags=["claims"]
+claims("13")
+
+# %% [markdown] tags=["remember"]
+# ## Remember
+#
+# - With few tokens a layer is memory-bound and its time follows the bits that are stored; with many it is compute-bound and its time follows
+#   the type that is multiplied.
+# - Weight-only types gain with few tokens and lose with many; fp8 gains with many, if the layer is wide enough to pay for the cast.
+# - A type of floating-point numbers copes with outliers by its exponents; integers with one scale do not.
+#
+# Terms: [[fp8]], [[quantisation]], [[weight-only quantisation]], [[memory-bound]], [[compute-bound]], [[ridge point]].
+
+# %% [markdown] tags=["work"]
+# ## At work
+#
+# Before you quantise, count tokens per call: below the ridge point store fewer bits, above it multiply fewer. `torchao` (`quantize_`)
+# has the kernels; its fp8 layers call `_scaled_mm`.
+#
+# ```python
+# import torch
+# torch.set_float32_matmul_precision("high")      # TF32 for matmuls of float32
+# layer, x = torch.nn.Linear(512, 512), torch.randn(64, 512)
+# with torch.autocast("cpu", dtype=torch.bfloat16):  # "cuda" on a GPU: casts the weights too, in each call
+#     y = layer(x)
+# layer.to(torch.bfloat16)                        # once and for all: half the bytes
+# ```
+
+# %% [markdown] tags=["next"]
+# ## Next
+#
+# Back on the road: [11 · Why does one token take so long?](11_language_model.ipynb), with every regime in one language model.
+#
+# Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

@@ -1,0 +1,138 @@
+"""Fewer bits: each way against float64, what is stored and counted, what is refused, wrong results that are found."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.gpu.datasheet import hardware
+from brrr_course.experiments import bits, experiment
+from brrr_course.experiments.bits import ORDINARY, OUTLIERS
+from brrr_course.experiments.bits.work import WAYS, LayerInputs, energy, fours, run_of, scaled, whole
+
+BITS = experiment("bits")
+ERRORS = {"float32": 1e-6, "bf16": 5e-3, "fp16": 6e-4, "fp8": 0.05, "fp8-cast": 0.05, "fp8-rows": 0.05, "int8": 0.015,
+          "fp8-rows-cast": 0.05, "int8-widened": 0.015, "int8-both": 0.03, "int4": 0.14}  # fmt: skip
+
+
+def point(tokens: int, width: int = 8192, inputs: str = ORDINARY) -> dict[str, Any]:
+    return {"tokens": tokens, "width": width, "inputs": inputs}
+
+
+@pytest.fixture(scope="module")
+def given() -> LayerInputs:
+    torch.manual_seed(1)
+    return LayerInputs(32, 1024, ORDINARY, "cpu")
+
+
+def error(way: str, given: LayerInputs) -> float:
+    found = run_of(way, given, "cpu")()
+    return given.error(found, found.dtype)
+
+
+@pytest.mark.parametrize("way", ERRORS)
+def test_each_way_is_the_layer(way: str, given: LayerInputs) -> None:
+    assert ERRORS[way] / 30 < error(way, given) < ERRORS[way]
+
+
+def test_one_token_fused_is_the_layer() -> None:
+    one = LayerInputs(1, 1024, ORDINARY, "cpu")
+    made = WAYS["int8-fused"]
+    assert one.error(made.call(made.activations(one.x), made.weights(one.w)), torch.bfloat16) < 0.015
+
+
+def test_outliers_spoil_int8_activations_and_not_fp8() -> None:
+    torch.manual_seed(1)
+    ordinary, outliers = (LayerInputs(32, 1024, each, "cpu") for each in (ORDINARY, OUTLIERS))
+    assert error("int8-both", outliers) > 5 * error("int8-both", ordinary)
+    assert error("fp8", outliers) < 1.5 * error("fp8", ordinary)
+
+
+def test_wrong_results_are_found_out(given: LayerInputs) -> None:
+    right = run_of("fp8", given, "cpu")()
+    numbers, scale = scaled(given.w)
+    half = WAYS["fp8"].call(scaled(given.x), (numbers, scale / 2))
+    wrong = (half, right.roll(1, 1), right * math.nan, right.float(), right[:, :1], right.tolist())
+    assert [each for each in wrong if given.error(each, torch.bfloat16) <= 0.2] == []
+
+
+def test_numbers_come_back_from_their_scales() -> None:
+    x = torch.randn(8, 256) * torch.logspace(-3, 3, 8)[:, None]
+    for rows in (False, True):
+        numbers, scale = scaled(x, rows)
+        assert numbers.float().abs().max() == 448 and numbers.float().isfinite().all()
+        if rows:
+            torch.testing.assert_close(numbers.float() * scale, x, rtol=0.07, atol=0.01 * float(x.abs().max()))
+    codes, step = whole(x, 1)
+    assert (codes * step - x).abs().max() <= 0.51 * step.max()
+    fours_codes, ends = fours(x)
+    steps, middles = ends.float().transpose(0, 1).repeat_interleave(128, 1).unbind(-1)
+    assert ((fours_codes - 8) * steps + middles - x).abs().max() <= 0.6 * steps.max()
+
+
+def test_bytes_are_those_that_are_stored() -> None:
+    def told(way: str, tokens: int = 1) -> float:
+        return bits.cost(BITS.variant(way), point(tokens)).bytes
+
+    assert (
+        told("float32") == told("tf32") == pytest.approx(2 * told("bf16")) == pytest.approx(4 * told("fp8"), rel=1e-3)
+    )
+    assert told("bf16") / told("int4") == pytest.approx(2 / (0.5 + 4 / 128), rel=1e-2)
+    assert told("int8-widened") == pytest.approx(2.5 * told("bf16"), rel=1e-3)
+    assert told("energy-int4") == told("int4")
+    assert told("fp8-cast", 16384) - told("fp8", 16384) == 9 * 16384 * 8192
+    assert told("fp8-rows-cast", 16384) - told("fp8-rows-compiled", 16384) == 10 * 16384 * 8192
+
+
+def test_each_way_has_its_points() -> None:
+    def tokens(way: str, width: int = 8192, inputs: str = ORDINARY) -> list[int]:
+        return [n for n in bits.TOKENS if BITS.has(way, point(n, width, inputs))]
+
+    assert tokens("bf16") == [*bits.TOKENS] and tokens("bf16", 1024) == [4**n for n in range(8)]
+    assert tokens("bf16", 4096, OUTLIERS) == [256, 4096] and tokens("bf16", 8192, OUTLIERS) == []
+    assert tokens("int8-fused") == [1] and min(tokens("int8-both")) == 32
+    assert tokens("fp8-rows-compiled", 4096) == [1, 16, 256, 4096, 16384] and tokens("fp8-rows-compiled") == []
+    assert max(tokens("int8")) == 256 and max(tokens("int8", 1024)) == 16384
+    assert tokens("energy-bf16") == [1, 256, 16384] and tokens("energy-int4") == [1, 256]
+    assert max(tokens("cpu-bf16", 1024)) == 1024 and tokens("cpu-bf16", 8192) == [1, 4, 16]
+
+
+def test_what_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch, given: LayerInputs) -> None:
+    def none(x: Any, w: Any) -> Any:
+        raise NotImplementedError("no such kernel\nand much more")
+
+    monkeypatch.setattr(WAYS["fp8"], "call", none)
+    with pytest.raises(UnavailableError, match=r"CPU, fp8 has no kernel here: no such kernel$"):
+        BITS.workload("cpu-fp8", point(1, 1024))
+    with pytest.raises(DeviceMemoryError, match="a layer of 1048576 x 1048576 for 1 tokens needs"):
+        BITS.workload("cpu-bf16", point(1, 2**20))
+
+
+def test_energy_is_power_times_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Held:
+        replay = staticmethod(lambda: None)
+        graph = type("Graph", (), {"reset": staticmethod(lambda: None)})
+
+    counts = iter([10.0, 110.0, None, None])
+    work = "brrr_course.experiments.bits.work"
+    monkeypatch.setattr(f"{work}.capture", lambda run: Held)
+    monkeypatch.setattr(f"{work}.energy_j", lambda: next(counts))
+    monkeypatch.setattr(f"{work}._loop", lambda replay, seconds: (1000, 2.0))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    found = energy(BITS.variant("energy-bf16"), lambda: None)
+    assert found.power_w == 50 and found.period_s is not None and found.period_s.median == 2.0 / 16000
+    with pytest.raises(UnavailableError, match="counts no joules"):
+        energy(BITS.variant("energy-bf16"), lambda: None)
+
+
+def test_the_guides_are_the_datasheets_roofs() -> None:
+    bf16, fp8, int4 = (each.at for each in BITS.guides)
+    h100 = hardware("h100")
+    assert bf16(h100, point(1)) == pytest.approx(40e-6, rel=0.01) and int4(h100, point(1)) == pytest.approx(
+        10.7e-6, rel=0.01
+    )
+    assert bf16(h100, point(16384)) == pytest.approx(2.22e-3, rel=0.01) == int4(h100, point(16384))
+    assert fp8(h100, point(16384)) == pytest.approx(1.11e-3, rel=0.01)
+    assert fp8(hardware("a100"), point(1)) is None and bf16(None, point(1)) is None

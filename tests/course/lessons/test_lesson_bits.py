@@ -1,0 +1,122 @@
+"""Lesson 13: its exercises take what is right and tell the usual slips apart; its drawing computes what it shows."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.gpu.datasheet import hardware
+from brrr_course import Recorded, check, drawing
+from brrr_course.experiments import experiment
+from brrr_course.experiments.bits import TOKENS
+from brrr_course.lessons.drawings.bits_roofline import SHOWN, limits, of, rate
+from brrr_course.lessons.exercises.lesson_13 import LARGEST
+
+LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "13_fewer_bits.py"
+
+
+def largest(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return a.abs().amax(1, keepdim=True) / LARGEST, b.abs().amax(0, keepdim=True) / LARGEST
+
+
+def of_each(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Without a dimension that is kept, and with powers of two: as right."""
+    return tuple(2 ** each.flatten().log2().ceil() for each in largest(a, b))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("scales", [largest, of_each])
+def test_scales_of_rows_and_columns_are_right(scales: Any) -> None:
+    assert [str(mark) for mark in (check("13-scales", scales=scales) for _ in range(20)) if not mark.right] == []
+
+
+@pytest.mark.parametrize(
+    ("scales", "said"),
+    [
+        (lambda a, b: (a.abs().max() / 448, b.abs().max() / 448), "own scale"),
+        (lambda a, b: (largest(a, b)[0], b.abs().max() / 448), "give each column its own scale"),
+        (lambda a, b: (a.abs().max() / 448, largest(a, b)[1]), "give each row its own scale"),
+        (lambda a, b: (a.abs().amax(0) / 448, b.abs().amax(1) / 448), "the scales have the shapes (256,) and (256,)"),
+        (lambda a, b: (1 / largest(a, b)[0], largest(a, b)[1]), "larger than 448"),
+        (lambda a, b: largest(a, b)[0], "must return two scales"),
+        (..., "not answered"),
+    ],
+)
+def test_the_usual_slips_are_told(scales: Any, said: str) -> None:
+    mark = check("13-scales", scales=scales)
+    assert not mark.right and said in str(mark).lower()
+
+
+AGAIN = 8192 / 8 * 8192 * 2
+
+
+@pytest.mark.parametrize(
+    ("activation_bytes", "loses_from", "said"),
+    [(AGAIN, 6, "Right"), (16.8e6, 6, "Right"), (16384, 6, "one block's"), (2 * 8192**2, 6, "a block for each result"),
+     (AGAIN / 2, 6, "those are numbers"), (16 * AGAIN, 6, "for 16 tokens"), (AGAIN, 5, "Round up"),
+     (AGAIN, 8, "its own weights too"), (AGAIN, 9, "You wrote 9"), (..., 6, "Not answered")],
+)  # fmt: skip
+def test_the_crossover_is_calculated(activation_bytes: Any, loses_from: Any, said: str) -> None:
+    assert said in str(check("13-crossover", activation_bytes=activation_bytes, loses_from=loses_from))
+
+
+def test_a_point_moves_right_with_tokens_and_with_fewer_bits_up_to_the_roof_of_what_is_multiplied() -> None:
+    h100 = hardware("h100")
+    along = [of("bf16", 2**power).arithmetic_intensity for power in range(15)]
+    assert along == sorted(along) and along[0] == pytest.approx(1, rel=1e-3)
+    bits = [of(way, 64).arithmetic_intensity for way in ("float32", "bf16", "fp8", "int4")]
+    assert bits == sorted(bits)
+    assert rate("int4", 1) / rate("bf16", 1) == pytest.approx(2 / (0.5 + 4 / 128), rel=0.01)
+    assert rate("int4", 16384) == pytest.approx(rate("bf16", 16384)) == pytest.approx(h100.peak("bf16"))
+    assert rate("fp8", 16384) == pytest.approx(2 * rate("bf16", 16384), rel=1e-3)
+    assert rate("tf32", 1) == rate("float32", 1) == pytest.approx(rate("bf16", 1) / 2, rel=1e-3)
+
+
+def test_the_drawing_says_what_sets_the_pace() -> None:
+    shown = {(way, n): drawing("bits-roofline", tokens=n, type=way) for way in SHOWN for n in (1, 16384)}
+    for (way, tokens), each in shown.items():
+        moving, computing = limits(way, tokens)
+        text = str(each)
+        assert ("memory-bound" in text) == (moving > computing) != ("compute-bound" in text)
+    assert "3.76x of bf16's speed" in str(shown["int4", 1]) and "1x of bf16's speed" in str(shown["int4", 16384])
+
+
+def test_the_text_has_the_numbers_of_the_datasheet() -> None:
+    text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    h100 = hardware("h100")
+    assert h100.ridge_point("bf16") == pytest.approx(300, rel=0.03) and "near 300 in bf16" in text
+    assert h100.peak("tf32") / h100.peak("fp32") == pytest.approx(7, rel=0.1) and "seven times as high" in text
+    assert h100.peak("fp8") == pytest.approx(2 * h100.peak("bf16"), rel=1e-3) and "twice the FLOP/s of bf16" in text
+    e4m3 = torch.finfo(torch.float8_e4m3fn)
+    assert e4m3.max == 448 and re.search(r"from about 0\.002 to 448", text)
+    assert e4m3.smallest_normal / 8 == pytest.approx(0.002, rel=0.03)
+
+
+def test_the_sentences_are_those_of_the_recording() -> None:
+    source, bits = Recorded("h100"), experiment("bits")
+
+    def known(way: str, tokens: int, width: int = 8192) -> Any:
+        return source.known(bits, way)[tokens, width, "ordinary"]
+
+    def faster(way: str, than: str, tokens: int, field: str = "period_s", width: int = 8192) -> float:
+        slow, fast = (getattr(known(each, tokens, width), field).median for each in (than, way))
+        return float(slow / fast)
+
+    text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    assert faster("fp8", "bf16", 16384) > 1.8 and "fp8 comes near twice the speed" in text
+    assert 1.1 < faster("fp8-cast", "bf16", 16384) < 1.4 and "only a part of that is left" in text
+    assert faster("fp8-cast", "bf16", 16384, width=1024) < 0.5
+    assert known("fp8-cast", 16384).kernels == 9 and "launches nine kernels" in text
+    assert {known("bf16", n).kernels for n in TOKENS} == {1, 2} and "where bf16 launches one or two" in text
+    assert faster("fp8-cast", "bf16", 512, "busy_s") > 1 > faster("fp8-cast", "bf16", 512) and "At 512 tokens" in text
+    assert faster("fp8-cast", "bf16", 256, "busy_s") < 1
+    assert faster("int8-fused", "bf16", 1, "busy_s") > 1.5 and "is faster than bf16's" in text
+    fused = known("int8-fused", 1)
+    assert fused.host_s.median > fused.busy_s.median and "the host takes longer to launch" in text
+    assert all(faster(way, "bf16", 1) < 1 for way in ("int8", "int8-fused", "int8-widened"))
+    assert faster("int8-widened", "bf16", 4096) < 0.8 < 0.9 < faster("int8-widened", "bf16", 16384) < 1
+    assert faster("int4", "bf16", 8, "busy_s") > 1 > faster("int4", "bf16", 16, "busy_s")
+    times = [known("int4", 2**power).busy_s.median for power in range(1, 15)]
+    assert all(after > 1.3 * before for before, after in pairwise(times)), "it grows with each token, as its claim says"
