@@ -13,7 +13,7 @@
 # Side road. Read 04, 07 and 10 first.
 #
 # A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
-# [[quantisation]] to int8 or int4 they get a scale too; with [[weight-only quantisation]] the activations stay in bf16.
+# [[quantisation]] to int8 or int4 numbers share a scale; in [[weight-only quantisation]] the activations stay in bf16.
 #
 # Yet people ask: **why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
 
@@ -92,14 +92,14 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 # operator; compiled, it reads the activations once in place of three times.
 #
 # With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
-# kernels are done sooner than bf16's, and the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
+# kernels are done sooner than bf16's, yet the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
 # again for each 16.
 #
 # ## What is lost
 #
-# A type keeps a *relative* error if each number has an exponent of its own: bf16 keeps 8 bits of mantissa, fp8 (e4m3) 4, each with the
-# leading one. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all other
-# channels are rounded to a few steps. See the claims for the errors against float64.
+# A type keeps a *relative* error if each number has an exponent of its own: bf16 keeps 7 bits of mantissa, fp8 (e4m3)
+# keeps 3. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all other
+# channels are rounded to a few steps. The claims tell the errors against float64, and the energy.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: weights in int8

@@ -50,8 +50,7 @@ def text(way: str, tokens: int) -> str:
     made, (moving, computing) = of(way, tokens), limits(way, tokens)
     bound = "memory-bound" if moving > computing else "compute-bound"
     said = (
-        f"{LABELS[way]}, {tokens} token{'s' * (tokens > 1)}: {units.nbytes(int(made.bytes))} take "
-        f"{units.seconds(moving)}, the FLOP {units.seconds(computing)}: {bound}."
+        f"{units.nbytes(int(made.bytes))} take {units.seconds(moving)}, the FLOP {units.seconds(computing)}: {bound}."
     )
     gain = max(limits("bf16", tokens)) / max(moving, computing)
     return said if way == "bf16" else f"{said} The roofline allows {units.ratio(gain)} of bf16's speed."
