@@ -55,8 +55,8 @@ compare(g, "compiled", of="payback", at=small)
 # matmuls, and the library's norms, GELU and attention were [[fusion|fused]] before you came.
 #
 # *Small:* all are [[overhead-bound]]. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and the
-# host checks the [[guard|guards]] before each call: compiling gains nothing, and makes the MLP slower. (We did not take that time apart.)
-# `reduce-overhead` launches the kernels as one graph, but its checks stay. The graph by hand checks nothing, and is the fastest.
+# host checks the [[guard|guards]] before each call: compiling gains nothing, and makes the MLP slower. (We did not take it apart.)
+# `reduce-overhead` launches them as one graph, but its checks stay. The graph by hand checks nothing, and is the fastest.
 #
 # A graph reads its input from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
 # large chain that is as much traffic as the work. Its result lies in a fixed place too: **the next call overwrites it**. Clone
@@ -117,7 +117,7 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 # 1. How many spikes has `dynamic=False`, and why do they end? Is it a good sign?
 # 2. By default, which call makes the last spike? What did `torch.compile` learn there?
 # 3. In one line the batch stays, and a whole number among the arguments changes. Guess: what if the module kept that number, and changed it
-#    itself (`self.step += 1`)?
+#    (`self.step += 1`)?
 #
 # <details><summary>Answers</summary>
 #
