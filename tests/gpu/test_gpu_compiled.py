@@ -64,16 +64,8 @@ def test_so_many_calls_compile(way: str, count: int) -> None:
 
 
 def test_the_next_call_overwrites_a_graphs_result() -> None:
-    """torch's own graphs say so when the old result is read; one that is captured by hand says nothing."""
+    """A graph that is captured by hand says nothing of it."""
     x = torch.zeros(1024, device="cuda")
-    call = torch.compile(lambda given: given + 1, mode="reduce-overhead")
-    for _ in range(3):
-        torch.compiler.cudagraph_mark_step_begin()
-        old = call(x)
-    torch.compiler.cudagraph_mark_step_begin()
-    call(x + 1)
-    with pytest.raises(RuntimeError, match="overwritten"):
-        old.sum()
     by_hand = capture(lambda given: given + 1, x.clone())
     old = by_hand(x)
     assert float(old[0]) == 1

@@ -226,9 +226,7 @@ def test_a_verdict_says_which_of_the_rows_it_read_cannot_be_right(
         read = made_up.claim(value=(f"{field.removesuffix('_s')}('gpu', size=8)",))
         found = read.verdict(Evidence(MATMUL, cast(Any, source)))
         mine = [pair for pair in pairs if field in pair]
-        assert [f"{less} is longer than {more} in 1 of the rows" in found.note for less, more in mine] == [True] * len(
-            mine
-        )
+        assert all(f"in 1 of its rows {less} is longer than {more}" in found.note for less, more in mine)
         assert bool(found.note) == bool(mine)
         shown = ClaimsTable("Made up", "", ((read, found),), "recorded:h200")
         assert (found.note in repr(shown)) and (found.note in shown.details()) and found.note in shown._repr_html_()
