@@ -26,9 +26,9 @@ from brrr_course import check, claims, compare, explore, guess
 # Four programs, each small and large: a chain of eight pointwise operators, a normalisation by its formula, an MLP, and a transformer
 # block of matmuls and PyTorch's own `layer_norm`, `gelu` and attention. They run as written, under `torch.compile`, and in its mode
 # `reduce-overhead`, which also makes a CUDA Graph. Beside them stand a CUDA Graph of the program as written and, for the MLP,
-# `max-autotune`, which tries out kernels.
+# `max-autotune`, which tries kernels, too.
 #
-# The first call compiles. *Calculate* for the small block, whose eleven kernels wait for the host: how many seconds might compiling
+# The first call compiles. *Estimate* for the small block, whose eleven kernels wait for the host: how many seconds might compiling
 # take, and how many microseconds can each later call gain?
 
 # %% tags=["guess"]
@@ -81,8 +81,8 @@ compare(g, "compiled", of="payback", at=small)
 #
 # <details><summary>Answer</summary>
 #
-# 1, 3 and 5. A shape (2) is known while compiling: it becomes a guard. Dynamo replays an append (4) after the graph. What 3 asks Python to
-# decide from a number on the GPU, 6 computes there.
+# 1, 3 and 5. A shape (2) is known while compiling: it becomes a guard. An append (4) is replayed after the graph, but the list's new length
+# recompiles. 6 decides on the GPU what 3 asks Python to decide.
 #
 # </details>
 #
@@ -121,8 +121,8 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #
 # <details><summary>Answers</summary>
 #
-# 1. Eight. Then torch has reached its limit and runs the program as written: the quiet line is the slow one. Only the log tells.
-# 2. The second. A size that changed once is taken as one that changes: the new program fits all batches. `mark_dynamic` says so before
+# 1. Eight. Then torch has reached its limit and runs new shapes as written: without compiling, it is slow. Only the log tells.
+# 2. The second. A size that has changed is made dynamic: the new program fits all batches. `mark_dynamic` says so before
 #    the first call.
 # 3. As an argument it becomes dynamic, like a size. A module's own number is taken as a constant: eight compilations, and then none. Pass
 #    it in, or keep it in a tensor.
@@ -171,9 +171,9 @@ claims("12")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - `torch.compile` fuses what you wrote in single operators; launches go only with a CUDA Graph, whose result the next call overwrites.
+# - `torch.compile` fuses what you wrote in single operators; the launches that are left go with a CUDA Graph, whose result the next call overwrites.
 # - Before you compile, divide the seconds of the first call by what each later call gains, and measure that gain: it may be none.
-# - A graph break costs a pass through memory and a launch; a failed guard costs a compilation, and after eight the program runs as written.
+# - A graph break costs a pass through memory and a launch; a failed guard costs a compilation, and after eight, new shapes run as written.
 #
 # Terms: [[graph break]], [[guard]], [[recompilation]], [[fusion]], [[overhead-bound]].
 
@@ -181,7 +181,7 @@ claims("12")
 # ## At work
 #
 # `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed. While you test, `fullgraph=True` makes a break an
-# error, and `torch._dynamo.explain` counts them. Compile the block that repeats, not the whole model: it is compiled once. Keep
+# error, and `torch._dynamo.explain` counts them. Compile the repeated block, not the model: once serves all. Keep
 # `TORCHINDUCTOR_CACHE_DIR` from run to run.
 #
 # ```python

@@ -45,7 +45,7 @@ pairs = {"int4": "bf16", "fp8": "bf16", "bf16": "float32", "tf32": "float32"}
 compare(g, "bits", pairs, of="speed-up", at=one)
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** TF32 has a roof seven times as high as float32. Why does it gain nothing here, and bf16 something? Double-click here
+# **Your explanation.** TF32 has a roof seven times as high as float32. Why does bf16 gain here, and TF32 not? Double-click here
 # and write two sentences.
 
 # %% [markdown] tags=["explain"]
@@ -61,8 +61,8 @@ compare(g, "bits", pairs, of="speed-up", at=one)
 # More tokens move the point to the right: each weight is used more often. Fewer bits move it to the right too, as there are fewer bytes.
 # How high it may rise depends on the type that is *multiplied*. Weights in int8 or int4 are multiplied in bf16, below bf16's roof.
 #
-# Move *tokens* until int4 has lost its advantage. The roofline is the best that a kernel could do: the first figure shows where PyTorch's
-# kernel really loses. Why so early? The exercise below counts.
+# Move *tokens* until int4 has lost its advantage. The roofline is the best that a kernel could do; PyTorch's own loses much earlier (first
+# figure). The exercise below counts why.
 
 # %% tags=["explain"]
 drawing("bits-roofline", tokens=64, type="int4")
@@ -89,7 +89,7 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 # %% [markdown] tags=["explain"]
 # Without the cast fp8 comes near twice the speed, with it only a part of that is left. The matmul's work grows with tokens times width²,
 # the cast's with tokens times width. The cast weighs most in narrow layers: set *width* to 1024. Here the cast runs operator by
-# operator; compiled, it reads the activations once in place of three times.
+# operator; compiled with a scale for each row, it reads them once in place of three times.
 #
 # With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
 # kernels are done sooner than bf16's, yet the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
@@ -97,9 +97,9 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 #
 # ## What is lost
 #
-# A type keeps a *relative* error if each number has an exponent of its own: bf16 keeps 7 bits of mantissa, fp8 (e4m3)
+# A type keeps a *relative* error (but for tiny numbers) if each number has an exponent of its own: bf16 keeps 7 bits of mantissa, fp8 (e4m3)
 # keeps 3. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all other
-# channels are rounded to a few steps. The claims tell the errors against float64, and the energy.
+# channels are rounded to a few steps. Errors against float64 and energy stand among the claims (kernels' own times).
 
 # %% [markdown] tags=["explore"]
 # ## Explore: weights in int8
@@ -110,10 +110,10 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 #
 # <details><summary>Answers</summary>
 #
-# 1. Widened first, a weight moves 5 bytes in place of 2: read as 1, written and read as 2, far from the bandwidth. PyTorch's own kernel has
+# 1. Widened first, a weight moves 5 bytes in place of 2: one is read, two are written, two read again. PyTorch's own kernel has
 #    a thread for each result, and neighbours read far apart. The compiled kernel reads in order and is faster than bf16's, but the host
 #    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]]. In a CUDA Graph it would pay.
-# 2. With thousands: the weights are widened once for all tokens. It gains nothing: the matmul is bf16's.
+# 2. Only near 16384: the weights are widened once for all tokens. Even then it gains nothing: the matmul is bf16's.
 #
 # </details>
 
@@ -126,7 +126,7 @@ explore("bits", at=one, lines=eights, sliders=["tokens"], versus={"int8 widened"
 #
 # In PyTorch's int4 kernel a block computes 8 results for up to 16 tokens, and for that it reads these tokens' activations. *Calculate*
 # how many bytes of activations all blocks read for one token at width 8192. From how many tokens on does the kernel read more,
-# weights and activations together, than the weights in bf16?
+# its weights with their scales and the activations together, than bf16's weights?
 
 # %% tags=["your-turn", "exercise:13-crossover", "calculates"]
 check("13-crossover", activation_bytes=..., loses_from=...)
@@ -157,7 +157,7 @@ claims("13")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - With few tokens a layer is memory-bound and its time follows the bits that are stored; with many it is compute-bound and its time follows
+# - With few tokens a layer is memory-bound and its time at best follows the bits that are stored; with many it is compute-bound and its time follows
 #   the type that is multiplied.
 # - Weight-only types gain with few tokens and lose with many; fp8 gains with many, if the layer is wide enough to pay for the cast.
 # - A type of floating-point numbers copes with outliers by its exponents; integers with one scale do not.
@@ -167,14 +167,14 @@ claims("13")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Before you quantise, count tokens per call: below the ridge point store fewer bits, above it multiply fewer. `torchao` (`quantize_`)
+# Before you quantise, count tokens per call: with few, store fewer bits; with many, multiply fewer. `torchao` (`quantize_`)
 # has the kernels; its fp8 layers call `_scaled_mm`.
 #
 # ```python
 # import torch
 # torch.set_float32_matmul_precision("high")      # TF32 for matmuls of float32
 # layer, x = torch.nn.Linear(512, 512), torch.randn(64, 512)
-# with torch.autocast("cpu", dtype=torch.bfloat16):  # "cuda" on a GPU: casts the weights too, in each call
+# with torch.autocast("cpu", dtype=torch.bfloat16):  # "cuda" on a GPU: casts the weights too
 #     y = layer(x)
 # layer.to(torch.bfloat16)                        # once and for all: half the bytes
 # ```
