@@ -106,7 +106,7 @@ SENTENCES: list[tuple[str, str, Callable[[], bool]]] = [
                  for batch in BATCHES for width in WIDTHS)),
     ("06", "The timelines are of another run, with a faster host",
      lambda: traced_period("module") < 0.8 * mlp("period_s", "module", 16, 128)),
-    ("06", "at batch 16 it was the fastest of these ways up to hidden 2048, and *max-autotune* at 4096",
+    ("06", "at batch 16 it was the fastest up to hidden 2048, and *max-autotune* at 4096",
      lambda: [fastest_way(16, each) for each in WIDTHS] == 5 * ["graph"] + ["max-autotune"]),
     ("06", "About a fifth of the host's time: *functional*, without modules, saves that much",
      lambda: 0.17 < 1 - mlp("host_s", "functional", 2, 128) / mlp("host_s", "module", 2, 128) < 0.23),
