@@ -108,5 +108,5 @@ def _points(on: Axes, chosen: str, tokens: int) -> None:
                     fontsize=8.5, color=_CHOSEN if own else style.FAINT, zorder=5)  # fmt: skip
 
 
-_DIALS = (Dial("tokens", "tokens", TOKENS), Dial("type", "stored in", SHOWN, start=2))
+_DIALS = (Dial("tokens", "tokens", TOKENS), Dial("type", "stored in", SHOWN, start=SHOWN[2]))
 DRAWING = LessonDrawing("bits-roofline", lambda _: (_DIALS, draw, BADGE))
