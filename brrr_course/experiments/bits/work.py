@@ -61,8 +61,8 @@ def fours(w: Tensor) -> tuple[Tensor, Tensor]:
     """Weights in 16 steps from the least to the largest of a group, and of each group the scale and the middle.
 
     >>> codes, ends = fours(torch.linspace(-1, 1, 128)[None])
-    >>> codes[0, [0, -1]].tolist(), [round(float(each), 3) for each in ends[0, 0]]
-    ([0, 15], [0.133, 0.067])
+    >>> codes[0, [0, -1]].tolist(), [round(float(each), 2) for each in ends[0, 0]]
+    ([0, 15], [0.13, 0.07])
     """
     groups = w.unflatten(1, (-1, GROUP))
     least, most = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
