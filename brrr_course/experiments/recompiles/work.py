@@ -36,10 +36,8 @@ class Program(nn.Module):
 @lru_cache(maxsize=16)
 def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds of each of the forty calls, and the error of each result."""
-    width, wait = (
-        (asked.CPU_WIDTH if is_cpu(device) else asked.WIDTH),
-        waiting(device) or bool,
-    )  # a CPU's call has ended
+    width = asked.CPU_WIDTH if is_cpu(device) else asked.WIDTH
+    wait = waiting(device) or bool  # a CPU's call has ended
     program, times, errors = Program(width, device), list[float](), list[float]()
     wide = deepcopy(program).double()
 

@@ -16,7 +16,7 @@ from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import claims
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources import source
+from brrr_course.sources import source, source_for
 from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded, as_read
 from brrr_course.sources.recording import Drift, Machine, Recording, RunDevice, RunInfo
@@ -396,3 +396,10 @@ def test_one_reading_that_is_written_many_times_is_read_as_one(tmp_path: Path) -
     assert as_read(Row((8,), "driver", Measurement(busy_s=percent), Cost(0, 0), 0, "run")).measurement.busy_s == percent
     time = Evidence(MATMUL, Recorded("h200", tmp_path)).table("gpu", "period_s", {"size": 256}).values[()]
     assert (time.low, time.high) == pytest.approx((0.9e-5, 1.1e-5))
+
+
+def test_where_no_source_is_named_a_recording_that_has_the_experiment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")
+    found = {name: source_for(None, name).name for name in ("matmul", "decode", "no-such-experiment")}
+    assert found == {"matmul": "recorded:h200", "decode": "recorded:h100", "no-such-experiment": "recorded:h200"}
+    assert source_for("recorded:h200", "decode").name == "recorded:h200"  # who names one gets that one
