@@ -57,7 +57,7 @@ def record_activity(run: Callable[[], Any], *, launches: bool = False) -> tuple[
 def one_cycle() -> Iterator[None]:
     """Around a session of torch's profiler: no warning that a next cycle would drop this one's events.
 
-    With `acc_events` there is none either, but torch then makes an object of each event, which takes longer than the rest.
+    With `acc_events` there is none either, but torch then makes an object of each event, as long as all else takes.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Warning: Profiler clears events")

@@ -157,7 +157,7 @@ def explore(
         What is drawn:
 
         - "time", or "rate" for the experiment's bytes or FLOP per second; ``{"rate": "bytes"}`` or
-          ``{"rate": "flop"}`` if it has both;
+          ``{"rate": "flop"}`` if it has both, ``{"rate": AXIS}`` of an axis that is counted a second;
         - ``{"ratio": LINE}`` for the times over those of a line;
         - ``{"speedup": {LINE: BASE, ...}}`` for how many times as fast as its base each line is;
         - "ladder" (of rates: ``{"ladder": "rate"}``) for one bar per line where the sliders stand;
