@@ -208,9 +208,12 @@ class Evidence:
 
     def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:
         """What is known of a variant where `at` says to look."""
-        wanted = [at.get(axis.name) for axis in self.experiment.axes]
         known = self.source.known(self.experiment, variant)
-        return {key: known[key] for key in known if all(map(fits, key, wanted))}
+        keys = list(known)
+        for place, axis in enumerate(self.experiment.axes):
+            if (wanted := at.get(axis.name)) is not None:
+                keys = [key for key in keys if fits(key[place], wanted)]
+        return {key: known[key] for key in keys}
 
     def _value(self, variant: str, column: str, key: Key, measured: Measurement) -> Any:
         if column in ("flop", "bytes"):
