@@ -23,7 +23,6 @@ from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.guesses import comparison, form, numbers
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
-from brrr_course.sources import reading_once
 from brrr_course.view import display
 
 COMMANDS = "<pre>git clone &lt;this repository&gt; brrr &amp;&amp; cd brrr\nmake lab</pre>"
@@ -56,7 +55,7 @@ class Lesson:
         forget()
         for seed in (random.seed, numpy.random.seed, torch.manual_seed):
             seed(0)
-        with reading_once(), kept_figures(), self._cells.on_stage():
+        with kept_figures(), self._cells.on_stage():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 before, is_code = len(self.parts), cell["cell_type"] == "code"
