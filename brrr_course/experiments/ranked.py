@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import torch.distributed as dist
+
 from brrr.core.measurement import Estimate, Measurement, Point, Processor, Value, median
 from brrr.gpu import is_gpu
 from brrr.timing import activity
@@ -50,18 +52,16 @@ class Together(PointInputs):
         self.ranks.call(_prepare, prepare, dict(at))
         self._found: dict[str, Measurement] = {}
 
-    def errors(self, way: str) -> list[float]:
-        """The relative error of one call's result on each rank."""
-        return self.ranks.call(_checked, way)
-
     def measured(self, way: str) -> Measurement:
         """The measurement of a way; all of the point's are measured when the first is asked for."""
         if not self._found:
-            calls = {name: self._calls(name) for name in self.names}
+            calls: dict[str, int] = {}
+            for name in self.names:
+                self._slowest(name, 2)  # loads, connects, and lets DDP choose its buckets
+                calls[name] = max(1, min(MOST_CALLS, round(SLICE_S / self._slowest(name, 2)[1])))
             taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
             for name in self.names * ROUNDS:
-                host_s, latency_s = self._slowest(name, 1)
-                taken[name].append((host_s, latency_s, self._slowest(name, calls[name])[1]))
+                taken[name].append((*self._slowest(name, 1), self._slowest(name, calls[name])[1]))
             self._found = {name: self._measurement(name, taken[name]) for name in self.names}
         return self._found[way]
 
@@ -69,26 +69,17 @@ class Together(PointInputs):
         """Seconds per call until the last has returned, and until its end: of the slowest rank."""
         return [max(each) for each in zip(*self.ranks.call(_timed, name, calls), strict=True)]
 
-    def _calls(self, name: str) -> int:
-        self._slowest(name, 2)  # loads, connects, and lets DDP choose its buckets
-        return max(1, min(MOST_CALLS, round(SLICE_S / self._slowest(name, 2)[1])))
-
     def _measurement(self, name: str, taken: list[tuple[float, ...]]) -> Measurement:
-        host, latency, period = (tuple(each) for each in zip(*taken, strict=True))
-        samples = {"latency_s": latency, "period_s": period} | ({"host_s": host} if self.gpu else {})
-        kernels = self._profiled(name) if self.gpu else []
-        if kernels:
-            samples |= {"kernel_s": tuple(each[1] for each in kernels), "busy_s": tuple(each[2] for each in kernels)}
+        samples = dict(zip(("host_s", "latency_s", "period_s"), zip(*taken, strict=True), strict=True))
+        kernels: list[tuple[float, ...]] = []
+        for _ in range(activity.ATTEMPTS if self.gpu else 0):  # a session may record nothing
+            kernels = kernels or self.ranks.call(_profiled, name)[0]
+        counts, *sums = zip(*kernels, strict=True) if kernels else ((),)
+        samples |= dict(zip(("kernel_s", "busy_s"), sums, strict=False))
+        if not self.gpu:
+            del samples["host_s"]
         fields: dict[str, Any] = {field: Estimate.of(each, clock_tick_s()) for field, each in samples.items()}
-        count = round(median([each[0] for each in kernels])) if kernels else None
-        return Measurement(**fields, kernels=count, samples=samples)
-
-    def _profiled(self, name: str) -> list[tuple[int, float, float]]:
-        """Kernels, their sum and their union of each call on rank 0; a session may record nothing, and is had again."""
-        for _ in range(activity.ATTEMPTS):
-            if found := self.ranks.call(_profiled, name)[0]:
-                return found  # type: ignore[no-any-return]
-        return []
+        return Measurement(**fields, kernels=round(median(counts)) if counts else None, samples=samples)
 
 
 def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prepare, tolerance: float) -> Workload:
@@ -98,7 +89,7 @@ def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prep
     given = Together.of(prepare, variant.processor, names, *point.items())
     cost = experiment.cost(variant, point) if experiment.cost else None
     assert cost is not None
-    return Workload(lambda: given.errors(variant.way), cost, worst, tolerance,
+    return Workload(lambda: given.ranks.call(_checked, variant.way), cost, worst, tolerance,
                     others={"measured": lambda: given.measured(variant.way)})  # fmt: skip
 
 
@@ -127,9 +118,14 @@ def _checked(rank: Rank, name: str) -> float:
     return way.error(found)
 
 
+def _meet(rank: Rank) -> None:
+    dist.barrier()
+    rank.done()
+
+
 def _timed(rank: Rank, name: str, calls: int) -> tuple[float, float]:
     run = rank.held[name].run
-    rank.meet()
+    _meet(rank)
     start = time.perf_counter()
     for _ in range(calls):
         run()
@@ -146,7 +142,7 @@ def _profiled(rank: Rank, name: str) -> list[tuple[int, float, float]]:
             marker_kernel()
             rank.held[name].run()
 
-    rank.meet()
+    _meet(rank)
     if rank.number:
         run()
         return []

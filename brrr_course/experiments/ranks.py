@@ -11,20 +11,19 @@ import os
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Processor
 from brrr.gpu import is_gpu, synchronize
 from brrr.gpu.probe import cpu_count
+from brrr_course.nouns.experiment import Variant
 
 RANKS = 2
 """A measurement has so many."""
@@ -32,7 +31,7 @@ TIMEOUT_S = 120.0
 """No call of a measurement takes as long; starting takes seconds, the first call of NCCL some more."""
 SETTINGS = {"NCCL_NVLS_ENABLE": "0"}
 """Multicast through NVLink's switches is off: a virtual machine may not have it, and two GPUs gain little by it."""
-LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+LOOPBACK = {"linux": {"GLOO_SOCKET_IFNAME": "lo"}, "darwin": {"GLOO_SOCKET_IFNAME": "lo0"}}
 """The interface that gloo takes between processes of one host; without it a host's name must resolve."""
 
 
@@ -54,13 +53,6 @@ class Rank:
         """Its own device, as torch names it."""
         return f"{self.processor}:{self.number}" if is_gpu(self.processor) else self.processor
 
-    def meet(self) -> None:
-        """Wait for all ranks, and for what the device does."""
-        import torch.distributed as dist
-
-        dist.barrier()
-        self.done()
-
     def done(self) -> None:
         """Wait for what the device does."""
         if is_gpu(self.processor):
@@ -75,18 +67,15 @@ class Ranks:
         require_devices(count, processor)
         self.timeout_s, self.over = timeout_s, ""
         self._folder = tempfile.TemporaryDirectory(prefix="brrr-ranks-", ignore_cleanup_errors=True)
-        context = get_context("spawn")
-        pipes = [context.Pipe() for _ in range(count)]
-        ranks = [Rank(number, count, processor) for number in range(count)]
-        self._processes = [
-            context.Process(target=_serve, args=(theirs, rank), daemon=True)
-            for (_, theirs), rank in zip(pipes, ranks, strict=True)
-        ]
-        self._pipes: list[Connection] = [ours for ours, _ in pipes]
-        for process, (_, theirs) in zip(self._processes, pipes, strict=True):
+        self._pipes, self._processes, context = list[Connection](), [], get_context("spawn")
+        for number in range(count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(theirs, Rank(number, count, processor)), daemon=True)
             process.start()
-            theirs.close()  # its other end is the process's alone: it closes when that dies
-        self.call(_join, str(Path(self._folder.name) / "store"), timeout_s)
+            theirs.close()  # that end is the process's alone: it closes when that dies
+            self._pipes.append(ours)
+            self._processes.append(process)
+        self.call(_join, f"{self._folder.name}/store", timeout_s)
 
     def call(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """`function(rank, *args)` in all ranks at once; their results in order.
@@ -96,42 +85,41 @@ class Ranks:
         """
         if self.over:
             raise UnavailableError(f"the processes have ended: {self.over}")
+        found: dict[int, Any] = {}
         try:
-            for number, pipe in enumerate(self._pipes):
-                self._alive(number, partial(pipe.send, (function, args)))
-            return self._answers()
+            for pipe in self._pipes:
+                with suppress(OSError):  # of a process that is dead, which its answer tells
+                    pipe.send((function, args))
+            while left := [number for number in range(len(self._pipes)) if number not in found]:
+                ready = wait([self._pipes[number] for number in left], self.timeout_s)
+                if not ready:
+                    raise UnavailableError(
+                        f"no answer within {self.timeout_s:g} s from rank {left} of {len(self._pipes)}"
+                    )
+                found |= {number: self._answer(number) for number in left if self._pipes[number] in ready}
         except BaseException as error:
             self.end(f"{type(error).__name__}: {error}")
             raise
+        return [found[number] for number in sorted(found)]
 
-    def _answers(self) -> list[Any]:
-        found: dict[int, Any] = {}
-        until = time.monotonic() + self.timeout_s
-        while missing := [number for number in range(len(self._pipes)) if number not in found]:
-            ready = wait([self._pipes[number] for number in missing], max(0.0, until - time.monotonic()))
-            if not ready:
-                names = ", ".join(map(str, missing))
-                raise UnavailableError(f"no answer within {self.timeout_s:g} s from rank {names} of {len(self._pipes)}")
-            for number in (each for each in missing if self._pipes[each] in ready):
-                found[number] = self._alive(number, self._pipes[number].recv)
-                if isinstance(found[number], Exception):
-                    raise found[number]
-        return [found[number] for number in range(len(self._pipes))]
-
-    def _alive(self, number: int, exchange: Callable[[], Any]) -> Any:
+    def _answer(self, number: int) -> Any:
         try:
-            return exchange()
+            answer = self._pipes[number].recv()
         except (EOFError, OSError):
-            self._processes[number].join(1.0)
-            code = self._processes[number].exitcode
-            raise UnavailableError(f"rank {number} of {len(self._pipes)} died with exit code {code}") from None
+            answer = UnavailableError(f"rank {number} of {len(self._pipes)} is gone")
+        if not isinstance(answer, Exception):
+            return answer
+        for each, process in enumerate(self._processes):  # where one died, the others only say that they lost it
+            process.join(0.2)
+            if process.exitcode is not None:
+                raise UnavailableError(f"rank {each} of {len(self._pipes)} died with exit code {process.exitcode}")
+        raise answer
 
     def end(self, why: str = "end() was called") -> None:
         """Kill the processes, whatever they are at; they hold nothing that anybody misses."""
         self.over = self.over or why
         for process in self._processes:
             process.kill()
-        for process in self._processes:
             process.join()
         self._folder.cleanup()
 
@@ -152,45 +140,51 @@ def end_ranks() -> None:
         _here.popitem()[1].end()
 
 
+def variants_of(labels: Mapping[str, str]) -> tuple[Variant, ...]:
+    """The variants of ways that ranks run: on GPUs, and by processes on the CPU, which stand in for them."""
+    gpu = (Variant(way, label, "cuda", timer="own", prepare_s=0.4) for way, label in labels.items())
+    cpu = (Variant(f"cpu-{way}", f"two processes on the CPU, {label}", "cpu", timer="own", prepare_s=0.4, way=way,
+                   stands_in_for=way.replace("-", " ")) for way, label in labels.items())  # fmt: skip
+    return (*gpu, *cpu)
+
+
 def require_devices(count: int, processor: Processor) -> None:
-    """UnavailableError where this host has fewer GPUs."""
+    """UnavailableError where this host has fewer GPUs, or torch no way to talk."""
     import torch
     import torch.distributed as dist
 
-    if not dist.is_available():
-        raise UnavailableError("this torch is built without torch.distributed")
-    if is_gpu(processor) and (torch.cuda.device_count() < count or not dist.is_nccl_available()):
-        here = f"{torch.cuda.device_count()} GPUs are here, {'with' if dist.is_nccl_available() else 'without'} NCCL"
-        raise UnavailableError(f"it takes {count} GPUs of one host and NCCL; {here}. The recording and the CPU show it")
+    here, talks = torch.cuda.device_count(), dist.is_available() and (not is_gpu(processor) or dist.is_nccl_available())
+    if not talks or (is_gpu(processor) and here < count):
+        means = f"{count} GPUs of one host and NCCL" if is_gpu(processor) else "a torch with torch.distributed"
+        raise UnavailableError(f"it takes {means}; {here} GPUs are here, and torch {'has' if talks else 'lacks'} it")
 
 
 def _join(rank: Rank, store: str, timeout_s: float) -> None:
     """Take the rank's device and its share of the CPU, and meet the others."""
-    os.environ |= SETTINGS | ({"GLOO_SOCKET_IFNAME": LOOPBACK[sys.platform]} if sys.platform in LOOPBACK else {})
+    os.environ |= SETTINGS | LOOPBACK.get(sys.platform, {})
     import torch
     import torch.distributed as dist
+    from torch._C._distributed_c10d import FileStore
 
     torch.set_num_threads(max(1, cpu_count() // rank.count))
+    how, device = "gloo", None
     if is_gpu(rank.processor):
-        torch.cuda.set_device(rank.number)
-    dist.init_process_group(
-        "nccl" if is_gpu(rank.processor) else "gloo", store=dist.FileStore(store, rank.count), rank=rank.number,
-        world_size=rank.count, timeout=timedelta(seconds=timeout_s),
-    )  # fmt: skip
-    rank.meet()
+        how, device = "nccl", torch.device(rank.device)
+        torch.cuda.set_device(device)
+    dist.init_process_group(how, None, timedelta(seconds=timeout_s), rank.count, rank.number,
+                            FileStore(store, rank.count), device_id=device)  # fmt: skip
+    dist.barrier()
 
 
 def _serve(pipe: Connection, rank: Rank) -> None:
     """Answer each function that is sent, until whoever sends them is gone; Ctrl-C is the sender's."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while True:
-        try:
+    with suppress(EOFError):
+        while True:
             function, args = pipe.recv()
-        except EOFError:
-            return
-        try:
-            answer = function(rank, *args)
-        except Exception as error:
-            known = isinstance(error, BrrrError) or type(error).__name__ == "OutOfMemoryError"
-            answer = error if known else RuntimeError(f"rank {rank.number}: {type(error).__name__}: {error}")
-        pipe.send(answer)
+            try:
+                answer = function(rank, *args)
+            except Exception as error:
+                known = isinstance(error, BrrrError) or type(error).__name__ == "OutOfMemoryError"
+                answer = error if known else RuntimeError(f"rank {rank.number}: {type(error).__name__}: {error}")
+            pipe.send(answer)

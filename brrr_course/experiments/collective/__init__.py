@@ -10,7 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.roofline.communication import BUS
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranks import RANKS
+from brrr_course.experiments.ranks import RANKS, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
 
 SIZES = tuple(2**power for power in range(3, 31))
@@ -34,25 +34,11 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="collective",
-    title="A collective operation between two devices",
+    name="collective", title="A collective operation between two devices",
     question="What does it cost to exchange data between two GPUs?",
     axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20)),),
-    variants=(
-        *(Variant(way, label, "cuda", timer="own", prepare_s=0.3) for way, label in LABELS.items()),
-        *(
-            Variant(f"cpu-{way}", f"two processes on the CPU, {label}", "cpu", timer="own", prepare_s=0.3, way=way,
-                    stands_in_for=way.replace("-", " "))
-            for way, label in LABELS.items()
-        ),
-    ),
-    field="period_s",
-    package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=unpredicted,
-    resident=True,
-    anchors=({"nbytes": 8}, {"nbytes": 2**28}),
+    variants=variants_of(LABELS),
+    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    devices=RANKS, anchors=({"nbytes": 8}, {"nbytes": 2**28}),
     rate=Rate("bytes", "B/s", "bus bandwidth"),
-    devices=RANKS,
 )  # fmt: skip

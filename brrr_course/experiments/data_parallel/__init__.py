@@ -10,8 +10,8 @@ from typing import NamedTuple
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranks import RANKS
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Variant
+from brrr_course.experiments.ranks import RANKS, variants_of
+from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
 
 MLP, BLOCK, RNN = NETWORKS = ("MLP", "transformer block", "recurrent layer")
 BATCHES = (2, 8, 32, 128, 512, 2048, 8192)
@@ -67,35 +67,14 @@ LABELS = {
 }  # fmt: skip
 
 EXPERIMENT = Experiment(
-    name="data_parallel",
-    title="A training step on two devices",
-    question="What does exchanging the gradients cost?",
+    name="data_parallel", title="A training step on two devices", question="What does exchanging the gradients cost?",
     axes=(
         Axis("network", NETWORKS, label="network", scale="category"),
         Axis("batch", BATCHES, label="batch (samples per device)", quick=(2, 8)),
         Axis("bucket", BUCKETS, label="bucket (MiB)", quick=(DEFAULT,)),
     ),
-    variants=(
-        *(Variant(way, label, "cuda", timer="own", prepare_s=0.5) for way, label in LABELS.items()),
-        *(
-            Variant(f"cpu-{way}", f"two processes on the CPU, {label}", "cpu", timer="own", prepare_s=0.5, way=way,
-                    stands_in_for=way)
-            for way, label in LABELS.items()
-        ),
-    ),
-    lines=(
-        Line("alone busy", "alone", "busy_s", "no exchange: kernels alone", False),
-        Line("buckets busy", "buckets", "busy_s", "exchange overlapped: kernels, what overlaps once", False),
-        Line("buckets kernels", "buckets", "kernel_s", "exchange overlapped: kernels added up", False),
-    ),
-    field="period_s",
-    package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=unpredicted,
-    resident=True,
-    anchors=({"network": MLP, "batch": 2048, "bucket": DEFAULT},),
+    variants=variants_of(LABELS),
+    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    devices=RANKS, anchors=({"network": MLP, "batch": 2048, "bucket": DEFAULT},),
     rate=Rate("flop", "FLOP/s", "throughput of both"),
-    other_rates=(Rate("bytes", "B/s", "gradients a second"),),
-    devices=RANKS,
 )  # fmt: skip

@@ -52,29 +52,32 @@ def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
     def step(module: nn.Module, part: slice, exchange: Callable[[list[torch.Tensor]], None] | None = None) -> nn.Module:
         """Forward and backward pass: the gradient of the outputs' sum, each weighted by its slope, over the batch."""
         module.zero_grad()
-        found = module(inputs[part])
+        wide = next(module.parameters()).dtype
+        found = module(inputs[part].to(wide))
         found = found[0] if isinstance(found, tuple) else found
-        found.backward(slopes[part] / len(found))
+        found.backward(slopes[part].to(wide) / len(found))
         if exchange:
             exchange([each.grad for each in module.parameters() if each.grad is not None])
         return module
 
     def error(module: nn.Module, part: slice) -> float:
         """Of all gradients, against the same samples in twice the bits."""
-        wide = deepcopy(plain).to(dtype=torch.float32 if gpu else torch.float64)
-        found = wide(inputs[part].to(next(wide.parameters()).dtype))
-        found = found[0] if isinstance(found, tuple) else found
-        found.backward(slopes[part].to(found.dtype) / len(found))
-        ours, theirs = (torch.cat([each.grad.flatten() for each in made.parameters()]) for made in (module, wide))
+        wide = step(deepcopy(plain).to(dtype=torch.float32 if gpu else torch.float64), part)
+        ours, theirs = (
+            torch.cat([each.grad.flatten() for each in made.parameters() if each.grad is not None])
+            for made in (module, wide)
+        )
         return relative(ours, theirs.double(), dtype)
 
+    def way(module: nn.Module, part: slice, exchange: Callable[[list[torch.Tensor]], None] | None = None) -> Way:
+        """A step on this rank's samples; its gradients must be those of `part`."""
+        return Way(lambda: step(module, mine, exchange), lambda made: error(made, part))
+
     return {
-        "after": Way(lambda: step(plain, mine, one_by_one), lambda made: error(made, whole)),
-        "flat": Way(lambda: step(plain, mine, at_once), lambda made: error(made, whole)),
-        "buckets": Way(lambda: step(ddp, mine), lambda made: error(made, whole)),
-        "alone": Way(lambda: step(plain, mine), lambda made: error(made, mine)),
+        "after": way(plain, whole, one_by_one), "flat": way(plain, whole, at_once), "buckets": way(ddp, whole),
+        "alone": way(plain, mine),
         "one": IDLE if rank.number else Way(lambda: step(plain, whole), lambda made: error(made, whole)),
-    }
+    }  # fmt: skip
 
 
 def one_by_one(gradients: list[torch.Tensor]) -> None:

@@ -8,7 +8,7 @@ rows, so that each makes a part of every result from its half; one all-reduce ad
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranks import RANKS
+from brrr_course.experiments.ranks import RANKS, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
 
 WIDTHS, BATCHES, HIDDEN = (1024, 2048, 4096, 8192, 16384), (1, 16, 128, 1024, 4096, 16384), 4
@@ -41,29 +41,13 @@ def cost(variant: Variant, point: Point) -> Cost:
 LABELS = {"split": "split over two devices", "alone": "split, without the all-reduce", "one": "one device"}
 
 EXPERIMENT = Experiment(
-    name="tensor_parallel",
-    title="Two layers split over two devices",
-    question="When does it pay to split a layer?",
+    name="tensor_parallel", title="Two layers split over two devices", question="When does it pay to split a layer?",
     axes=(
         Axis("width", WIDTHS, label="width", quick=(1024,)),
         Axis("batch", BATCHES, label="batch", quick=(1, 16)),
     ),
-    variants=(
-        *(Variant(way, label, "cuda", timer="own", prepare_s=0.3) for way, label in LABELS.items()),
-        *(
-            Variant(f"cpu-{way}", f"two processes on the CPU, {label}", "cpu", timer="own", prepare_s=0.3, way=way,
-                    stands_in_for=way)
-            for way, label in LABELS.items()
-        ),
-    ),
-    field="period_s",
-    package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=unpredicted,
-    resident=True,
-    anchors=({"width": 8192, "batch": 1},),
+    variants=variants_of(LABELS),
+    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    devices=RANKS, anchors=({"width": 8192, "batch": 1},),
     rate=Rate("flop", "FLOP/s", "throughput of both"),
-    other_rates=(Rate("bytes", "B/s", "weights a second"),),
-    devices=RANKS,
 )  # fmt: skip

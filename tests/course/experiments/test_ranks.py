@@ -55,7 +55,7 @@ def test_what_one_rank_raises_is_raised_and_all_end(
 
 def test_no_answer_in_time_ends_all(apart: Ranks) -> None:
     apart.timeout_s = 0.3
-    with pytest.raises(UnavailableError, match=r"no answer within 0\.3 s from rank 0, 1 of 2"):
+    with pytest.raises(UnavailableError, match=r"no answer within 0\.3 s from rank \[0, 1\] of 2"):
         apart.call(rank_calls.sleep)
     assert alive(apart) == [False, False]
 
@@ -72,7 +72,7 @@ def test_an_interrupt_ends_all(apart: Ranks, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_too_few_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host and NCCL; 1 GPUs are here"):
+    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host and NCCL; 1 GPUs are here, and torch "):
         require_devices(2, "cuda")
 
 
@@ -122,8 +122,8 @@ def test_a_result_that_is_wrong_on_one_rank_shows_no_time() -> None:
 def test_ranks_that_died_are_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     first = ranks.ranks_on("cpu")
     assert ranks.ranks_on("cpu") is first
-    with pytest.raises(UnavailableError):
-        first.call(rank_calls.die, 0, 9)
+    with pytest.raises(UnavailableError, match="rank 1 of 2 died with exit code 7"):
+        first.call(rank_calls.die_alone)  # whatever the other, which loses it in an exchange, says
     assert ranks.ranks_on("cpu") is not first
     assert ranks.ranks_on("cpu").call(rank_calls.number, 1) == [1, 2]
     measure_point(experiment("mystery"), [], {"model": "A"})
