@@ -35,6 +35,37 @@ class Link(NamedTuple):
         return self.alpha_s.median + nbytes / self.beta_bytes_per_s.median
 
 
+def exchange_s(operation: str, nbytes: float, link: Link, ranks: int = 2) -> float:
+    """Predicted seconds of an operation of BUS on a buffer of so many bytes.
+
+    >>> link = Link(Estimate(2e-5, 2e-5, 2e-5, 9), Estimate(1e11, 1e11, 1e11, 9))
+    >>> exchange_s("all-reduce", 2e6, link), exchange_s("all-gather", 4e6, link)
+    (4e-05, 4e-05)
+    """
+    if operation not in BUS or ranks < 2:
+        wrong = (
+            ("ranks", ranks, "2 or more") if operation in BUS else ("operation", operation, f"one of {', '.join(BUS)}")
+        )
+        raise ArgumentError("exchange_s", *wrong)
+    return link.seconds(BUS[operation](ranks) * nbytes)
+
+
+def overlapped_s(work_s: float, exchange_s: float, pieces: int = 1) -> float:
+    """Predicted seconds of work whose results are exchanged in equal pieces, each as soon as it is there.
+
+    >>> overlapped_s(4.0, 2.0), overlapped_s(4.0, 2.0, pieces=4), overlapped_s(2.0, 4.0, pieces=4)
+    (6.0, 4.5, 4.5)
+
+    The longer of the two sets the pace, and of the exchange at least the last piece is exposed: two stages of a
+    pipeline. `work_s` is what the device alone takes, as `predict` has it: of a training step in DDP the backward pass,
+    the pieces its buckets; of two layers split over the devices all of it, and one piece. `exchange_s` is that of all
+    pieces, each with its own latency. That the exchange slows the work beside it is not in it.
+    """
+    if pieces < 1:
+        raise ArgumentError("overlapped_s", "pieces", pieces, "1 or more")
+    return (work_s + exchange_s + (pieces - 1) * max(work_s, exchange_s)) / pieces
+
+
 def fitted(times: Mapping[float, float]) -> Link:
     """The latency and the bandwidth of measured exchanges, from bytes across the link to seconds.
 

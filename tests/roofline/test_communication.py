@@ -3,7 +3,10 @@
 import pytest
 from refusals import refused
 
-from brrr.roofline.communication import BUS, fitted
+from brrr.core.measurement import Estimate
+from brrr.counting.cost import Cost
+from brrr.roofline.communication import BUS, Link, exchange_s, fitted, overlapped_s
+from brrr.roofline.predicting import predict
 
 SIZES = [2.0**power for power in range(3, 31)]
 
@@ -45,3 +48,32 @@ def test_what_is_no_line_is_refused() -> None:
                                                     ("reduce-scatter", 0.5, 0.875), ("send", 1, 1)])  # fmt: skip
 def test_what_crosses_a_link(name: str, two: float, eight: float) -> None:
     assert (BUS[name](2), BUS[name](8)) == (two, eight)
+
+
+LINK = Link(Estimate(2e-5, 2e-5, 2e-5, 9), Estimate(2e11, 2e11, 2e11, 9))
+
+
+def test_an_operation_by_hand() -> None:
+    assert exchange_s("all-reduce", 8e6, LINK) == pytest.approx(60e-6)  # 20 and 8e6 / 2e11
+    assert exchange_s("all-reduce", 8e6, LINK, ranks=8) == pytest.approx(90e-6)  # 14e6 bytes of each cross
+    assert exchange_s("reduce-scatter", 8e6, LINK) == pytest.approx(40e-6)
+    with refused("operation", "reduce"):
+        exchange_s("reduce", 8, LINK)
+    with refused("ranks", 1):
+        exchange_s("send", 8, LINK, ranks=1)
+
+
+def test_a_training_step_by_hand() -> None:
+    """A backward pass of 800 µs, 64 MB of gradients in four buckets of 100 µs each: only the last is exposed."""
+    exchange = 4 * exchange_s("all-reduce", 16e6, LINK)
+    assert exchange == pytest.approx(400e-6) and overlapped_s(800e-6, exchange, 4) == pytest.approx(900e-6)
+    assert overlapped_s(800e-6, exchange) == pytest.approx(1200e-6)
+    assert overlapped_s(200e-6, exchange, 4) == pytest.approx(450e-6)  # the first bucket's work, then the link is full
+    with refused("pieces", 0):
+        overlapped_s(1.0, 1.0, 0)
+
+
+def test_a_split_pair_by_hand() -> None:
+    """Half of 1.07 GB of weights and an all-reduce of 16 kB: what `predict` says of the half, and one latency more."""
+    half = predict(Cost(2**29, 2**29), device="datasheet:h200", dtype="bfloat16").period_s
+    assert overlapped_s(half, exchange_s("all-reduce", 2**14, LINK)) == pytest.approx(half + 20e-6 + 2**14 / 2e11)
