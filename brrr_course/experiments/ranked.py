@@ -9,11 +9,13 @@ take turns, so that no ratio of them crosses two moments. A result is checked on
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import torch
 import torch.distributed as dist
 
 from brrr.core.measurement import Estimate, Measurement, Point, Processor, Value, median
@@ -106,7 +108,9 @@ def worst(errors: list[float]) -> float:
 
 
 def _prepare(rank: Rank, prepare: Prepare, point: Point) -> None:
-    rank.held = None  # the last point's memory is this one's
+    rank.held = None
+    gc.collect()  # DDP is in cycles with its module
+    torch.cuda.empty_cache()  # the last point's memory is this one's, and NCCL's, which asks the driver for it
     rank.held = prepare(rank, point)
 
 
@@ -143,7 +147,7 @@ def _profiled(rank: Rank, name: str) -> list[tuple[int, float, float]]:
             rank.held[name].run()
 
     _meet(rank)
-    if rank.number:
+    if rank.number:  # unobserved, it is ahead of rank 0, whose kernels then seldom wait for it
         run()
         return []
     calls = activity.split_by_marker(activity.record_activity(run, attempts=1)[0])
