@@ -29,6 +29,15 @@ def die_alone(rank: Any) -> int:
     return 0
 
 
+def unlike(rank: Any) -> tuple[float, float, float]:
+    """The errors that are seen of right gradients, where none was exchanged, and where one layer's are halved."""
+    right = rank.held["after"].error(rank.held["after"].run())
+    alone = rank.held["after"].error(rank.held["alone"].run())
+    module = rank.held["after"].run()
+    next(module.parameters()).grad /= 2
+    return right, alone, rank.held["after"].error(module)
+
+
 def sleep(rank: Any) -> int:
     time.sleep(600)
     return 0
