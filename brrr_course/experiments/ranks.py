@@ -149,14 +149,14 @@ def variants_of(labels: Mapping[str, str]) -> tuple[Variant, ...]:
 
 
 def require_devices(count: int, processor: Processor) -> None:
-    """UnavailableError where this host has fewer GPUs, or torch no way to talk."""
+    """UnavailableError where this host has fewer GPUs, or torch no NCCL for them."""
     import torch
-    import torch.distributed as dist
 
-    here, talks = torch.cuda.device_count(), dist.is_available() and (not is_gpu(processor) or dist.is_nccl_available())
-    if not talks or (is_gpu(processor) and here < count):
-        means = f"{count} GPUs of one host and NCCL" if is_gpu(processor) else "a torch with torch.distributed"
-        raise UnavailableError(f"it takes {means}; {here} GPUs are here, and torch {'has' if talks else 'lacks'} it")
+    here = torch.cuda.device_count()
+    if is_gpu(processor) and (here < count or not torch.distributed.is_nccl_available()):
+        raise UnavailableError(
+            f"it takes {count} GPUs of one host, and NCCL; {here} are here. Recordings show it, and the CPU's processes"
+        )
 
 
 def _join(rank: Rank, store: str, timeout_s: float) -> None:

@@ -33,10 +33,10 @@ def network(name: str, shape: Shape) -> nn.Module:
     if name == RNN:
         return nn.RNN(width, width, layers, batch_first=True)
     if name == MLP:
-        made = nn.Sequential(*(each for _ in range(layers) for each in (nn.Linear(width, width), nn.ReLU())))
-        for each in made[::2]:
+        linear = [nn.Linear(width, width) for _ in range(layers)]
+        for each in linear:
             nn.init.kaiming_normal_(each.weight)  # all layers' gradients are alike, so that each counts in the check
-        return made
+        return nn.Sequential(*(part for each in linear for part in (each, nn.ReLU())))
     return nn.TransformerEncoderLayer(width, width // HEAD, 4 * width, 0.0, batch_first=True, norm_first=True)
 
 

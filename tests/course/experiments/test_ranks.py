@@ -72,7 +72,7 @@ def test_an_interrupt_ends_all(apart: Ranks, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_too_few_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host and NCCL; 1 GPUs are here, and torch "):
+    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host, and NCCL; 1 are here"):
         require_devices(2, "cuda")
 
 
