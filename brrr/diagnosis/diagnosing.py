@@ -36,7 +36,7 @@ from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.evidence import LEAST, Evidence, Remedy
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.split import Split, common, split, window
+from brrr.diagnosis.split import Split, common, exchanged, split, window
 from brrr.diagnosis.timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
@@ -320,6 +320,9 @@ def _diagnosed(
     scale = whole.busy_s / taken_s if not gpu and taken_s else 1.0  # a CPU's operators take longer under the profiler
     regime: Regime = "unknown" if trace.problems else regime_of(parts, steps, model)
     evidence = Evidence(trace, *stretch, steps, traced, whole, parts, calls, model, gpu, flags)
+    talks_s, exposed_s = exchanged(trace.events, *stretch)
+    exposed = units.percent(exposed_s / talks_s) if talks_s else ""
+    said = f"{units.seconds(talks_s / steps)} a step are communication between devices, {exposed} of it exposed: beside"
     helps, dropped = ([], []) if trace.problems else remedies(evidence)
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime,
@@ -329,7 +332,10 @@ def _diagnosed(
         peak_share=_peak_share(calls, whole.wall_s, model), peak=_peak(calls, model),
         model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),
         problems=trace.problems,
-        notes=(f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else (),
+        notes=(
+            *((f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else ()),
+            *([f"{said} it nothing is computed"] * bool(exposed)),
+        ),
     )  # fmt: skip
 
 

@@ -109,6 +109,24 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
     )  # fmt: skip
 
 
+def exchanged(events: Iterable[Event], start_ns: int, end_ns: int) -> tuple[float, float]:
+    """Seconds of a stretch in which NCCL's kernels ran on a device, and in which no other kernel ran beside them.
+
+    >>> events = [Event("ncclDevKernel_AllReduce", "kernel", 2000, 8000), Event("gemm", "kernel", 0, 6000)]
+    >>> exchanged(events, 0, 10000)
+    (6e-06, 2e-06)
+
+    The second is *exposed*: 1 - communication-computation overlap of Holistic Trace Analysis (Meta, 2022). A kernel's
+    time holds its waiting for the other devices.
+    """
+    kernels = [each for each in events if each.sort == "kernel"]
+    talks, computes = (
+        _cut((each.interval for each in kernels if ("nccl" in each.name) == is_one), start_ns, end_ns)
+        for is_one in (True, False)
+    )
+    return length(talks) / 1e9, length(without(talks, computes)) / 1e9
+
+
 def _by_cause(events: Sequence[Event], start_ns: int, end_ns: int) -> dict[str, list[Interval]]:
     """What the host did, each nanosecond under one cause: the first that holds."""
     tests: dict[str, Callable[[Event], bool]] = {

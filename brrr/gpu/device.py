@@ -9,7 +9,7 @@ from types import ModuleType
 
 from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
-from brrr.gpu import probe
+from brrr.gpu import is_gpu, probe
 from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
@@ -64,6 +64,18 @@ def this_device(kind: str = "cuda") -> Device:
         memory_bytes=probe.memory_bytes(), l2_bytes=probe.cpu_l2_bytes(), torch_version=torch_version(),
         cpu=probe.cpu_name(), cpu_count=probe.cpu_count(), runtime=probe.runtime_hint(),
     )  # fmt: skip
+
+
+def others(kind: str, count: int) -> list[tuple[str, str]]:
+    """Name and UUID of the GPUs behind torch's first one, `count` at most; none of a CPU.
+
+    >>> others("cpu", 1)
+    []
+    """
+    if not is_gpu(kind) or count < 1:
+        return []
+    cuda = probe.torch_module().cuda
+    return [(cuda.get_device_name(n), probe.current_uuid(n) or "") for n in range(1, cuda.device_count())][:count]
 
 
 def default_device_kind() -> Processor:

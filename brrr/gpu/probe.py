@@ -278,13 +278,13 @@ def _gpu(uuid: str) -> tuple[Any, Any]:
     return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
 
 
-def current_uuid() -> str | None:
-    """The UUID of torch's current GPU as NVML writes it; None as long as this process has not used CUDA."""
+def current_uuid(index: int | None = None) -> str | None:
+    """The UUID of torch's current GPU, or of that number, as NVML has it; None while this process has not used CUDA."""
     torch = sys.modules.get("torch")  # never load torch only to read a clock
     try:
         if torch is None or not torch.cuda.is_initialized():
             return None
-        uuid = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
+        uuid = str(torch.cuda.get_device_properties(index).uuid)
     except Exception:  # torch without CUDA, a lost device, a property of a newer torch
         return None
     return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"

@@ -11,6 +11,7 @@
 | `products.py` | a matrix product by tiles and waves, and the constants of its kernels |
 | `sweeps.py` | what measured sweeps say against these models |
 | `carrying.py`, `reference.py` | the one long sweep, carried over to every GPU; its figures on other datasheets |
+| `communication.py` | exchanges between devices: latency and bandwidth, fitted; what overlaps |
 | `shapes.py`, `recurrent.py` | a product's better shapes; the floor of a recurrent layer's step |
 | `peak.py`, `peaks.py`, `calibrate/` | the measured figures, and how they are measured |
 """

@@ -14,6 +14,7 @@ ORDER = (
     "cos_cos", "sines", "fusion", "remat", "mlp", "gemm", "gemm_many", "vocabulary", "rnn_ladder", "rnn",
     "strassen", "strassen_errors", "block", "utilisation", "mystery", "memory_swap", "decode", "prefill",
     "attention", "compiled", "graph_breaks", "recompiles", "bits",
+    "collective", "data_parallel", "tensor_parallel",
 )  # fmt: skip
 """The course's order."""
 

@@ -313,6 +313,8 @@ class Experiment:
         Which line of the CPU's own is shown in place of a GPU's where the data have none of a GPU.
     resident : bool
         Whether a GPU's inputs are drawn on it and stay there, none by way of the host: for the plan of a recording.
+    devices : int
+        How many devices of its kind a call takes, each with a process of its own.
     """
 
     name: str
@@ -335,6 +337,7 @@ class Experiment:
     names_kernels: bool | tuple[str, ...] = False
     on_cpu: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resident: bool = False
+    devices: int = 1
 
     def __post_init__(self) -> None:
         found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
@@ -346,6 +349,15 @@ class Experiment:
     def claims(self) -> tuple[Claim, ...]:
         """What is claimed of it in data/claims.toml."""
         return claims_of(self.name, self.package)
+
+    def named(self, device: str, kind: DeviceKind) -> str:
+        """What a badge calls the devices that a call takes; a CPU's are processes that share it.
+
+        >>> Experiment("x", "", "", (), (), devices=2).named("NVIDIA H100", "cuda")
+        '2 x NVIDIA H100'
+        """
+        of = f"{self.devices} x " if is_gpu(kind) else f"{self.devices} processes on "
+        return f"{of if self.devices > 1 else ''}{device}"
 
     def axis(self, name: str) -> Axis:
         """The axis of that name; ArgumentError with the names that exist."""

@@ -29,7 +29,7 @@ class OnDevice:
         toy = any(is_queue(experiment.variant(name).device) for name in self.variants(experiment))
         kind = f"{self.badge_kind}, CPU QUEUE" if toy else self.badge_kind
         torch = f"torch {self.torch_version}" if self.torch_version else ""
-        return Badge(kind, self.device_name, date.today().isoformat(), torch)  # type: ignore[arg-type]
+        return Badge(kind, experiment.named(self.device_name, self.kind), date.today().isoformat(), torch)  # type: ignore[arg-type]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """On a GPU the CPU's and the GPU's variants; without one, the CPU's and the queue's."""

@@ -29,7 +29,7 @@ from brrr_course.sources.folders import Store, locked
 from brrr_course.sources.plan import PHASES, DurationEstimator, Step, claim_steps, steps
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import Outcome, Recorder, record_traces
-from brrr_course.sources.recording import Machine, collect_environment
+from brrr_course.sources.recording import Machine, collect_environment, on_several
 
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Threads of the CPU sleep while they wait. One that spins keeps the core from another of its team where they share it,
@@ -209,6 +209,7 @@ def _record(options: argparse.Namespace) -> int:
 
     experiments, found = _chosen(options)
     machine, run = collect_environment(options.device)
+    run = on_several(run, options.device, max(each.devices for each in experiments))
     machine = _in_its_folder(machine, options)
     folder = _root(options) / machine.slug
     with locked(folder):

@@ -124,12 +124,14 @@ class Recorded:
         """
         every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
         rows = [row for found in every.values() for row in found.values()]
-        gpus = {each.uuid for row in rows for each in runs[row.run].devices} - {""}
+        used = {tuple(each.uuid for each in runs[row.run].devices[: experiment.devices]) for row in rows} - {("",)}
         if shown is not None:
             rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
         date = max((run.date[:10] for run in runs.values()), default="")
-        device = self.recording(experiment).machine.device
-        return Badge("RECORDED", device, date, self._told(experiment, rows, runs), len(gpus) or 1)
+        machine = self.recording(experiment).machine
+        device = experiment.named(machine.device, machine.kind)
+        gpus = experiment.devices * len(used) if len(used) > 1 else 1
+        return Badge("RECORDED", device, date, self._told(experiment, rows, runs), gpus)
 
     def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
         """The software of some rows: most of them first, then where the others stand."""

@@ -242,6 +242,13 @@ def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:
     return Machine(device.slug, device.name, tensors_on(kind)), run
 
 
+def on_several(run: RunInfo, kind: DeviceKind, count: int) -> RunInfo:
+    """The run with the names of `count` devices that it may take, as far as they are here."""
+    from brrr.gpu.device import others
+
+    return replace(run, devices=(*run.devices, *(RunDevice(*each) for each in others(kind, count - 1))))
+
+
 def _version(package: str) -> str:
     try:
         return metadata.version(package)

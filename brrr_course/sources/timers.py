@@ -19,6 +19,7 @@ from brrr.timing.cpu_queue import Place, name_of
 from brrr.timing.sampler import Sampler
 from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import trace
+from brrr_course.experiments.ranks import end_ranks
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 from brrr_course.sources.first_call import FreshCalls, fresh_calls
 from brrr_course.sources.rows import Timed
@@ -50,6 +51,8 @@ def measure_point(
     ready: list[tuple[str, Workload, float, Sampler]] = []
     opened: dict[str, Workload] = {}
     fresh: dict[str, FreshCalls] = {}
+    if experiment.devices == 1:
+        end_ranks()
     try:
         for name in variants:
             variant = experiment.variant(name)

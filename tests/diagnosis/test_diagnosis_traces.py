@@ -21,12 +21,13 @@ from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.device_remedies import _follows
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
+from brrr.diagnosis.split import exchanged
 from brrr.diagnosis.work import cost_of
 from brrr.gpu import is_cpu
 from brrr.gpu.device import default_device_kind
 from brrr.roofline.peaks import recorded_peaks
 from brrr.tracing import trace_file
-from brrr.tracing.events import Inputs
+from brrr.tracing.events import Event, Inputs
 from brrr.tracing.trace_file import TraceFileError, read_trace
 
 Build = Callable[[Maker], None]
@@ -291,6 +292,31 @@ def test_a_collective_is_not_called_latency(tmp_path: Path) -> None:
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
     found = diagnosis(tmp_path, lambda made: made.work("record_param_comms", LARGE, us=500.0, blocks=24, kernel=name))
     assert found.regime == "unknown"
+
+
+def test_communication_is_exposed_where_nothing_is_computed_beside_it(tmp_path: Path) -> None:
+    """Steps of 400 µs, each with 100 µs of an all-reduce: 60 µs of them beside products, on streams of their own."""
+
+    def step(made: Maker) -> None:
+        made.work("aten::mm", PRODUCT, PRODUCT, us=300.0)
+        made.work("c10d::allreduce_", plain(1024), us=100.0, kernel="ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+        reduced = made.events[-1]
+        reduced["ts"], reduced["args"]["stream"] = round(reduced["ts"] - 60.0, 3), 20
+
+    [said] = [each for each in diagnosis(tmp_path, step).notes if "communication" in each]
+    assert said == "100 µs a step are communication between devices, 40 % of it exposed: beside it nothing is computed"
+    assert not any("communication" in each for each in diagnosis(tmp_path, product).notes)
+
+
+@pytest.mark.parametrize(("computes", "exposed_s"), [
+    ([], 6e-6), ([(0, 10)], 0.0), ([(0, 4), (3, 6)], 2e-6), ([(4, 5), (6, 7)], 4e-6), ([(9, 10)], 6e-6),
+])  # fmt: skip
+def test_exposed_communication_by_intervals(computes: list[tuple[int, int]], exposed_s: float) -> None:
+    talks = [Event("ncclKernel_AllReduce", "kernel", 2000, 6000), Event("ncclDevKernel_SendRecv", "kernel", 5000, 8000)]
+    others = [Event("gemm", "kernel", start * 1000, end * 1000, stream=9) for start, end in computes]
+    copy = Event("Memcpy DtoD", "copy", 0, 9000)  # no computing
+    assert exchanged([*others, *talks, copy], 0, 10000) == (6e-6, pytest.approx(exposed_s))
+    assert exchanged([*others, *talks], 7000, 10000)[0] == 1e-6
 
 
 def test_a_factory_makes_a_description() -> None:

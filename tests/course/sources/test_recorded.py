@@ -20,7 +20,7 @@ from brrr_course.sources import source, source_for
 from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded, as_read
 from brrr_course.sources.recorded import recorded as kept
-from brrr_course.sources.recording import Drift, Machine, Recording, RunDevice, RunInfo
+from brrr_course.sources.recording import Drift, Machine, Recording, RunDevice, RunInfo, on_several
 from brrr_course.sources.rows import Row
 from tests.refusals import refused
 from tools.prediction.__main__ import EXPERIMENTS
@@ -45,7 +45,8 @@ NOT_ON_THE_CPU = {
     "memory_swap",
 }  # fmt: skip
 """The machine of the CPU's recording has not measured them, or cannot: a CPU says nothing of a GPU's occupancy."""
-ONLY_ON_THE_H100 = {"decode", "prefill", "attention", "compiled", "graph_breaks", "recompiles", "bits"}
+ONLY_ON_THE_H100 = {"decode", "prefill", "attention", "compiled", "graph_breaks", "recompiles", "bits",
+                    "collective", "data_parallel", "tensor_parallel"}  # fmt: skip
 """They are newer than the recordings of the other devices."""
 
 
@@ -381,6 +382,24 @@ def test_a_badge_says_how_many_gpus_its_rows_come_from(tmp_path: Path, uuid: str
     assert str(shown.badge(MATMUL)).endswith(f"torch 2.11.0+cu130{said}")
     assert claims(MATMUL, shown).badge.endswith(f"torch 2.11.0+cu130{said}")
     assert shown.badge(MATMUL, {"gpu": [(2048,)]}).gpus == shown.badge(MATMUL).gpus, "whatever is shown, as on a page"
+
+
+def test_an_experiment_of_two_gpus_names_both_and_counts_pairs(tmp_path: Path) -> None:
+    def pair(run: RunInfo, *uuids: str) -> RunInfo:
+        return dataclasses.replace(run, devices=tuple(RunDevice("Synthetic H200", uuid) for uuid in uuids))
+
+    two = dataclasses.replace(MATMUL, devices=2)
+    shown = extended(tmp_path / "same", pair(made_up.run_info("run-2"), "GPU-made-up"))
+    assert str(shown.badge(two)).startswith("RECORDED · 2 x Synthetic H200 · ") and shown.badge(two).gpus == 1
+    assert shown.badge(MATMUL).device == "Synthetic H200"
+    shown = extended(tmp_path / "other", pair(made_up.run_info("run-2"), "GPU-made-up", "GPU-b"))
+    assert (shown.badge(MATMUL).gpus, shown.badge(two).gpus) == (1, 4)
+
+
+def test_a_run_of_two_devices_names_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.gpu.device.others", lambda kind, count: [("Synthetic H200", "GPU-b")][:count])
+    names = [[each.uuid for each in on_several(made_up.run_info(), "cuda", count).devices] for count in (1, 2, 3)]
+    assert names == [["GPU-made-up"], ["GPU-made-up", "GPU-b"], ["GPU-made-up", "GPU-b"]]
 
 
 def shown_with(root: Path, **times: Estimate | None) -> Measurement:

@@ -1,0 +1,154 @@
+"""A measurement over several ranks: what one `Measurement` says of calls that all of them make together.
+
+`period_s`: all ranks meet, each makes N calls without waiting and waits once at the end; over N, of the slowest rank.
+`latency_s`: the same of one call. `host_s` (GPU): until that call returned, of the slowest rank. `kernel_s`, `busy_s`
+and `kernels` (GPU): rank 0's alone, under the profiler while the others run as they are; a NCCL kernel's time holds its
+waiting for the other rank, and `kernel_s - busy_s` is how long kernels of two streams ran at once. The ways of a point
+take turns, so that no ratio of them crosses two moments. A result is checked on every rank; the worst error counts.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from brrr.core.measurement import Estimate, Measurement, Point, Processor, Value, median
+from brrr.gpu import is_gpu
+from brrr.timing import activity
+from brrr.timing.host_times import clock_tick_s
+from brrr_course.experiments.checked import PointInputs
+from brrr_course.experiments.ranks import Rank, ranks_on
+from brrr_course.nouns.experiment import Experiment, Variant, Workload
+
+ROUNDS, SLICE_S, MOST_CALLS, PROFILED = 8, 0.02, 500, 7
+"""Rounds of a loop of about so many seconds, of so many calls at most; calls under the profiler."""
+
+
+class Way(NamedTuple):
+    """What a rank calls, and the relative error of its result on this rank; 0 on a rank that has nothing to do.
+
+    reset: what puts its buffers back before the call that is checked, where each call works on the last one's result.
+    """
+
+    run: Callable[[], Any]
+    error: Callable[[Any], float]
+    reset: Callable[[], object] = lambda: None
+
+
+IDLE = Way(lambda: None, lambda found: 0.0)
+"""What a rank does while another works alone."""
+Prepare = Callable[[Rank, Point], Mapping[str, Way]]
+
+
+class Together(PointInputs):
+    """What the variants of a point share: the ranks with its ways prepared, and the ways' times, taken in turns."""
+
+    def __init__(self, prepare: Prepare, processor: Processor, names: tuple[str, ...], *at: tuple[str, Value]) -> None:
+        self.ranks, self.names, self.gpu = ranks_on(processor), names, is_gpu(processor)
+        self.ranks.call(_prepare, prepare, dict(at))
+        self._found: dict[str, Measurement] = {}
+
+    def measured(self, way: str) -> Measurement:
+        """The measurement of a way; all of the point's are measured when the first is asked for."""
+        if not self._found:
+            calls: dict[str, int] = {}
+            for name in self.names:
+                self._slowest(name, 2)  # loads, connects, and lets DDP choose its buckets
+                calls[name] = max(1, min(MOST_CALLS, round(SLICE_S / self._slowest(name, 2)[1])))
+            taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
+            for name in self.names * ROUNDS:
+                taken[name].append((*self._slowest(name, 1), self._slowest(name, calls[name])[1]))
+            self._found = {name: self._measurement(name, taken[name]) for name in self.names}
+        return self._found[way]
+
+    def _slowest(self, name: str, calls: int) -> list[float]:
+        """Seconds per call until the last has returned, and until its end: of the slowest rank."""
+        return [max(each) for each in zip(*self.ranks.call(_timed, name, calls), strict=True)]
+
+    def _measurement(self, name: str, taken: list[tuple[float, ...]]) -> Measurement:
+        samples = dict(zip(("host_s", "latency_s", "period_s"), zip(*taken, strict=True), strict=True))
+        kernels: list[tuple[float, ...]] = []
+        for _ in range(activity.ATTEMPTS if self.gpu else 0):  # a session may record nothing
+            kernels = kernels or self.ranks.call(_profiled, name)[0]
+        counts, *sums = zip(*kernels, strict=True) if kernels else ((),)
+        samples |= dict(zip(("kernel_s", "busy_s"), sums, strict=False))
+        if not self.gpu:
+            del samples["host_s"]
+        fields: dict[str, Any] = {field: Estimate.of(each, clock_tick_s()) for field, each in samples.items()}
+        return Measurement(**fields, kernels=round(median(counts)) if counts else None, samples=samples)
+
+
+def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prepare, tolerance: float) -> Workload:
+    """The workload of a variant whose calls all ranks make: `prepare` makes their ways in each rank, by name."""
+    alike = [each for each in experiment.variants if each.device == variant.device]
+    names = tuple(each.way for each in alike if experiment.has(each.name, point))
+    given = Together.of(prepare, variant.processor, names, *point.items())
+    cost = experiment.cost(variant, point) if experiment.cost else None
+    assert cost is not None
+    return Workload(lambda: given.ranks.call(_checked, variant.way), cost, worst, tolerance,
+                    others={"measured": lambda: given.measured(variant.way)})  # fmt: skip
+
+
+def worst(errors: list[float]) -> float:
+    """The largest; NaN where one is.
+
+    >>> worst([0.0, 0.5]), worst([0.0, math.nan])
+    (0.5, nan)
+    """
+    return math.nan if any(map(math.isnan, errors)) else max(errors)
+
+
+# ---- what runs in each rank ----
+
+
+def _prepare(rank: Rank, prepare: Prepare, point: Point) -> None:
+    rank.held = None
+    gc.collect()  # DDP is in cycles with its module
+    torch.cuda.empty_cache()  # the last point's memory is this one's, and NCCL's, which asks the driver for it
+    rank.held = prepare(rank, point)
+
+
+def _checked(rank: Rank, name: str) -> float:
+    way: Way = rank.held[name]
+    way.reset()
+    found = way.run()
+    rank.done()
+    return way.error(found)
+
+
+def _meet(rank: Rank) -> None:
+    dist.barrier()
+    rank.done()
+
+
+def _timed(rank: Rank, name: str, calls: int) -> tuple[float, float]:
+    run = rank.held[name].run
+    _meet(rank)
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    returned = time.perf_counter()
+    rank.done()
+    return (returned - start) / calls, (time.perf_counter() - start) / calls
+
+
+def _profiled(rank: Rank, name: str) -> list[tuple[int, float, float]]:
+    from brrr.timing.gate import marker_kernel
+
+    def run() -> None:
+        for _ in range(PROFILED):
+            marker_kernel()
+            rank.held[name].run()
+
+    _meet(rank)
+    if rank.number:  # unobserved, it is ahead of rank 0, whose kernels then seldom wait for it
+        run()
+        return []
+    calls = activity.split_by_marker(activity.record_activity(run, attempts=1)[0])
+    return [(len(each), activity.kernel_sum_s(each), activity.busy_union_s(each)) for each in calls if each]

@@ -1,0 +1,53 @@
+"""A pair of layers, to four times the width and back, with each device holding half of the weights.
+
+The first layer is cut by columns, so that each device makes half of the hidden numbers from all inputs; the second by
+rows, so that each makes a part of every result from its half; one all-reduce adds the parts (M. Shoeybi et al.,
+"Megatron-LM", 2019, section 3). Only results are exchanged: their number grows with the batch, not with the weights.
+"""
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr_course.experiments.predicted import unpredicted
+from brrr_course.experiments.ranks import RANKS, variants_of
+from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
+
+WIDTHS, BATCHES, HIDDEN = (1024, 2048, 4096, 8192, 16384), (1, 16, 128, 1024, 4096, 16384), 4
+MOST_ON_CPU, MOST_HIDDEN = 2**28, 2**30
+"""Multiply-adds that a CPU takes, and hidden numbers that a GPU holds."""
+
+
+def sizes(point: Point) -> tuple[int, int]:
+    """The width, and the batch."""
+    return int(point["width"]), int(point["batch"])
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """A CPU stops early, a GPU at two gigabytes of hidden numbers."""
+    width, batch = sizes(point)
+    return HIDDEN * width * batch * (1 if variant.on_gpu else width) <= (MOST_HIDDEN if variant.on_gpu else MOST_ON_CPU)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of the weights, of both devices together.
+
+    >>> cost(EXPERIMENT.variant("split"), {"width": 8192, "batch": 1})
+    1.07 GFLOP, 1.07 GB, 1 FLOP/B
+    """
+    width, batch = sizes(point)
+    weights = 2 * HIDDEN * width**2
+    return Cost(2.0 * batch * weights, weights * (2.0 if variant.on_gpu else 4.0))
+
+
+LABELS = {"split": "split over two devices", "alone": "split, without the all-reduce", "one": "one device"}
+
+EXPERIMENT = Experiment(
+    name="tensor_parallel", title="Two layers split over two devices", question="When does it pay to split a layer?",
+    axes=(
+        Axis("width", WIDTHS, label="width", quick=(1024,)),
+        Axis("batch", BATCHES, label="batch", quick=(1, 16)),
+    ),
+    variants=variants_of(LABELS),
+    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    devices=RANKS, anchors=({"width": 8192, "batch": 1},),
+    rate=Rate("flop", "FLOP/s", "throughput of both"),
+)  # fmt: skip

@@ -1,0 +1,163 @@
+"""Several processes, a device each: their answers, what ends them, and what is measured over two of them on a CPU."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import rank_calls
+
+from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
+from brrr.core.measurement import Point
+from brrr_course.experiments import experiment, ranks
+from brrr_course.experiments.ranked import ranked
+from brrr_course.experiments.ranks import Ranks, end_ranks, require_devices
+from brrr_course.sources.live import Live
+from brrr_course.sources.rows import Timed
+from brrr_course.sources.timers import measure_point
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ranks]:
+    """Two processes that have not met, and so start without torch."""
+    monkeypatch.setattr(ranks, "_join", rank_calls.nothing)
+    made = Ranks(2, "cpu", timeout_s=60)
+    yield made
+    made.end()
+
+
+def alive(made: Ranks) -> list[bool]:
+    return [process.is_alive() for process in made._processes]
+
+
+def test_each_rank_answers_for_itself(apart: Ranks) -> None:
+    assert apart.call(rank_calls.number, 5) == [5, 6] and alive(apart) == [True, True]
+
+
+def test_a_dead_rank_is_named_with_its_exit_code_and_all_end(apart: Ranks) -> None:
+    with pytest.raises(UnavailableError, match="rank 1 of 2 died with exit code 3"):
+        apart.call(rank_calls.die, 1, 3)
+    assert alive(apart) == [False, False]
+    with pytest.raises(UnavailableError, match="have ended: UnavailableError: rank 1 of 2 died"):
+        apart.call(rank_calls.number, 5)
+
+
+@pytest.mark.parametrize(("raised", "caught", "said"), [
+    (KeyError("x"), RuntimeError, "rank 1: KeyError: 'x'"), (ArgumentError("f", "x", 1, "2"), ArgumentError, "x is 1"),
+])  # fmt: skip
+def test_what_one_rank_raises_is_raised_and_all_end(
+    apart: Ranks, raised: Exception, caught: type[Exception], said: str
+) -> None:
+    with pytest.raises(caught, match=said):
+        apart.call(rank_calls.refuse, raised)
+    assert alive(apart) == [False, False]
+
+
+def test_no_answer_in_time_ends_all(apart: Ranks) -> None:
+    apart.timeout_s = 0.3
+    with pytest.raises(UnavailableError, match=r"no answer within 0\.3 s from rank \[0, 1\] of 2"):
+        apart.call(rank_calls.sleep)
+    assert alive(apart) == [False, False]
+
+
+def test_an_interrupt_ends_all(apart: Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranks, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        apart.call(rank_calls.sleep)
+    assert alive(apart) == [False, False]
+
+
+def test_too_few_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host, and NCCL; 1 are here"):
+        require_devices(2, "cuda")
+
+
+# ---- measured over two ranks on this CPU ----
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended() -> Iterator[None]:
+    yield
+    end_ranks()
+
+
+AT: list[tuple[str, dict[str, Any]]] = [
+    ("collective", {"nbytes": 8}), ("collective", {"nbytes": 2**16}),
+    ("data_parallel", {"network": "MLP", "batch": 2, "bucket": 25}),
+    ("data_parallel", {"network": "transformer block", "batch": 2, "bucket": 1}),
+    ("data_parallel", {"network": "recurrent layer", "batch": 2, "bucket": 25}),
+    ("tensor_parallel", {"width": 1024, "batch": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "at"), AT)
+def test_every_way_is_right_and_takes_time(name: str, at: Point) -> None:
+    found = experiment(name)
+    here = [each.name for each in found.variants if not each.on_gpu and found.has(each.name, at)]
+    for way, timed in measure_point(found, here, at).items():
+        assert isinstance(timed, Timed), (way, timed)
+        m = timed.measurement
+        assert timed.error < 1e-5 and m.period_s and m.latency_s and min(m.period_s.low, m.latency_s.low) > 0
+        assert (m.period_s.n, m.host_s, m.kernel_s, m.busy_s) == (8, None, None, None)
+        assert len(m.samples["period_s"]) == 8
+
+
+@pytest.mark.slow
+def test_gradients_that_were_not_exchanged_are_found_out() -> None:
+    found, at = experiment("data_parallel"), {"network": "MLP", "batch": 8, "bucket": 25}
+    work = found.workload("cpu-after", at)
+    for right, alone, halved in ranks.ranks_on("cpu").call(rank_calls.unlike):
+        assert right < 1e-5 and alone > 2 * work.tolerance and halved > 2 * work.tolerance
+
+
+@pytest.mark.slow
+def test_a_result_that_is_wrong_on_one_rank_shows_no_time() -> None:
+    found, at = experiment("collective"), {"nbytes": 8}
+    made = {name: ranked(found, found.variant(f"cpu-{name}"), at, rank_calls.wrong_on_one, 0.1)
+            for name in ("all-reduce", "all-gather", "send")}  # fmt: skip
+    assert made["all-reduce"].check() == 0
+    for name, error in (("all-gather", "0.5"), ("send", "nan")):
+        with pytest.raises(WrongResultError, match=f"relative error is {error}"):
+            made[name].check()
+
+
+@pytest.mark.slow
+def test_ranks_that_died_are_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ranks.ranks_on("cpu")
+    assert ranks.ranks_on("cpu") is first
+    with pytest.raises(UnavailableError, match="rank 1 of 2 died with exit code 7"):
+        first.call(rank_calls.die_alone)  # whatever the other, which loses it in an exchange, says
+    assert ranks.ranks_on("cpu") is not first
+    assert ranks.ranks_on("cpu").call(rank_calls.number, 1) == [1, 2]
+    measure_point(experiment("mystery"), [], {"model": "A"})
+    assert ranks._here == {}, "while another experiment is measured, none is there"
+
+
+def test_badges_name_all_devices() -> None:
+    live = Live("cpu")
+    assert live.badge(experiment("collective")).device == f"2 processes on {live.device_name}"
+    assert live.badge(experiment("bits")).device == live.device_name
+
+
+# ---- what is counted ----
+
+
+def test_bytes_are_those_that_cross_the_link() -> None:
+    found = experiment("collective")
+    told = {each.way: found.cost_at(each.name, {"nbytes": 2**30}) for each in found.variants if each.on_gpu}
+    crossing = {way: cost.bytes / 2**30 for way, cost in told.items() if cost}
+    assert crossing == {"all-reduce": 1.0, "all-gather": 0.5, "reduce-scatter": 0.5, "send": 1.0}
+
+
+def test_flop_are_those_of_both_devices() -> None:
+    steps, pair = experiment("data_parallel"), experiment("tensor_parallel")
+    costs = [steps.cost_at(way, {"network": "MLP", "batch": 4, "bucket": 25}) for way in ("one", "buckets")]
+    assert costs[0] == costs[1] and costs[0] and costs[0].flop == 3 * 2 * 8 * 8 * 4096**2
+    assert costs[0].bytes == 2 * 8 * 4096**2
+    both = pair.cost_at("split", {"width": 2048, "batch": 4})
+    assert both and both.flop == 2 * 4 * 8 * 2048**2 and math.isclose(both.bytes, 16 * 2048**2)
