@@ -117,8 +117,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         assert estimate is not None
         step_s = estimate.median
         host_s = measured.host_s.median if measured.host_s is not None else step_s
-        fewest = 1 if step_s > LONG_S else FEWEST_STEPS
-        steps = max(fewest, min(MOST_STEPS, int(TRACE_S / step_s)))
+        steps = max(1 if step_s > LONG_S else FEWEST_STEPS, min(MOST_STEPS, int(TRACE_S / step_s)))
         flags = _flags(step, steps, device)
         if measured.span_s is not None:
             flags["span_s"] = measured.span_s.median

@@ -89,6 +89,7 @@ BREAKS = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace")
 @pytest.mark.parametrize("warm", [0, 3], ids=["fresh", "compiled before"])
 @pytest.mark.parametrize(("function", "where", "text", "often", "why"), BREAKS, ids=[each[3] for each in BREAKS])
 def test_a_break_is_named_with_its_line(function: Any, where: Any, text: str, often: int, why: str, warm: int) -> None:
