@@ -34,6 +34,7 @@ from brrr.diagnosis.assess import (
 )
 from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.evidence import LEAST, Evidence, Remedy
+from brrr.diagnosis.interruptions import Interruption, breaking
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, common, exchanged, split, window
@@ -154,11 +155,11 @@ def _refuse_shared(fn: Any, **options: Any) -> None:
 
 def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     """What a run's times and trace say."""
-    start, end, _ = window(run.trace, LOOP)
+    stretch = window(run.trace, LOOP)[:2]
     wall_s = run.step_s * run.steps
-    traced = split(run.trace, start, end)
+    traced = split(run.trace, *stretch)
     whole = without_profiler(traced, wall_s, run.host_s * run.steps, gpu, run.busy_s * run.steps)
-    found = _diagnosed(run.trace, (start, end), run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32())
+    found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32(), run.met)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
     return replace(found, source="live", distortion=slower, notes=notes)
@@ -311,8 +312,12 @@ def without_dispatching(found: Split, work_s: float, traced_s: float) -> Split:
 def _diagnosed(
     trace: Trace, stretch: tuple[int, int], steps: int, traced: Split, whole: Split, model: DeviceModel | None,
     gpu: bool, flags: Mapping[str, float], layers: Container[str] = DEFAULT,
+    interruptions: Sequence[Interruption] | None = None,
 ) -> Diagnosis:  # fmt: skip
-    """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler."""
+    """The analysis that a live run and a saved trace share; `whole` is the split `traced` without the profiler.
+
+    interruptions: of torch.compile, those of a live run that its trace does not show; None for a saved trace.
+    """
     calls = assess(as_computed(calls_of(trace, *stretch, gpu), model, layers), model)
     taken_s = sum(each.work_s for each in calls)
     whole = whole if gpu else without_dispatching(whole, taken_s, traced.busy_s)
@@ -324,10 +329,11 @@ def _diagnosed(
     exposed = units.percent(exposed_s / talks_s) if talks_s else ""
     said = f"{units.seconds(talks_s / steps)} a step are communication between devices, {exposed} of it exposed: beside"
     helps, dropped = ([], []) if trace.problems else remedies(evidence)
+    broken = () if interruptions is None else (*breaking(evidence), *interruptions)
     return Diagnosis(
         device="", source="", steps=steps, step_s=whole.wall_s / steps, regime=regime,
         shares=parts, operators=tuple(by_operator(calls, scale)), modules=tuple(by_module(calls, scale)),
-        remedies=tuple(helps), dropped=tuple(dropped),
+        remedies=tuple(helps), dropped=tuple(dropped), interruptions=broken,
         peaks=(model.peaks or find_hardware(model.device)) if model is not None else None,
         peak_share=_peak_share(calls, whole.wall_s, model), peak=_peak(calls, model),
         model_share=_peak_share([each for each in calls if each.call.phase != "again"], whole.wall_s, model),

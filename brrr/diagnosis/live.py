@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
 from brrr.diagnosis.batching import MANY, PICKS
 from brrr.diagnosis.calls import MODULE
+from brrr.diagnosis.interruptions import Interruption, compilations, compiling_again
 from brrr.diagnosis.keeping import found_in, kept_as_it_was
 from brrr.diagnosis.lineage import at_once
 from brrr.gpu import GPU, gpu_in_use
@@ -50,7 +51,7 @@ class Run:
     """A program's steps: measured without the profiler, traced with it, and what was noticed besides.
 
     step_s: seconds of a step in a loop; host_s: what issuing one takes the host; busy_s: in which the device worked, 0
-    where nobody knows. flags: see `Evidence`.
+    where nobody knows. flags: see `Evidence`. met: what interrupts torch.compile, but for what the trace tells.
     """
 
     step_s: float
@@ -60,6 +61,7 @@ class Run:
     traced_s: float
     flags: Mapping[str, float]
     busy_s: float = 0.0
+    met: Sequence[Interruption] = ()
 
 
 def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward: bool) -> Callable[[], Any]:
@@ -104,8 +106,9 @@ def _made_on_gpu() -> int:
 
 def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s: float) -> Run:
     """Measure and trace a step; `around` is what may hold modules and optimisers whose state is put back."""
+    began_s = time.time()
     with kept_as_it_was(around) as modules:
-        compiled, once_s = _warm(step, device)
+        once_s, warm_s = _warm(step, device), time.time()
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
             print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)
@@ -114,20 +117,20 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
         assert estimate is not None
         step_s = estimate.median
         host_s = measured.host_s.median if measured.host_s is not None else step_s
-        fewest = 1 if step_s > LONG_S else FEWEST_STEPS
-        steps = max(fewest, min(MOST_STEPS, int(TRACE_S / step_s)))
+        steps = max(1 if step_s > LONG_S else FEWEST_STEPS, min(MOST_STEPS, int(TRACE_S / step_s)))
         flags = _flags(step, steps, device)
         if measured.span_s is not None:
             flags["span_s"] = measured.span_s.median
         busy_s = measured.busy_s.median if measured.busy_s is not None else 0.0
-        with named(modules):
+        with named({} if compilations(warm_s) else modules):  # what is compiled now shall not hold what names modules
             trace, traced_s = _traced(step, steps, device)
-        again = _in_a_loop_s(step, steps, device) / step_s  # others slow a host down, and for longer than a measurement
-        step_s, host_s = (seconds * min(1.0, again) for seconds in (step_s, host_s))
-        if _compiled_s() > compiled and (again := _recompiling(step, fewest, device)):
-            flags["recompiled"] = again
+        warm_s, loop_s = time.time(), _in_a_loop_s(step, steps, device)
+        if spent_s := sum(each.duration_us for each in compilations(warm_s) if not each.fail_type) / 1e6:
+            flags["recompiled"] = spent_s / (steps * loop_s)
             with torch.compiler.set_stance("eager_on_recompile"):
                 flags["mended_s"] = _taken_s(step, steps, device)
+        fewer = min(1.0, loop_s / step_s)  # others slow a host down, and for longer than a measurement
+        step_s, host_s = step_s * fewer, host_s * fewer
         if sum(each.name in PICKS for each in trace.events) >= MANY * steps:
             with suppress(Exception):  # what runs by itself may refuse to be followed
                 flags |= at_once(step)
@@ -135,7 +138,8 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
             checked_s = _taken_s(step, steps, device)  # as long ago, on a machine that others use too
             with _no_anomaly_detection():
                 flags["mended_s"] = step_s * _taken_s(step, steps, device) / checked_s
-    return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s)
+        found = compiling_again(step, began_s) if compilations() else ()
+    return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s, found)
 
 
 def _in_a_loop_s(step: Callable[[], Any], steps: int, device: str) -> float:
@@ -189,18 +193,15 @@ def _flags(step: Callable[[], Any], steps: int, device: str) -> dict[str, float]
     return found
 
 
-def _warm(step: Callable[[], Any], device: str) -> tuple[float, float]:
-    """Run the step until nothing more is compiled, a few times at most.
-
-    The seconds spent on compiling so far, and those of the last step.
-    """
+def _warm(step: Callable[[], Any], device: str) -> float:
+    """Run the step until nothing more is compiled, a few times at most; the seconds of the last."""
     for _ in range(WARM):
-        before, began = _compiled_s(), time.perf_counter()
+        began_s = time.time()  # as torch's log has it
         step()
         _wait(device)
-        if _compiled_s() == before:
+        if not compilations(began_s):
             break
-    return _compiled_s(), time.perf_counter() - began
+    return time.time() - began_s
 
 
 def _held_up_s() -> dict[str, float]:
@@ -213,21 +214,6 @@ def _held_up_s() -> dict[str, float]:
         with suppress(OSError, ValueError, IndexError):  # a thread may have ended
             found[path.parent.name] = int(path.read_text(encoding="ascii").split()[1]) / 1e9
     return found
-
-
-def _compiled_s() -> float:
-    """Seconds that torch.compile has spent in this process so far; none where it was never loaded."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    return float(sum(utils.compilation_time_metrics.get("_compile.compile_inner", []))) if utils is not None else 0.0
-
-
-def _recompiling(step: Callable[[], Any], steps: int, device: str) -> float:
-    """The share of further steps that is spent on compiling, when all that is compiled once has been."""
-    before, began = _compiled_s(), time.perf_counter()
-    for _ in range(steps):
-        step()
-    _wait(device)
-    return (_compiled_s() - before) / (time.perf_counter() - began)
 
 
 def _wait(device: str) -> None:

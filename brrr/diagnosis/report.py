@@ -15,6 +15,7 @@ from brrr.core.measurement import Badge
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.evidence import Remedy
+from brrr.diagnosis.interruptions import Interruption
 from brrr.roofline.prediction import GRAPH_GAIN
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Diagnosis(Carded):
         The name of that best rate.
     model_share : float or None
         MFU, the model's FLOP utilisation: the same without what was computed a second time.
+    interruptions : tuple of Interruption
+        What interrupts torch.compile in a live program: graph breaks and recompilations, each with its line and cost.
     problems, notes : tuple of str
         What is wrong with the data, and what was simplified.
     date : str
@@ -130,6 +133,7 @@ class Diagnosis(Carded):
     peak_share: float | None = None
     peak: str = ""
     model_share: float | None = None
+    interruptions: tuple[Interruption, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     date: str = ""
@@ -156,7 +160,7 @@ class Diagnosis(Carded):
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
-        lines = broken, limit * doubted, _helping(self)
+        lines = broken, limit * doubted, _helping(self), *(f"{each}." for each in self.interruptions[:SHOWN])
         return Card(_headline(self, shares), lines, shares, badge, more, self.regime)
 
     def _repr_html_(self) -> str:

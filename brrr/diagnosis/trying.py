@@ -16,7 +16,6 @@ from brrr.core.private import keep_compiled_code_private
 from brrr.diagnosis.keeping import found_in, snapshot
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
-from brrr.gpu import GPU
 from brrr.roofline.peaks import short
 from brrr.timing import measure_together
 
@@ -93,7 +92,9 @@ def _one(
     name: str, plain: Step, other: Step, exact: Sequence[Results], rounds: float, parameters: Sequence[torch.Tensor],
     device: str, budget_s: float,
 ) -> Tried:  # fmt: skip
+    began_s = time.monotonic()
     near = _seeded(other, parameters, 0)
+    first_s = time.monotonic() - began_s
     changes, own = _differences(exact[0], near), _differences(*exact)
     if changes is None:
         return Tried(name, None, None, None, None, "refused: there is no result to compare")
@@ -106,12 +107,14 @@ def _one(
         return Tried(name, None, None, None, change, f"{said}; {itself}" if itself else said)
     if name == "tensor cores" and not change:
         raise NotApplied("automatic mixed precision changes nothing here: it is for products of float32")
-    place: Any = GPU if device == GPU else "cpu"
-    before, after = measure_together([plain, other], device=place, budget_s=budget_s)
+    before, after = measure_together([plain, other], device=device, budget_s=budget_s)  # type: ignore[arg-type]
     if before.period_s is None or after.period_s is None:
         return Tried(name, None, None, None, change, "no period was measured")
     gain = before.period_s / after.period_s
     said = itself and f"It differs from {itself}."
+    if _APPLY.get(name) is _compiled and gain.low > 1:
+        steps = first_s / (before.period_s.median - after.period_s.median)
+        said = f"The first step, which compiles, takes {units.seconds(first_s)}: it pays after {steps:,.0f}. {said}"
     return Tried(name, gain.median, gain.low, gain.high, change, said, before.period_s.median)
 
 

@@ -59,8 +59,9 @@ compare(g, "compiled", of="payback", at=small)
 # `reduce-overhead` launches them as one graph, but its checks stay. The graph by hand checks nothing, and is the fastest.
 #
 # A graph reads its input from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
-# large chain that is as much traffic as the work. Its result lies in a fixed place too: **the next call overwrites it**. Clone
-# what you keep, and call `torch.compiler.cudagraph_mark_step_begin()` before each step.
+# large chain that is as much traffic as the work. Its result lies in a fixed place too: **the next call overwrites it**, silently (only
+# results of the first two calls, warm-up and recording, then raise an error). Clone what you keep, and call
+# `torch.compiler.cudagraph_mark_step_begin()` before each step.
 #
 # </details>
 
@@ -103,7 +104,7 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 # A break costs twice:
 #
 # - **Fusion is lost.** No kernel reaches across the line: the numbers are written, and read again. On large arrays each break is one more
-#   pass through memory, whatever the line does.
+#   pass through memory.
 # - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. With
 #   eight breaks the program is slower than as written. `.item()` waits for the GPU as well.
 
@@ -180,8 +181,8 @@ claims("12")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed. While you test, `fullgraph=True` makes a break an
-# error, and `torch._dynamo.explain` counts them. Compile the repeated block, not the model: once serves all. Keep
+# `TORCH_LOGS=graph_breaks,recompiles` names the line of each, and the guard that failed; `brrr.diagnose` also says what they cost.
+# `fullgraph=True` makes a break an error. Compile the repeated block (`block.compile()`), not the model: once serves all. Keep
 # `TORCHINDUCTOR_CACHE_DIR` from run to run.
 #
 # ```python
@@ -198,6 +199,6 @@ claims("12")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road, [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls, where a compiler has little to gain.
+# Back on the road, [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls.
 #
 # Back: [05 · What does fusion save?](05_fusion.ipynb)

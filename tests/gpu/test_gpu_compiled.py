@@ -71,3 +71,19 @@ def test_the_next_call_overwrites_a_graphs_result() -> None:
     assert float(old[0]) == 1
     by_hand(x + 1)
     assert float(old[0]) == 2
+
+
+def test_reduce_overhead_tells_of_it_only_while_it_warms_up_and_records() -> None:
+    """torch takes the results of a warm-up and of a recording away, and leaves a replay's where the next one writes."""
+    torch._dynamo.reset()
+    call, x = torch.compile(lambda given: given + 1, mode="reduce-overhead"), torch.zeros(1024, device="cuda")
+    warmed_up = call(x)
+    recorded = call(x)
+    with pytest.raises(RuntimeError, match="overwritten by a subsequent run"):
+        warmed_up.sum()
+    replayed = call(x)
+    with pytest.raises(RuntimeError, match="overwritten by a subsequent run"):
+        recorded.sum()
+    assert float(replayed[0]) == 1
+    call(x + 1)
+    assert float(replayed[0]) == 2
