@@ -13,7 +13,7 @@ BUDGET = {
     ("brrr", "python"): 19_110,
     ("brrr", "cuda"): 2_200,
     ("brrr_course", "python"): 22_520,
-    ("brrr/roofline", "python"): 3_305,
+    ("brrr/roofline", "python"): 3_342,
     ("brrr/strassen", "python"): 2_815,
     ("brrr/strassen", "cuda"): 800,
     ("tools", "python"): 5_110,
