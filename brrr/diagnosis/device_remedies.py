@@ -47,7 +47,7 @@ def precision(found: Evidence) -> Remedy | None:
 
 def in_one_setting(found: Evidence) -> Remedy | None:
     """The same products in TF32, one setting of torch's; in memory all tensors stay as they are."""
-    here = [each for each in found.calls if multiplies(each.call.cost) and dtype_of(each.call.cost) == "float32"]
+    here = [each for each in found.calls if (cost := each.call.cost) and cost.matmuls and dtype_of(cost) == "float32"]
     return _changed(found, here, in_tf32, "tf32", "of the time multiplies in float32, stored as it is")
 
 
