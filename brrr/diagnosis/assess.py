@@ -123,12 +123,15 @@ def assess(calls: Iterable[OperatorRun], model: DeviceModel | None) -> list[Asse
     return found
 
 
-def time_of(cost: OperatorCost | None, model: DeviceModel | None) -> OperatorTime | None:
-    """What the model gives an operator by itself; None where nothing is known of the device or of the type on it."""
+def time_of(cost: OperatorCost | None, model: DeviceModel | None, touched: float = 0.0) -> OperatorTime | None:
+    """What the model gives an operator by itself; None where nothing is known of the device or of the type on it.
+
+    touched: the bytes of the work around it, where they are more than its own.
+    """
     if cost is None or model is None:
         return None
     try:
-        return kernel_time(cost, model)
+        return kernel_time(cost, model, touched=touched)
     except BrrrError:  # the device has no figure for its type
         return None
 

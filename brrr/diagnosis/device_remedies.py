@@ -10,6 +10,7 @@ from brrr.diagnosis.assess import Assessed, multiplies
 from brrr.diagnosis.calls import turns
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.diagnosis.host_remedies import inside, own_steps
+from brrr.roofline.lowering import in_tf32
 from brrr.roofline.peaks import short
 from brrr.roofline.shapes import whole
 from brrr.roofline.terms import dtype_of
@@ -42,6 +43,12 @@ def precision(found: Evidence) -> Remedy | None:
     cast = [each for each in wide if id(each) not in kept and (multiplies(each.call.cost) or _follows(each))]
     what = "of the time computes in float32 or float64, products of matrices too"
     return _changed(found, cast, _shortened(found), "tensor cores", what, _cast_weights)
+
+
+def in_one_setting(found: Evidence) -> Remedy | None:
+    """The same products in TF32, one setting of torch's; in memory all tensors stay as they are."""
+    here = [each for each in found.calls if (cost := each.call.cost) and cost.matmuls and dtype_of(cost) == "float32"]
+    return _changed(found, here, in_tf32, "tf32", "of the time multiplies in float32, stored as it is")
 
 
 def _follows(each: Assessed) -> bool:

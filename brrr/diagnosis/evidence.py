@@ -56,7 +56,7 @@ class Evidence:
     model: DeviceModel | None
     gpu: bool
     flags: Mapping[str, float] = field(default_factory=dict)
-    _times: dict[OperatorCost, float] = field(default_factory=dict, repr=False)
+    _times: dict[tuple[OperatorCost, float], float] = field(default_factory=dict, repr=False)
 
     @property
     def wall_s(self) -> float:
@@ -127,17 +127,20 @@ class Evidence:
             and (around is not call or call.start_ns < closing)
         ]  # fmt: skip
 
-    def predicted_s(self, costs: Iterable[OperatorCost]) -> float:
-        """What the roofline's model gives the work of these operators; equal ones are looked up once."""
+    def predicted_s(self, costs: Iterable[OperatorCost], touched: float = 0.0) -> float:
+        """What the roofline's model gives the work of these operators; equal ones are looked up once.
+
+        touched: the bytes that the step touches, where more than an operator's own count.
+        """
         total = 0.0
         for each in costs:
-            if each not in self._times:
-                self._times[each] = self._predicted_s(each)
-            total += self._times[each]
+            if (each, touched) not in self._times:
+                self._times[each, touched] = self._predicted_s(each, touched)
+            total += self._times[each, touched]
         return total
 
-    def _predicted_s(self, cost: OperatorCost) -> float:
-        made = time_of(cost, self.model)
+    def _predicted_s(self, cost: OperatorCost, touched: float) -> float:
+        made = time_of(cost, self.model, touched)
         return math.inf if made is None else made.device_s or 0.0  # what is not known saves nothing
 
     @property

@@ -7,8 +7,9 @@ that what is saved on the one does not count where the other takes as long.
 from dataclasses import replace
 
 from brrr.diagnosis.batching import looping
-from brrr.diagnosis.device_remedies import channels, halving, multiplying, padding, precision, strided
+from brrr.diagnosis.device_remedies import channels, halving, in_one_setting, multiplying, padding, precision, strided
 from brrr.diagnosis.evidence import LEAST, WORTH, Evidence, Remedy
+from brrr.diagnosis.fewer_bits import fewer_bits
 from brrr.diagnosis.fusion import fusing
 from brrr.diagnosis.host_remedies import (
     allocating,
@@ -26,9 +27,9 @@ from brrr.diagnosis.persistent import persistent
 
 FIRST = (compiling, debugging)
 FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)
-GENERAL = (precision, multiplying, fusing, halving, graph)
-REWRITES = (persistent,)
-DEVICE = ("tensor cores", "lower precision", "strassen", "fusion", "rematerialisation")
+GENERAL = (precision, in_one_setting, multiplying, fusing, halving, graph)
+REWRITES = (persistent, fewer_bits)
+DEVICE = ("tensor cores", "tf32", "lower precision", "fewer bits", "strassen", "fusion", "rematerialisation")
 """What takes nothing from the host, so that a larger batch gains beside it."""
 ALWAYS = ("no synchronisation", "debugging off")
 """Named from `LEAST` on: no CUDA Graph can hold a step that waits, and checks hide what else there is."""

@@ -16,11 +16,13 @@ from brrr.core.private import keep_compiled_code_private
 from brrr.diagnosis.keeping import found_in, snapshot
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
+from brrr.gpu import GPU
+from brrr.gpu.precision import float32_products
 from brrr.roofline.peaks import short
 from brrr.timing import measure_together
 
-TOLERANCES = {"exact": 1e-4, "tensor cores": 5e-2, "lower precision": 5e-2}
-"""Relative change of the result (Frobenius) up to which a remedy is taken; the last two change the arithmetic."""
+TOLERANCES = {"exact": 1e-4, "tf32": 1e-2, "tensor cores": 5e-2, "lower precision": 5e-2}
+"""Relative change of the result (Frobenius) up to which a remedy is taken; the last three change the arithmetic."""
 ROUNDINGS = 8
 """Of the shortest type that the step computes in: so much may differ what rounds elsewhere, as once it is fused."""
 EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "fp16": 2.0**-10}
@@ -171,6 +173,11 @@ def _short(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iter
     yield step_of(inside, args, kwargs, backward)
 
 
+@contextmanager
+def _in_tf32(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Step]:
+    yield float32_products(tf32=True)(step_of(fn, args, kwargs, backward))
+
+
 def _swapped(change: Callable[[torch.Tensor], torch.Tensor], what: str) -> Callable[..., Any]:
     """A remedy that puts the tensors of the step into another form, wherever it holds them, and back."""
 
@@ -209,7 +216,7 @@ def _halved(tensor: torch.Tensor) -> torch.Tensor:
 
 _APPLY: Mapping[str, Callable[..., Any]] = {
     "fusion": _compiled, "rematerialisation": _compiled, "cuda graph": _captured, "tensor cores": _short,
-    "channels last": _swapped(_turned, "images channel by channel were"),
+    "tf32": _in_tf32, "channels last": _swapped(_turned, "images channel by channel were"),
     "contiguous": _swapped(torch.Tensor.contiguous, "tensors with gaps were"),
     "lower precision": _swapped(_halved, "numbers of more than 16 bits were"),
 }  # fmt: skip

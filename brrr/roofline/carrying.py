@@ -19,6 +19,7 @@ from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, without_host
 from brrr.roofline.lowering import in_tf32, name_on_gpu
+from brrr.roofline.own_kernels import own_kernel
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.products import Products, Speeds, family_name, operator_of
@@ -59,9 +60,9 @@ def operator_time(
     return replace(made, memory_s=memory_s, compute_s=compute_s, device_s=seconds, known=made.known or own)
 
 
-def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False) -> OperatorTime:
-    """The times of an operator by itself; on a GPU without the host's part, as in a CUDA Graph."""
-    return operator_time(each, model, each.bytes, tf32=tf32, host_s=0.0 if model.is_gpu else None)
+def kernel_time(each: OperatorCost, model: DeviceModel, *, tf32: bool = False, touched: float = 0.0) -> OperatorTime:
+    """The times of an operator by itself, in work that touches so much; on a GPU without the host, as in a graph."""
+    return operator_time(each, model, max(each.bytes, touched), tf32=tf32, host_s=0.0 if model.is_gpu else None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -73,7 +74,8 @@ def _carried(each: OperatorCost, here_s: float, model: DeviceModel) -> tuple[flo
 
     None where no sweep tells of it. Notes say so.
     """
-    other = each.kind in (WHOLE, "fused") or (is_decoding(each) and model.is_gpu)  # as many queries as keys were swept
+    own = model.is_gpu and (is_decoding(each) or own_kernel(each))  # as many queries as keys were swept, no fewer bits
+    other = each.kind in (WHOLE, "fused") or own
     if model.reference is None or each.form.name.startswith(COPIED) or other:
         return None
     if dtype_of(each) == "tf32" and each.kind in BY_FLOP:

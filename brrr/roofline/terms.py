@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import COPIED, Matmul, OperatorCost
 from brrr.gpu.datasheet import find_hardware
-from brrr.roofline.decoding import START_S, is_decoding, keys_s
+from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
 from brrr.roofline.lowering import operations
+from brrr.roofline.own_kernels import PLAIN, OwnKernel, own_kernel
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import short
 from brrr.roofline.products import Speeds, family_of, product_s
@@ -70,7 +71,8 @@ def modelled_time(
         return _copied(each, model, host)
     by_flop = each.kind in BY_FLOP and model.reference is not None
     if each.matmuls and model.is_gpu and model.sm_count is not None and not by_flop:
-        return _tiled(each, model, working_set, host)
+        own = own_kernel(each)
+        return _tiled(each, model, working_set, host) if own is None else _own(own, each, model, working_set, host)
     start = _start_s(each.kind, model) if model.is_gpu else host
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set, _stream_start_s(model))
     if by_flop:
@@ -126,6 +128,18 @@ def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, host_s: f
     device = start + (moving**power + computing**power) ** (1 / power)
     alone = sum(_flop_s(product, model) for product in each.matmuls)
     return OperatorTime(each.name, host_s, moving, min(alone, computing), device, each.flop is not None)
+
+
+def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
+    """A product in a kernel of its own: bytes, arithmetic, and the way through k overlap as it lets them."""
+    model.note("constants of torch's kernels for 8 and 4 bits are assumed: they were fitted on an H100")
+    model.use("product.start", own.start_s, Peak.stated(own.start_s, "s", "assumed"))
+    (product,) = each.matmuls
+    tiles_s = product.flop / model.value(PLAIN) if own.unpacks else _product_s(product, model)
+    moving = memory_s(model, each.read_bytes, each.written_bytes, working_set) / own.memory
+    computing, chain = tiles_s / own.rate, product.k * own.cycles / (model.clock_hz or CLOCK_HZ)
+    device = own.start_s + sum(part**own.overlap for part in (moving, computing, chain)) ** (1 / own.overlap)
+    return OperatorTime(each.name, host_s, moving, max(computing, chain), device, each.flop is not None)
 
 
 def _flop_s(product: Matmul, model: DeviceModel) -> float:

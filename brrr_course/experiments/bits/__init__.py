@@ -109,7 +109,7 @@ PREDICTED = {"float32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """The roofline of its bytes and FLOP; nothing of types that the predictor does not know, nor of a conversion."""
+    """The roofline of its bytes and FLOP; nothing of kernels that are far from it, nor of a conversion."""
     dtype = PREDICTED.get(variant.way)
     return PredictedRun(cost(variant, point), dtype=dtype) if dtype else None
 

@@ -1,6 +1,7 @@
 """Lesson 13: its exercises take what is right and tell the usual slips apart; its drawing computes what it shows."""
 
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,19 @@ def test_the_text_has_the_numbers_of_the_datasheet() -> None:
     assert e4m3.smallest_normal / 8 == pytest.approx(0.002, rel=0.03)
 
 
+def test_the_lesson_says_which_time_its_claims_compare() -> None:
+    """One token's by the kernels' own times, all others, as the figures, by a loop's."""
+    ledger = tomllib.loads((LESSON.parents[2] / "data" / "claims.toml").read_text("utf-8"))["claim"]
+    ours = {each["id"]: f"{each['value']} {each.get('let', '')}" for each in ledger if each["id"].startswith("bits.")}
+    timed = {name: said for name, said in ours.items() if re.search(r"busy|period|kernel|span|latency", said)}
+    of_one = {name for name, said in timed.items() if "busy" in said}
+    sentences = {each["id"]: each["sentence"] for each in ledger}
+    assert of_one == {name for name in timed if "With one token" in sentences[name] and "energy" not in name}
+    assert all("period" in timed[name] for name in timed.keys() - of_one) and experiment("bits").field == "period_s"
+    text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    assert "show the time of a call in a loop" in text and "compare the kernels' own times, the other claims" in text
+
+
 def test_the_sentences_are_those_of_the_recording() -> None:
     source, bits = Recorded("h100"), experiment("bits")
 
@@ -112,6 +126,13 @@ def test_the_sentences_are_those_of_the_recording() -> None:
     assert {known("bf16", n).kernels for n in TOKENS} == {1, 2} and "where bf16 launches one or two" in text
     assert faster("fp8-cast", "bf16", 512, "busy_s") > 1 > faster("fp8-cast", "bf16", 512) and "At 512 tokens" in text
     assert faster("fp8-cast", "bf16", 256, "busy_s") < 1
+    alone, compiled, plain = (
+        known(way, 16384, 4096).period_s.median for way in ("fp8-rows", "fp8-rows-compiled", "fp8-rows-cast")
+    )
+    assert (
+        f"adds {1e6 * (compiled - alone):.0f} µs to a call in a loop, in place of {1e6 * (plain - alone):.0f} µs"
+        in text
+    )
     assert faster("int8-fused", "bf16", 1, "busy_s") > 1.5 and "is faster than bf16's" in text
     fused = known("int8-fused", 1)
     assert fused.host_s.median > fused.busy_s.median and "the host takes longer to launch" in text
