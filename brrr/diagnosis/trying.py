@@ -16,7 +16,6 @@ from brrr.core.private import keep_compiled_code_private
 from brrr.diagnosis.keeping import found_in, snapshot
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
-from brrr.gpu import GPU
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peaks import short
 from brrr.timing import measure_together
