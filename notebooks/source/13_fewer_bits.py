@@ -15,7 +15,7 @@
 # A number takes 32 bits in float32, 16 in bf16, 8 in [[fp8]]. Fewer bits are fewer bytes, and tensor cores multiply them faster. With
 # [[quantisation]] to int8 or int4 numbers share a scale; in [[weight-only quantisation]] the activations stay in bf16.
 #
-# Yet people ask: **why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
+# **Why did fp8 not make my model twice as fast, why are my quantised weights slower, and why does TF32 change nothing?**
 
 # %% tags=["setup", "question"]
 import torch
@@ -29,8 +29,8 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 #
 # int4 weights take 4 bits each; a group of 128 shares a scale and a zero of 2 bytes each. The kernel widens them to bf16 as it reads.
 #
-# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte is that? The [[ridge point]] of an
-# H100 is near 300 in bf16. Then guess.
+# First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte? An H100's [[ridge point]] is
+# near 300 in bf16.
 
 # %% tags=["guess"]
 g = guess("With one token, int4 weights make the layer ... times as fast as bf16", unit="x")
@@ -88,9 +88,8 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 
 # %% [markdown] tags=["explain"]
 # Without the cast fp8 comes near twice the speed, with it only a part of that is left. The matmul's work grows with tokens times width²,
-# the cast's with tokens times width. The cast weighs most in narrow layers: set *width* to 1024. Here the cast runs operator by
-# operator; compiled with a scale for each row, it reads them once in place of three times: at 16384 tokens and width 4096 it then
-# adds 84 µs to a call in a loop, in place of 555 µs.
+# the cast's with tokens times width. The cast weighs most in narrow layers. Here the cast runs operator by
+# operator; compiled with a scale for each row, it reads them once in place of three times, and takes less than a fifth as long.
 #
 # With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
 # kernels are done sooner than bf16's, yet the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
@@ -150,8 +149,7 @@ check("13-scales", scales=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# We wrote down all sentences before anything was measured. The figures and comparisons above show the time of a call in a loop. The claims
-# about how long one token takes compare the kernels' own times, the other claims about time the loop's.
+# All were written down before the data. Figures show the time of a call in a loop; claims about one token compare kernels' own times.
 
 # %% tags=["claims"]
 claims("13")
@@ -169,8 +167,8 @@ claims("13")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Before you quantise, count tokens per call: with few, store fewer bits; with many, multiply fewer. `torchao` (`quantize_`)
-# has the kernels; its fp8 layers call `_scaled_mm`.
+# Count tokens per call first: with few, store fewer bits; with many, multiply fewer. `torchao` (`quantize_`)
+# has the kernels.
 #
 # ```python
 # import torch

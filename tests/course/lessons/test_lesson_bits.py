@@ -105,7 +105,10 @@ def test_the_lesson_says_which_time_its_claims_compare() -> None:
     assert of_one == {name for name in timed if "With one token" in sentences[name] and "energy" not in name}
     assert all("period" in timed[name] for name in timed.keys() - of_one) and experiment("bits").field == "period_s"
     text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
-    assert "show the time of a call in a loop" in text and "compare the kernels' own times, the other claims" in text
+    assert (
+        "Figures show the time of a call in a loop" in text
+        and "claims about one token compare kernels' own times" in text
+    )
 
 
 def test_the_sentences_are_those_of_the_recording() -> None:
@@ -129,10 +132,7 @@ def test_the_sentences_are_those_of_the_recording() -> None:
     alone, compiled, plain = (
         known(way, 16384, 4096).period_s.median for way in ("fp8-rows", "fp8-rows-compiled", "fp8-rows-cast")
     )
-    assert (
-        f"adds {1e6 * (compiled - alone):.0f} µs to a call in a loop, in place of {1e6 * (plain - alone):.0f} µs"
-        in text
-    )
+    assert (compiled - alone) / (plain - alone) < 1 / 5 and "less than a fifth as long" in text
     assert faster("int8-fused", "bf16", 1, "busy_s") > 1.5 and "is faster than bf16's" in text
     fused = known("int8-fused", 1)
     assert fused.host_s.median > fused.busy_s.median and "the host takes longer to launch" in text
