@@ -106,10 +106,11 @@ def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monk
     said: list[str] = []
     build(tmp_path / "out", device="mine", recordings=own, slides=True, say=said.append)
     assert said == []
-    written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert written == ["00_own.html", "00_own.slides.html", "index.html"]
-    for name, beside in zip(written, ("00_own.slides.html", "00_own.html"), strict=False):
-        assert f"{beside}" in (tmp_path / "out" / name).read_text("utf-8")
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"00_own.html", "00_own.slides.html", "index.html", "glossary.html", "timer.html", "notebooks"} <= written
+    assert "timing-without-synchronize.html" not in written  # its lesson is not here
+    for name, beside in (("00_own", "00_own.slides"), ("00_own.slides", "00_own"), ("index", "00_own")):
+        assert f"{beside}.html" in (tmp_path / "out" / f"{name}.html").read_text("utf-8")
     page = (tmp_path / "out" / "00_own.html").read_text(encoding="utf-8")
     data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
     badges = [each["badge"] for each in data["view"]]
