@@ -13,7 +13,7 @@ from brrr_course.nouns.places import share
 from brrr_course.site.frame import ways, whole
 from brrr_course.site.text import addressed, markdown, slug
 
-_PICTURE = re.compile(r'<img src="([^"]+\.svg)"[^>]*>')
+_PICTURE = re.compile(r'<img src="([^"]+\.svg)" alt="([^"]*)"[^>]*>')
 
 
 def documents(folder: Path) -> dict[str, tuple[str, str]]:
@@ -21,10 +21,14 @@ def documents(folder: Path) -> dict[str, tuple[str, str]]:
     pages = {}
     for path in sorted(folder.glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        html = _PICTURE.sub(lambda found: (folder / found[1]).read_text(encoding="utf-8"), markdown(text, "docs"))
+        html = _PICTURE.sub(lambda found: _drawn(folder / found[1], found[2]), markdown(text, "docs"))
         title = text.partition("\n")[0].lstrip("# ")
         pages[path.stem] = title, whole(title, _body(path.stem, addressed(html)))
     return pages
+
+
+def _drawn(path: Path, said: str) -> str:
+    return path.read_text(encoding="utf-8").replace("<svg ", f'<svg aria-label="{said}" ', 1)
 
 
 def terms() -> list[dict[str, Any]]:

@@ -25,7 +25,9 @@ def table_of(exercise: str) -> dict[str, Any]:
     table = tables()[exercise]
     numbers = [each for each in table["answers"].values() if "words" not in each]
     signs_first = len(table["answers"]) > 1 and any(each.get("kind", "above 0") == "above 0" for each in numbers)
-    fields = [_field(name, {**table, "answers": {name: each}}) for name, each in table["answers"].items()]
+    *_, last = table["answers"]  # what is said where all are right may name each of them
+    fields = [_field(name, {**table, "right": table["right"] if name == last else "", "answers": {name: each}})
+              for name, each in table["answers"].items()]  # fmt: skip
     return {"name": exercise, "fields": fields, "signsFirst": signs_first}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
@@ -32,8 +33,17 @@ def whole(title: str, body: str, script: str = "", style: str = "") -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{read('site.css')}{style}</style></head><body>"
-        f'<svg id="defs" aria-hidden="true"></svg>{body}<script type="module">{script}</script></body></html>\n'
+        f'<svg id="defs" aria-hidden="true"></svg>{reachable(body)}<script type="module">{script}</script></body></html>\n'
     )
+
+
+def reachable(html: str) -> str:
+    """HTML whose tables and code are scrolled by keys too, and whose empty table heads are none.
+
+    >>> reachable("<table><th></th>")
+    '<table tabindex="0"><td></td>'
+    """
+    return re.sub(r"<th\b[^>]*></th>", "<td></td>", re.sub(r"<(pre|table)\b", r'<\1 tabindex="0"', html))
 
 
 def packed(data: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 // The index: which lessons this browser has done, and a search over what the pages are called.
-const progress = name => { try { return JSON.parse(localStorage.getItem(`brrr ${name} progress`)) ?? []; } catch { return []; } };
+const doneOf = name => { try { return JSON.parse(localStorage.getItem(`brrr ${name} progress`)) ?? []; } catch { return []; } };
 for (const lesson of document.querySelectorAll("[data-lesson]")) {
-  const [done, all] = progress(lesson.dataset.lesson);
+  const [done, all] = doneOf(lesson.dataset.lesson);
   if (done) lesson.append(Object.assign(document.createElement("span"), {className: done === all ? "tick" : "begun", textContent: done === all ? "✓ done" : `${done} of ${all} answered`}));
 }
 const field = document.querySelector("#find"), entries = [...document.querySelectorAll("#found li")];

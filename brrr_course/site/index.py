@@ -59,6 +59,6 @@ def _road(lessons: Sequence[Page]) -> str:
 def _card(each: Page) -> str:
     """What the map says of a lesson."""
     minutes, before = each.about.get("minutes"), each.about.get("before")
-    told = [f"{minutes} minutes"] * bool(minutes) + [f"read {before} before"] * bool(before)
+    told = [f"{minutes} minutes"] * bool(minutes) + [f"read {before} before"] * (before not in (None, "–"))
     said = f'<p>{escape(each.question)}</p><p class="origin">{" · ".join(told)}</p>'
     return f'<div class="card" data-lesson="{each.name}">{_link(f"{each.name}.html", each.title)}{said}</div>'

@@ -58,7 +58,8 @@ def metadata_of(path: Path) -> dict[str, Any]:
 
 def page_of(found: Lesson, before: str = "", after: str = "", beside: str = "") -> Page:
     """The page of a lesson that was run; `beside` names its slides."""
-    around = {before: "Previous", after: "Next", beside: "Slides"}
+    around = {name: f"{said}: {name.partition('_')[0]}" for said, name in (("Back", before), ("Next", after))}
+    around[beside] = "Slides"
     html = addressed("\n".join(found.parts))
     parts = [ways(more=around), "<main>", html.replace("</h1>", f"</h1>{contents(html)}", 1)]
     views = found.shown["view"]

@@ -40,7 +40,7 @@ const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? gene
 const times = factor => quantity(factor, "x").replace("x", "×");
 
 // -- views
-const table = (header, rows, caption) => `<table><caption>${escaped(caption)}</caption><thead><tr>${header.map(h =>
+const table = (header, rows, caption) => `<table tabindex="0"><caption>${escaped(caption)}</caption><thead><tr>${header.map(h =>
   `<th scope="col">${escaped(h)}</th>`).join("")}</tr></thead><tbody>${rows.map(row => `<tr>${row.map(cell =>
   `<td>${cell.html ?? escaped(cell)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
 const at = (x, y, inner, scale = 1) => inner && `<g transform="translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${scale.toFixed(4)})">${inner}</g>`;
