@@ -33,7 +33,8 @@ def whole(title: str, body: str, script: str = "", style: str = "") -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{read('site.css')}{style}</style></head><body>"
-        f'<svg id="defs" aria-hidden="true"></svg>{reachable(body)}<script type="module">{script}</script></body></html>\n'
+        f'<svg id="defs" aria-hidden="true"></svg>{reachable(body)}'
+        f'<script type="module">{script}</script></body></html>\n'
     )
 
 

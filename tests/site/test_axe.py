@@ -40,7 +40,8 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 OPEN = """() => {
   for (const form of document.querySelectorAll('.guess form')) {
-    form.querySelectorAll('input[type=text]').forEach(field => { field.value = form.innerText.includes('times') ? '3' : '1 ms'; });
+    const text = form.innerText.includes('times') ? '3' : '1 ms';
+    form.querySelectorAll('input[type=text]').forEach(field => { field.value = text; });
     form.querySelectorAll('select').forEach((select, n) => { select.selectedIndex = n + 1; });
     form.querySelectorAll('input[type=radio]').forEach(radio => { radio.checked = true; });
     form.requestSubmit();
