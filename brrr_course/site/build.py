@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from shutil import rmtree
 from unittest.mock import patch
 
 from brrr.core.errors import ArgumentError, BrrrError
@@ -55,8 +56,7 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
     out.mkdir(parents=True, exist_ok=True)
     for name, html in pages.items():
         (out / name).write_text(html, encoding="utf-8", newline="\n")
-    for copy in (out / "notebooks").glob("*.ipynb"):
-        copy.unlink()
+    rmtree(out / "notebooks", ignore_errors=True)  # an older copy would stay
     copy_lessons(share("notebooks"), out / "notebooks")
     return [out / name for name in pages]
 
@@ -67,9 +67,7 @@ def site_pages(found: Sequence[Page], asked: Sequence[Question]) -> dict[str, st
     pages = {f"{each.name}.slides": each.slides for each in found if each.slides}
     pages |= {slug: page for each in found for slug, page in each.questions.items()}
     pages |= {each.slug: each.page() for each in asked if not each.lesson}
-    pages |= {name: page for name, (_, page) in beside.items()} | glossary(
-        [(each.name, each.title, each.html) for each in found]
-    )
+    pages |= {name: page for name, (_, page) in beside.items()} | glossary(found)
     there = [each for each in asked if each.slug in pages]
     pages |= {each.name: each.html for each in found} | {"questions": list_page(there)}
     pages["index"] = index_page(found, there, {name: title for name, (title, _) in beside.items()})

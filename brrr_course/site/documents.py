@@ -10,25 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from brrr_course.nouns.places import share
-from brrr_course.site.frame import ways, whole
+from brrr_course.site.frame import plain
+from brrr_course.site.page import Page
 from brrr_course.site.text import addressed, markdown, slug
 
-_PICTURE = re.compile(r'<img src="([^"]+\.svg)" alt="([^"]*)"[^>]*>')
+_PICTURE = re.compile(r"<p><img [^>]*></p>")
 
 
 def documents(folder: Path) -> dict[str, tuple[str, str]]:
-    """The title and the page of each of a folder's Markdown files, by their names, with their pictures inside them."""
+    """The title and the page of each of a folder's Markdown files, by their names, without pictures."""
     pages = {}
     for path in sorted(folder.glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        html = _PICTURE.sub(lambda found: _drawn(folder / found[1], found[2]), markdown(text, "docs"))
         title = text.partition("\n")[0].lstrip("# ")
-        pages[path.stem] = title, whole(title, _body(path.stem, addressed(html)))
+        pages[path.stem] = title, plain(path.stem, title, addressed(_PICTURE.sub("", markdown(text, "docs"))))
     return pages
-
-
-def _drawn(path: Path, said: str) -> str:
-    return path.read_text(encoding="utf-8").replace("<svg ", f'<svg aria-label="{said}" ', 1)
 
 
 def terms() -> list[dict[str, Any]]:
@@ -42,20 +38,16 @@ def page_of_term(term: Mapping[str, Any]) -> str:
     return f"term-{slug(term['name'])}"
 
 
-def glossary(lessons: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-    """The glossary's pages by their names; the lessons' names, titles and pages tell where a term is used."""
+def glossary(lessons: Sequence[Page]) -> dict[str, str]:
+    """The glossary's pages by their names; a term's tells which of these lessons use it."""
     rows, pages = [], {}
     for term in terms():
         name, means = escape(term["name"]), escape(term["means"])
         rows.append(f'<dt><a href="{page_of_term(term)}.html">{name}</a></dt><dd>{means}</dd>')
-        used = [f'<li><a href="{page}.html">{escape(title)}</a></li>' for page, title, html in lessons
-                if f'data-means="{means}"' in html or page.startswith(f"{term['lesson']}_")]  # fmt: skip
+        used = [f'<li><a href="{each.name}.html">{escape(each.title)}</a></li>' for each in lessons
+                if f'data-means="{means}"' in each.html or each.name.startswith(f"{term['lesson']}_")]  # fmt: skip
         also = f"<p>Also written: {escape(', '.join(term['also']))}.</p>" if term.get("also") else ""
         body = f"<h1>{name}</h1><p><b>{means}</b></p>{also}<h2>Lessons that use it</h2><ul>{''.join(used)}</ul>"
-        pages[page_of_term(term)] = whole(f"{term['name']}: what it means", _body(page_of_term(term), body))
+        pages[page_of_term(term)] = plain("", f"{term['name']}: what it means", body)
     listed = f"<h1>Glossary</h1><p>The course's terms, and what each means.</p><dl>{''.join(rows)}</dl>"
-    return {**pages, "glossary": whole("Glossary", _body("glossary", listed))}
-
-
-def _body(name: str, html: str) -> str:
-    return f"{ways(name)}<main>{html}</main>"
+    return {**pages, "glossary": plain("glossary", "Glossary", listed)}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from string import Template
 from typing import Any
 
 WAYS = {"index": "All lessons", "questions": "Questions", "glossary": "Glossary", "cheatsheet": "Cheat sheet"}
@@ -23,19 +24,16 @@ def ways(here: str = "", more: Mapping[str, str] | None = None) -> str:
     return f'<nav aria-label="Course">{inner}</nav>'
 
 
+def plain(name: str, title: str, html: str, script: str = "") -> str:
+    """A page of text with the usual links at its top."""
+    return whole(title, f"{ways(name)}<main>{html}</main>", script)
+
+
 def whole(title: str, body: str, script: str = "", style: str = "") -> str:
-    """A page, which needs no other file."""
-    allowed = b64encode(sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; script-src 'sha256-{allowed}'; style-src 'unsafe-inline'; img-src data:; "
-    policy += "base-uri 'none'; form-action 'none'"  # which default-src does not cover
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{read('site.css')}{style}</style></head><body>"
-        f'<svg id="defs" aria-hidden="true"></svg>{reachable(body)}'
-        f'<script type="module">{script}</script></body></html>\n'
-    )
+    """A page, which needs no other file; its policy lists what default-src does not cover too."""
+    allowed, style = b64encode(sha256(script.encode()).digest()).decode(), read("site.css") + style
+    told = {"title": escape(title), "style": style, "body": reachable(body), "script": script, "allowed": allowed}
+    return Template(read("page.html")).substitute(told)
 
 
 def reachable(html: str) -> str:

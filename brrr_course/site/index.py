@@ -9,7 +9,7 @@ from string import Template
 
 from brrr_course.site.addresses import in_repository
 from brrr_course.site.documents import page_of_term, terms
-from brrr_course.site.frame import WAYS, read, ways, whole
+from brrr_course.site.frame import WAYS, plain, read
 from brrr_course.site.page import Page
 from brrr_course.site.questions import Question
 
@@ -18,22 +18,19 @@ _FIGURE = re.compile(r'<div class="view".*?</div><script type="application/gzip"
 
 def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Mapping[str, str]) -> str:
     """The index of these lessons, questions and documents (their titles by their names)."""
-    pages = {slug: page for each in lessons for slug, page in each.questions.items()}
-    front = next((each.slug for each in asked if each.slug in pages), "")  # the first question's figure stands here too
-    figure = _FIGURE.search(pages.get(front, ""))
+    front, page = next((each for lesson in lessons for each in lesson.questions.items()), ("", ""))
+    figure = _FIGURE.findall(page)  # of the first question that is answered
     links = {f"{each.name}.html": each.title for each in lessons}
     questions = {f"{each.slug}.html": each.question for each in asked}
     known = {f"{page_of_term(term)}.html": f"{term['name']}: {term['means']}" for term in terms()}
     address = in_repository("").partition("/blob/")[0]
     body = Template(read("index.html")).substitute(
-        figure=figure[0] if figure else "", first=next(iter(links), ""), front=f"{front}.html",
-        found=_items({**links, **questions, **known}), lessons=_road(lessons), questions=_items(questions),
+        figure="".join(figure), first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
+        found=_items({**links, **questions, **known}), questions=_items(questions),
         repository=f'<a href="{address}">the repository</a>' if address else "the course's folder",
         documents=", ".join(_link(f"{name}.html", said) for name, said in documents.items() if name not in WAYS),
     )  # fmt: skip
-    return whole(
-        "brrr: why GPU code is fast or slow", ways("index") + body, read("site.js") * bool(figure) + read("index.js")
-    )
+    return plain("index", "brrr: why GPU code is fast or slow", body, read("site.js") * len(figure) + read("index.js"))
 
 
 def _items(links: Mapping[str, str]) -> str:

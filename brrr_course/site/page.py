@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -74,12 +75,8 @@ def page_of(found: Lesson, before: str = "", after: str = "", beside: str = "") 
 
 def slides_page(found: Lesson) -> str:
     """The slides of a lesson that was run, as a file that needs no other."""
-    turns = (
-        f'<nav id="turn"><a href="{found.name}.html">Lesson</a><button type="button" aria-label="Back">←</button>'
-        '<output></output><button type="button" aria-label="On">→</button></nav>'
-    )
-    body = [f'<main class="deck">{"".join(slides(found))}</main>', turns, _data(found)]
-    return whole(found.title, "\n".join(body), read("site.js") + read("slides.js"), read("slides.css"))
+    body = Template(read("slides.html")).substitute(slides="".join(slides(found)), name=found.name)
+    return whole(found.title, body + _data(found), read("site.js") + read("slides.js"), read("slides.css"))
 
 
 def _data(found: Lesson) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.drawing.style import kept_figures
 from brrr_course.lessons.claims_table import judged
 from brrr_course.nouns.places import share
-from brrr_course.site.frame import packed, read, ways, whole
+from brrr_course.site.frame import packed, plain, read
 from brrr_course.site.guesses import numbers
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
@@ -35,27 +35,23 @@ class Question:
     lesson: str
     figure: str
 
-    def page(self, name: str = "", title: str = "", seen: list[Any] | None = None) -> str:
+    def page(self, name: str = "", title: str = "", seen: Sequence[object] = ()) -> str:
         """Its page: with what a lesson's cells showed, of the lesson's page and title."""
-        shown = self.data(seen) if seen else {}
-        evidence = "".join(self._judged(device) for device in self.devices) or NOTHING
         lesson = f'<p>Explained in <a href="{name}.html#{self.figure}">{escape(title)}</a>.</p>' if name else ""
-        figure = f"<h2>Try it</h2>{FIGURE}{packed(shown)}" if shown else ""
+        figure = f"<h2>Try it</h2>{FIGURE}{packed(self.data(seen))}" if seen else ""
         body = f"<h1>{escape(self.question)}</h1>{markdown(self.answer)}{figure}<h2>What was measured</h2>"
-        main = f'{ways()}<main>{body}<div class="html">{evidence}</div>{lesson}</main>'
-        return whole(self.question, main, read("site.js") if shown else "")
+        return plain("", self.question, f"{body}{self.evidence()}{lesson}", read("site.js") if seen else "")
 
-    @property
-    def devices(self) -> list[str]:
-        """Whose recordings judge its claims; empty for the lesson's own, `h100` as in `ID@h100`."""
-        return list(dict.fromkeys(each.partition("@")[2] for each in self.claims))
+    def evidence(self) -> str:
+        """Its claims with their verdicts, on the lesson's recording, or on another device's as in `ID@h100`."""
+        told = ""
+        for device in dict.fromkeys(each.partition("@")[2] for each in self.claims):
+            ids = [each.partition("@")[0] for each in self.claims if each.partition("@")[2] == device]
+            given = source_for(f"recorded:{device}" if device else None, ids[0].partition(".")[0])
+            told += judged(self.question, ids, given)._repr_html_()
+        return f'<div class="html">{told}</div>' if told else NOTHING
 
-    def _judged(self, device: str) -> str:
-        ids = [name for name, _, on in (each.partition("@") for each in self.claims) if on == device]
-        given = source_for(f"recorded:{device}" if device else None, ids[0].partition(".")[0])
-        return judged(self.question, ids, given)._repr_html_()
-
-    def data(self, seen: list[Any]) -> dict[str, Any]:
+    def data(self, seen: Sequence[object]) -> dict[str, Any]:
         """What the script reads to show its figure; BrrrError if the lesson has no such figure."""
         name, _, nth = self.figure.partition("-")
         found = [each for each in seen if isinstance(each, Explorer) and each.scene.experiment.name == name]
@@ -64,18 +60,18 @@ class Question:
         pieces = Pieces()
         with reading_once(), kept_figures():
             shown = {**view(found[int(nth or 1) - 1], pieces), "guess": -1}
-        empty: dict[str, Any] = {"guess": [], "comparison": [], "exercise": [], "lesson": self.slug}
-        return {**empty, "view": [shown], "pieces": pieces.all, "defs": pieces.defs, **numbers()}
+        told = {"view": [shown], "lesson": self.slug, "pieces": pieces.all, "defs": pieces.defs, **numbers()}
+        return {"guess": [], "comparison": [], "exercise": [], **told}
 
 
-def questions(path: Path | None = None) -> list[Question]:
+def questions() -> list[Question]:
     """The questions of data/questions.toml, in their order."""
-    text = (path or share("data") / "questions.toml").read_text(encoding="utf-8")
+    text = (share("data") / "questions.toml").read_text(encoding="utf-8")
     return [Question(**{**each, "claims": tuple(each["claims"])}) for each in tomllib.loads(text)["question"]]
 
 
-def list_page(all_of_them: list[Question]) -> str:
+def list_page(all_of_them: Sequence[Question]) -> str:
     """The page that leads to all of them."""
     items = "".join(f'<li><a href="{each.slug}.html">{escape(each.question)}</a></li>' for each in all_of_them)
     head = "<h1>Questions</h1><p>What people ask about GPU performance, and what was measured.</p>"
-    return whole("Questions about GPU performance", f"{ways('questions')}<main>{head}<ul>{items}</ul></main>")
+    return plain("questions", "Questions about GPU performance", f"{head}<ul>{items}</ul>")

@@ -46,7 +46,7 @@ const table = (header, rows, caption) => `<table tabindex="0"><caption>${escaped
 const at = (x, y, inner, scale = 1) => inner && `<g transform="translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${scale.toFixed(4)})">${inner}</g>`;
 
 // -- on a phone a figure with axes is drawn narrower, its words as large as before; a drawing grows at a tap
-const PHONE = matchMedia("screen and (max-width: 600px)"), WIDE = 547.2, NARROW = 330, SMALL = 24;  // in points
+const PHONE = matchMedia("screen and (max-width: 600px)"), WIDE = 547.2, NARROW = 330, SMALL = 40;  // in points
 function squeezed(svg, edge, top) {
   const along = x => x <= edge ? x : edge + (x - edge) * (NARROW - edge) / (WIDE - edge);
   const box = svg.viewBox.baseVal;
@@ -90,7 +90,7 @@ class View {
     this.text = $("p", {className: "said", role: "status", ariaLive: "polite"});
     this.rest = $("div");
     this.details = $("details", {hidden: true}, $("summary", {}, "Details"), this.rest);
-    this.figure = $("div", {className: "figure", role: "img", ariaLabel: data.alt ?? "", onclick: () => this.figure.classList.toggle("large", PHONE.matches && !this.frame.edge)});
+    this.figure = $("div", {className: "figure", role: "img", ariaLabel: data.alt ?? "", onclick: () => this.figure.classList.toggle("large", PHONE.matches && !this.narrow && !this.figure.matches(".large"))});
     this.predicted = $("div", {className: "table"});
     this.table = $("div", {className: "table"});
     place.append(this.text, this.figure, this.predicted, this.lineSwitches(), this.otherSwitches(), this.details, this.table);
@@ -166,13 +166,14 @@ class View {
     const {data} = this;
     this.sliders.forEach(({set}, n) => set(this.values(n)));
     const [frame, moving, said, rest] = data.form === "states" ? this.asState() : data.form === "bars" ? this.asBars() : this.asLines();
-    const narrow = PHONE.matches && frame.edge;
+    const narrow = PHONE.matches && frame.edge > 0 && !data.variants;  // a timeline has words over all of its width
+    this.figure.classList.toggle("narrow", narrow);
     if (frame !== this.frame || narrow || this.narrow) {
       this.figure.innerHTML = frame.height ? `<svg aria-hidden="true" viewBox="0 0 ${WIDE} ${frame.height}">${pieces(frame.still)}<g></g></svg>` : "";
       [this.frame, this.narrow] = [frame, narrow];
     }
     if (frame.height) this.figure.firstChild.lastChild.innerHTML = moving;
-    if (narrow) squeezed(this.figure.firstChild, frame.edge, data.form === "lines" ? frame.top - 12 : 0);
+    if (narrow) squeezed(this.figure.firstChild, frame.edge, data.form === "states" ? 0 : frame.top - 12);
     this.text.innerHTML = said;
     this.rest.innerHTML = rest;
     this.details.hidden = !rest;
@@ -473,13 +474,17 @@ function view(place, data) {
     place.view = new View(place, data);
   });
 }
-function linked() {  // #EXPLORER.size=4096&EXPLORER-2.dtype=float16
+function linked() {  // #EXPLORER.size=4096&EXPLORER-2.dtype=float16, or #EXPLORER-2 alone
   for (const [key, value] of new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"))) {
-    const [, name, nth = 1, slider] = /^([\w-]+?)(?:-(\d+))?\.(\w+)$/.exec(key) ?? [];
+    const [, name, nth = 1, slider] = /^(\w+?)(?:-(\d+))?(?:\.(\w+))?$/.exec(key) ?? [];
     const place = [...document.querySelectorAll(".view")].filter(each => D.view[each.dataset.at].name === name)[nth - 1];
-    if (!name || !place?.view) continue;  // it is no link of ours, or the figure waits for a guess
-    place.view.go(slider, value);
-    place.scrollIntoView();
+    if (!name || !place) continue;  // it is no link of ours
+    const go = () => { place.view.go(slider, value); place.scrollIntoView(); };
+    if (place.view) { go(); continue; }
+    const n = D.view[place.dataset.at].guess, asked = document.querySelectorAll(".guess")[n];  // first the guess, then there
+    asked.append($("p", {className: "origin", role: "status"}, "You followed a link to a figure below. It opens where the link says once you have guessed."));
+    asked.scrollIntoView();
+    after(n, go);
   }
 }
 document.querySelector("#defs").innerHTML = Object.values(D.defs).join("");

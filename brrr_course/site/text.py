@@ -13,8 +13,7 @@ _MARKDOWN = mistune.create_markdown(escape=False, plugins=["table", "strikethrou
 _LINK = re.compile(r'<a href="([^"#]*)([^"]*)">(.*?)</a>', re.DOTALL)
 _DOCUMENT = re.compile(r"<code>docs/(\w+)\.md</code>(?: in the repository)?")
 READING = {
-    r"Click into a cell and press Shift\+Enter to run it, one cell after the other\.\s+You cannot break anything:\s+"
-    r"this is your own copy\.": "Answer, move the sliders, and look. You cannot break anything.",
+    r"Click into a cell [^:]*:\s+this is your own copy\.": "Answer, move the sliders, and look: nothing breaks.",
     r"Double-click\s+here\s+and\s+write": "Write",
     r"; Shift\+Enter shows it": "",
     r"Replace the `\.\.\.` by your number and run the cell\.\s+It": "Give your number and press *Check*. It",

@@ -34,7 +34,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "question": question,
     "questions": lambda: list_page(questions()),
     "glossary": lambda: glossary([])["glossary"],
-    "term": lambda: glossary([("01_async_timing", "01", "")])[page_of_term(terms()[0])],
+    "term": lambda: glossary([Page("01_async_timing", "01", "?", "", [], "")])[page_of_term(terms()[0])],
     **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "12")},
     **{name: lambda name=name: documents(NOTEBOOKS.parent / "docs")[name][1] for name in DOCUMENTS},
 }

@@ -59,14 +59,15 @@ def test_a_question_s_page_has_its_figure_and_its_verdicts(monkeypatch: pytest.M
     data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
     assert [each["name"] for each in data["view"]] == ["matmul"] and data["view"][0]["guess"] == -1
     assert page.count("holds") >= 1 and "H200" in page and f'href="{lesson.name}.html#matmul"' in page
-    assert len(page) < 150_000
+    index = index_page([Page(lesson.name, "", "", "", [], "", questions={asked.slug: page})], ASKED, {})
+    assert 'data-at="0"' in index and len(index) < 150_000 and len(gzip.compress(index.encode())) < 60_000
     with pytest.raises(BrrrError, match="has no figure matmul-9"):
         Question(**{**vars(asked), "figure": "matmul-9"}).page(lesson.name, "", lesson.seen)
 
 
 def test_the_documents_links_lead_to_pages() -> None:
     pages = {name: html for name, (_, html) in documents(DOCS).items()}
-    pages |= glossary([("01_a", "A", f'data-means="{terms()[0]["means"]}"')])
+    pages |= glossary([Page("01_a", "A", "", "", [], f'data-means="{terms()[0]["means"]}"')])
     there = {*pages, "index", "questions", *(path.stem for path in NOTEBOOKS.glob("*.ipynb"))}
     for name, html in pages.items():
         for where, place in re.findall(r'<a href="([^"#]*)\.html(?:#([^"]*))?"', html):
