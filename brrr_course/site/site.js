@@ -59,7 +59,9 @@ function squeezed(svg, edge, top) {
     } else if (each.tagName === "path") {
       const d = each.getAttribute("d"), xs = [...d.matchAll(/([-\d.]+) [-\d.]+/g)].map(([, left]) => +left + dx);
       const [low, high] = [Math.min(...xs), Math.max(...xs)], mid = (low + high) / 2;
-      const to = high - low < SMALL && d.endsWith("z") ? left => left + along(mid) - mid : along;
+      const bar = /^M[^LQ]+(L[^LQ]+){3}z$/.test(d);
+      if (bar && high - low < 120 && each.getAttribute("fill") === "#ffffff") return each.remove();  // behind a word, which has moved
+      const to = high - low < SMALL && d.endsWith("z") && !bar ? left => left + along(mid) - mid : along;
       each.setAttribute("d", d.replace(/([-\d.]+) ([-\d.]+)/g, (_, left, y) => `${to(+left + dx).toFixed(1)} ${y}`));
     } else if (x !== null) {
       each.setAttribute("x", along(+x + dx).toFixed(1));

@@ -67,14 +67,14 @@ def test_a_question_s_page_has_its_figure_and_its_verdicts(monkeypatch: pytest.M
 
 def test_the_documents_links_lead_to_pages() -> None:
     pages = {name: html for name, (_, html) in documents(DOCS).items()}
-    pages |= glossary([Page("01_a", "A", "", "", [], f'data-means="{terms()[0]["means"]}"')])
+    pages |= glossary([Page("01_async_timing", "A", "", "", [], f'data-means="{terms()[0]["means"]}"')])
     there = {*pages, "index", "questions", *(path.stem for path in NOTEBOOKS.glob("*.ipynb"))}
     for name, html in pages.items():
         for where, place in re.findall(r'<a href="([^"#]*)\.html(?:#([^"]*))?"', html):
             assert where in there, f"{name} leads to {where}"
             assert not place or f'id="{place}"' in pages.get(where, f'id="{place}"'), f"{name} leads to {where}#{place}"
         assert not re.search(r'href="[^"]*\.(?:md|ipynb)"|<!-- (?:claims|rows)', html), name
-    assert 'href="01_a.html"' in pages[page_of_term(terms()[0])]
+    assert 'href="01_async_timing.html"' in pages[page_of_term(terms()[0])]
     assert len(terms()) + len(list(DOCS.glob("*.md"))) == len(pages)
 
 
