@@ -25,9 +25,7 @@ def table_of(exercise: str) -> dict[str, Any]:
     table = tables()[exercise]
     numbers = [each for each in table["answers"].values() if "words" not in each]
     signs_first = len(table["answers"]) > 1 and any(each.get("kind", "above 0") == "above 0" for each in numbers)
-    *_, last = table["answers"]  # what is said where all are right may name each of them
-    fields = [_field(name, {**table, "right": table["right"] if name == last else "", "answers": {name: each}})
-              for name, each in table["answers"].items()]  # fmt: skip
+    fields = [_field(name, {**table, "answers": {name: each}}) for name, each in table["answers"].items()]
     return {"name": exercise, "fields": fields, "signsFirst": signs_first}
 
 
@@ -48,9 +46,8 @@ def _field(name: str, alone: Mapping[str, Any]) -> dict[str, Any]:
     if table.get("kind") == "whole":  # further up the marks repeat
         every = math.lcm(*(rule.multiple_of for rule in told))
         last = math.ceil(max(ends)) + 2 * every - 1
-        between = (
-            range(math.floor(min(ends)), last) if every > 1 else [math.floor(end) + n for end in ends for n in (0, 1)]
-        )
+        near = [math.floor(end) + n for end in ends for n in (0, 1)]
+        between = range(math.floor(min(ends)), last) if every > 1 else near
         places = sorted({-1, *between, last})
         more |= {"whole": mark(0.5), "to": places[-1], "every": every}
     starts = groupby(places, key=mark)

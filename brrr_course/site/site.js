@@ -79,7 +79,7 @@ function squeezed(svg, edge, top) {
     else if (tick) last = {y, right: x + width + 3};
   }
 }
-const MIDDLE = 3.3;  // from a text's middle to its baseline, in points
+const MIDDLE = 3.3, DESCENT = 2.2;  // from a text's middle to its baseline, and from there to its foot, in points
 const [MEDIAN, VALUE, BESIDE, CELL, HEIGHT, PREDICTED] = [0, 1, 2, 3, 4, 5];  // what Python says of a line at a place
 
 class View {
@@ -195,11 +195,11 @@ class View {
     }).join(", ");
   }
   said(drawn) {  // the verdict and the details; `drawn` are the lines that are seen in the figure
-    const {data, here} = this, p = this.place_of(this.index), there = this.shown.filter(n => here[n][MEDIAN] !== null);
+    const {data, here} = this, p = this.place_of(this.index), there = this.shown.filter(n => here[n][MEDIAN] !== null), lacking = this.shown.filter(n => !there.includes(n));
     const readings = [...there.map(n => [data.lines[n].label, here[n][VALUE], here[n][BESIDE]]), ...data.guides.map((guide, n) => [guide, data.guided[p][n], ""])]
       .filter(([, value]) => value).map(([label, value, beside]) => `${escaped(label)}: <b>${escaped(value)}</b>${escaped(beside)}`);
-    const names = this.shown.filter(n => !there.includes(n)).map(n => data.lines[n].label).join("; ");
-    const absent = this.shown.length ? names && `Not recorded here: ${names}.` : "No line is switched on.";
+    const missed = [`Not recorded here: ${lacking.map(n => data.lines[n].label).join("; ")}.`, ...new Set(lacking.map(n => here[n][BESIDE]))].filter(Boolean).join(" ");
+    const absent = this.shown.length ? lacking.length && missed : "No line is switched on.";
     const verdict = there.length ? [this.yours(), this.comparison(there)].filter(Boolean).join(" ") : absent;
     const drifted = drawn.map(n => data.lines[n]).reduce((a, b) => b.drift > a.drift ? b : a, {drift: 0, drifted: ""}).drifted;
     const remark = [there.length && absent, drifted, data.remark].filter(Boolean).join(" ");
@@ -245,7 +245,7 @@ class View {
     const x = frame.xs[found.at[this.along]], y = frame.top + frame.inner * (1 - share), said = `you: ${this.spoken(value)}`;
     const points = Array.from({length: 10}, (_, n) => [n % 2 ? 2.5 : 6.5, Math.PI * n / 5]).map(([far, turn]) => `${(x + far * Math.sin(turn)).toFixed(1)} ${(y - far * Math.cos(turn)).toFixed(1)}`);
     const atLeft = x - frame.left - frame.margin < texts.left * frame.wide;
-    const label = atLeft ? this.label(said, x, y - texts.aside, "start", texts.ink, "bold") : this.label(said, x - texts.aside, y + MIDDLE, "end", texts.ink, "bold");
+    const label = atLeft ? this.label(said, x, y - texts.aside - DESCENT, "start", texts.ink, "bold") : this.label(said, x - texts.aside, y + MIDDLE, "end", texts.ink, "bold");
     return `<path d="M${points.join("L")}z" fill="${texts.ink}" stroke="${texts.paper}"/>${label}`;
   }
   label(text, x, y, anchor, colour, weight = "normal") {

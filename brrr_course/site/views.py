@@ -130,9 +130,9 @@ def _said(scene: Scene, sliders: Sequence[str]) -> dict[str, Any]:
 
 
 def _reading(scene: Scene, line: Line, found: Estimate | None) -> tuple[float | None, str, str, str]:
-    """A line's median, how it reads, what stands beside it, and its cell of the data table."""
+    """A line's median, how it reads, what stands beside it, and its cell of the data table; else why it has none."""
     if found is None:
-        return None, "", "", ""
+        return None, "", words.refused(scene, line), ""
     said = words.reading(scene, line, found)
     row = (scene.point[scene.view.x], found.median, found.low, found.high)
     return found.median, said.value, said.beside, words.cell(scene, line.name, row)

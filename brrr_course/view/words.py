@@ -205,9 +205,14 @@ def _absent(scene: Scene, names: Sequence[str]) -> str:
         "Not measured yet" if scene.source.live else "Not recorded here",
         list(map(scene.experiment.line, names)),
     )
-    refused = getattr(scene.source, "refused", lambda *_: "")  # a recording tells what was tried in vain, and why
-    why = dict.fromkeys(refused(scene.experiment, line.variant, scene.point) for line in lines)
+    why = dict.fromkeys(refused(scene, line) for line in lines)
     return " ".join(filter(None, (f"{said}: {'; '.join(line.label for line in lines)}.", *why)))
+
+
+def refused(scene: Scene, line: Line) -> str:
+    """Why a line has no value where the sliders stand: a recording tells what was tried in vain."""
+    found = getattr(scene.source, "refused", None)
+    return str(found(scene.experiment, line.variant, scene.point)) if found else ""
 
 
 def drifted(experiment: Experiment, source: Source, lines: Iterable[Line]) -> str:

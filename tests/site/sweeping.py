@@ -81,7 +81,7 @@ def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) 
                        "texts": nth in drawn})  # fmt: skip
         expected.append((words.text(scene), _of_drawing(scene, predicting=predicting) if nth in drawn else None))
     for state, found, (text, extra) in zip(states, page.states(number, states), expected, strict=True):
-        assert found["said"] == text, (view, state)
+        assert found["said"] == text, (found["said"], text, state)
         if extra is not None:
             _same_drawing(found, extra, state, stack=stack)
     return len(states)
