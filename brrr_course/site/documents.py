@@ -1,7 +1,5 @@
 """The documents beside the lessons as pages: those of the folder docs, and the glossary with a page for each term."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence

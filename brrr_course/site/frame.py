@@ -1,7 +1,5 @@
 """What all pages share: one file each, under a strict policy, with the ways to the others at its top."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

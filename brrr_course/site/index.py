@@ -1,7 +1,5 @@
 """The first page: a figure to move, the map of the lessons, what people ask, and where the rest is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from html import escape

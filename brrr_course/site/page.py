@@ -46,7 +46,7 @@ def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = Fals
     with patch.dict(os.environ, {"BRRR_SOURCE": f"recorded:{device}"} if device else {}):
         found = Lesson(path)
         page = page_of(found, before, after, f"{found.name}.slides" if with_slides else "")
-        own = [each for each in asked if each.lesson == found.name.partition("_")[0]]
+        own = [each for each in asked if each.lesson == found.name.partition("_")[0] and not found.missing]
         answered = {each.slug: each.page(found.name, found.title, found.seen) for each in own}
         return page._replace(slides=slides_page(found) if with_slides else "", about=about, questions=answered)
 

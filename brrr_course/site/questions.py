@@ -1,7 +1,5 @@
 """The questions that people ask most, a page each: the answer, a lesson's figure, and the claims that it rests on."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +18,6 @@ from brrr_course.site.views import view
 from brrr_course.sources import reading_once, source_for
 from brrr_course.view.explorer import Explorer
 
-FIGURE = '<div class="view" data-at="0"></div>'
 NOTHING = "<p>Nobody has measured this here yet: the course has no figure of it, and no claim.</p>"
 
 
@@ -38,7 +35,7 @@ class Question:
     def page(self, name: str = "", title: str = "", seen: Sequence[object] = ()) -> str:
         """Its page: with what a lesson's cells showed, of the lesson's page and title."""
         lesson = f'<p>Explained in <a href="{name}.html#{self.figure}">{escape(title)}</a>.</p>' if name else ""
-        figure = f"<h2>Try it</h2>{FIGURE}{packed(self.data(seen))}" if seen else ""
+        figure = f'<h2>Try it</h2><div class="view" data-at="0"></div>{packed(self.data(seen))}' if seen else ""
         body = f"<h1>{escape(self.question)}</h1>{markdown(self.answer)}{figure}<h2>What was measured</h2>"
         return plain("", self.question, f"{body}{self.evidence()}{lesson}", read("site.js") if seen else "")
 

@@ -1,7 +1,5 @@
 """The course's Markdown as a page's HTML: links lead to pages, and a reader is told what to do."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePosixPath
 
@@ -41,9 +39,7 @@ def addressed(html: str) -> str:
     >>> addressed("<h2>At work</h2>")
     '<h2 id="at-work">At work</h2>'
     """
-    return re.sub(
-        r"<(h[23])>(.*?)</\1>", lambda found: f'<{found[1]} id="{slug(found[2])}">{found[2]}</{found[1]}>', html
-    )
+    return re.sub(r"<(h[23])>(.*?)</h", lambda found: f'<{found[1]} id="{slug(found[2])}">{found[2]}</h', html)
 
 
 def slug(text: str) -> str:
