@@ -78,6 +78,11 @@ function squeezed(svg, edge, top) {
     if (tick && last.y === y && x < last.right) text.remove();
     else if (tick) last = {y, right: x + width + 3};
   }
+  const chosen = svg.querySelector("g text[font-weight='700']")?.getBBox();  // lies on the ticks beside it
+  for (const text of chosen ? svg.querySelectorAll(":scope > text") : []) {
+    const {x, y, width} = text.getBBox();
+    if (Math.abs(y - chosen.y) < 4 && x < chosen.x + chosen.width + 5 && x + width > chosen.x - 5) text.remove();
+  }
 }
 const MIDDLE = 3.3, DESCENT = 2.2;  // from a text's middle to its baseline, and from there to its foot, in points
 const [MEDIAN, VALUE, BESIDE, CELL, HEIGHT, PREDICTED] = [0, 1, 2, 3, 4, 5];  // what Python says of a line at a place
