@@ -6,7 +6,7 @@ from pathlib import Path
 
 from brrr_course.experiments import experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorded import Recorded, recorded
 from brrr_course.sources.recording import Recording
 
 SWAP = experiment("memory_swap")
@@ -14,7 +14,7 @@ SWAP = experiment("memory_swap")
 
 def h100(folder: Path, ratios: Callable[[str], float], device: str = "") -> Evidence:
     """A made-up recording of another device: each call takes so many times as long as on the H200."""
-    mine, theirs = Recorded("h100"), Recorded("h200").recording(SWAP)
+    mine, theirs = recorded("h100"), recorded("h200").recording(SWAP)
     of = mine.recording(experiment("unary"))
     run = of.rows[0].run
     rows = []

@@ -174,9 +174,10 @@ class Evidence:
         names = [a.name for a in self.experiment.axes]
         along = names.index(self.experiment.axis(axis).name)
         curve: dict[Value, Estimate] = {}
-        for values, measured in self.source.known(self.experiment, drawn.variant).items():
+        known = self.source.known(self.experiment, drawn.variant)
+        for values in known:
             rest = {name: value for name, value in zip(names, values, strict=True) if name != axis}
-            if rest == at and (estimate := self._time(drawn.variant, values, measured, drawn.field)) is not None:
+            if rest == at and (estimate := self._time(drawn.variant, values, known[values], drawn.field)) is not None:
                 curve[values[along]] = estimate
         if not curve:
             raise NotRecordedError(f"no point of {line} was measured")
@@ -207,9 +208,12 @@ class Evidence:
 
     def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:
         """What is known of a variant where `at` says to look."""
-        wanted = [at.get(axis.name) for axis in self.experiment.axes]
-        known = self.source.known(self.experiment, variant).items()
-        return {key: measured for key, measured in known if all(map(fits, key, wanted))}
+        known = self.source.known(self.experiment, variant)
+        keys = list(known)
+        for place, axis in enumerate(self.experiment.axes):
+            if (wanted := at.get(axis.name)) is not None:
+                keys = [key for key in keys if fits(key[place], wanted)]
+        return {key: known[key] for key in keys}
 
     def _value(self, variant: str, column: str, key: Key, measured: Measurement) -> Any:
         if column in ("flop", "bytes"):

@@ -24,7 +24,6 @@ from brrr_course.site.guesses import comparison, form, numbers
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
-from brrr_course.sources import reading_once
 from brrr_course.view import display
 
 
@@ -52,7 +51,7 @@ class Lesson:
         forget()
         for seed in (random.seed, numpy.random.seed, torch.manual_seed):
             seed(0)
-        with reading_once(), kept_figures(), self._cells.on_stage():
+        with kept_figures(), self._cells.on_stage():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 before, is_code = len(self.parts), cell["cell_type"] == "code"

@@ -2,8 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import is_gpu, tensors_on
@@ -36,12 +34,9 @@ def source(name: str | None = None) -> Source:
             _live[name] = Remote(device)
         return _live[name]
     if kind == "recorded":
-        from brrr_course.sources.recorded import Recorded
+        from brrr_course.sources.recorded import recorded
 
-        kept = _read_once[-1] if _read_once else {}
-        if device not in kept:
-            kept[device] = Recorded(device or "h200")
-        return kept[device]
+        return recorded(device or "h200")
     if name in ("cuda", "cpu"):
         from brrr_course.sources.live import Live
 
@@ -77,19 +72,6 @@ def _remote_or_recorded(name: str) -> Source:
     except UnavailableError as error:
         print(f"{str(error).rstrip('.')}. Shown instead: {FALLBACK}.", file=sys.stderr)
         return source(FALLBACK)
-
-
-_read_once: list[dict[str, Source]] = []
-
-
-@contextmanager
-def reading_once() -> Iterator[None]:
-    """Within it, a recorded source is made once and its files are read once: for who asks for it again and again."""
-    _read_once.append({})
-    try:
-        yield
-    finally:
-        _read_once.pop()
 
 
 def _default_name() -> str:

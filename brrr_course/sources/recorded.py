@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
 
 
 OWN = "your recording"
+
+
+def recorded(device: str) -> Recorded:
+    """The one of that device: its files are read once in a session, and anew when one of them has changed.
+
+    >>> recorded("h200") is recorded("h200")
+    True
+    """
+    found = Recorded(device)
+    files = [each for folder in found.folders for each in sorted(folder.iterdir()) if each.suffix in (".csv", ".json")]
+    states = [(each, each.stat().st_ino, each.stat().st_mtime_ns, each.stat().st_size) for each in files]
+    return _kept(device, *found.folders, *found._shipped, *states)
+
+
+@lru_cache(maxsize=4)
+def _kept(device: str, *state: object) -> Recorded:
+    """The arguments behind the first tell one state of the files from another."""
+    return Recorded(device)
 
 
 class Recorded:
@@ -63,11 +82,11 @@ class Recorded:
                 "Recorded", "device", device, f"one of {', '.join(there) or 'the recorded devices'}", hint
             )
         self._shipped = [each for each in self.folders if root is not None or ships(each.parent)]
-        self._recordings: dict[str, Recording] = {}
-        self._known: dict[tuple[str, str], Mapping[Key, Measurement]] = {}
-        self._newest: dict[str, dict[str, dict[Key, Row]]] = {}
+        self._recordings: dict[int, tuple[Experiment, Recording]] = {}  # by the experiment: another may have its name
+        self._known: dict[tuple[int, str], Mapping[Key, Measurement]] = {}
+        self._newest: dict[int, dict[str, dict[Key, Row]]] = {}
         self._timelines: dict[Path, Timeline] = {}
-        self._drifts: dict[str, dict[tuple[str, str], float]] = {}
+        self._drifts: dict[int, dict[tuple[str, str], float]] = {}
         self._course_s: frozenset[str] | None = None
 
     @property
@@ -84,7 +103,7 @@ class Recorded:
 
         Rows of a variant that the experiment no longer has are left out.
         """
-        if experiment.name not in self._recordings:
+        if id(experiment) not in self._recordings:
             there = [each for each in self.folders if (each / f"{experiment.name}.csv").exists()]
             found = first_that_reads(there, lambda folder: Recording.read(folder, experiment))
             if found is None:
@@ -94,8 +113,8 @@ class Recorded:
                 )
             names = {variant.name for variant in experiment.variants}
             known = tuple(row for row in found.rows if row.variant in names)
-            self._recordings[experiment.name] = replace(found, rows=known)
-        return self._recordings[experiment.name]
+            self._recordings[id(experiment)] = experiment, replace(found, rows=known)
+        return self._recordings[id(experiment)][1]
 
     def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
         """RECORDED, the device, the date of this experiment's newest run, and torch's version.
@@ -171,7 +190,7 @@ class Recorded:
         The cache state is the variant's, or the point's if the experiment has an axis `cache`. A point that several
         runs measured has the newest run's row.
         """
-        key = (experiment.name, variant)
+        key = (id(experiment), variant)
         if key not in self._known:
             self._known[key] = {point: row.measurement for point, row in self.rows(experiment, variant).items()}
         return self._known[key]
@@ -192,9 +211,9 @@ class Recorded:
 
     def _chosen(self, experiment: Experiment) -> dict[str, dict[Key, Row]]:
         """Of each variant the newest row at each point, of one software: that of the point's newest row."""
-        if experiment.name not in self._newest:
-            self._newest[experiment.name] = _newest(self.recording(experiment))
-        return self._newest[experiment.name]
+        if id(experiment) not in self._newest:
+            self._newest[id(experiment)] = _newest(self.recording(experiment))
+        return self._newest[id(experiment)]
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         """The measurement recorded at exactly this point; NotRecordedError names the three nearest ones."""
@@ -210,12 +229,12 @@ class Recorded:
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """For each variant and time, the largest drift flagged at an anchor in the runs that rows come from."""
-        name = experiment.name
-        if name not in self._drifts:
+        name, key = experiment.name, id(experiment)
+        if key not in self._drifts:
             anchors = (drift for run in self._runs(experiment) for drift in run.anchors)
             found = [((d.variant, d.field), abs(d.drift)) for d in anchors if d.experiment == name and d.flagged]
-            self._drifts[name] = dict(sorted(found, key=lambda drift: drift[1]))  # the largest comes last and stays
-        return self._drifts[name]
+            self._drifts[key] = dict(sorted(found, key=lambda drift: drift[1]))  # the largest comes last and stays
+        return self._drifts[key]
 
     def traced(self, experiment: Experiment, variant: str) -> tuple[dict[str, Value], ...]:
         """The points of `Experiment.traces` whose timeline was recorded."""

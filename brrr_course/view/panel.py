@@ -18,7 +18,6 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.gpu import is_cpu
-from brrr_course.sources import reading_once
 from brrr_course.view import words
 from brrr_course.view.bars import SceneBars
 from brrr_course.view.canvas import Canvas
@@ -214,8 +213,7 @@ class ExplorerPanel(Panel):
         return [each for each in slices if each.point in long]
 
     def _expected(self, slices: Sequence[Slice]) -> list[float]:
-        with reading_once():
-            return [expected_s(self.scene.experiment, self.scene.source, [s.variant], s.point) for s in slices]
+        return [expected_s(self.scene.experiment, self.scene.source, [s.variant], s.point) for s in slices]
 
     def _asked(self, what: str, slower: float = 1.0) -> str:
         """The request to press once more for what takes long; nothing where there is no such."""

@@ -97,7 +97,8 @@ def test_chains_start_with_memory_of_their_own() -> None:
 
 
 def test_twins_change_what_they_should_and_hardly_anything_else() -> None:
-    for name in sorted(intervened()):
+    """A quarter of them, drawn anew each day."""
+    for name in drawn(sorted(intervened()), len(intervened()) // 4):
         here = case(name)
         if here.nbytes / here.length > 1e8:
             continue

@@ -7,7 +7,7 @@ from brrr_course.experiments import block, experiment, mystery
 from brrr_course.experiments.block import work
 from brrr_course.experiments.mystery import work as programs
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorded import recorded
 
 BLOCK = experiment("block")
 
@@ -53,9 +53,9 @@ def test_one_diagnosis_is_one_reading(way: str) -> None:
 
 
 def test_the_recording_counts_as_the_formulas_do() -> None:
-    recorded = Recorded("h200")
+    source = recorded("h200")
     for name in block.CLASSES:
-        rows = recorded.rows(BLOCK, name)
+        rows = source.rows(BLOCK, name)
         assert len(rows) == 70
         for values, row in rows.items():
             point = dict(zip(("step", "width", "batch"), values, strict=True))
@@ -63,7 +63,7 @@ def test_the_recording_counts_as_the_formulas_do() -> None:
 
 
 def test_lines_add_up_from_compute_to_the_whole_step() -> None:
-    evidence = Evidence(BLOCK, Recorded("h200"))
+    evidence = Evidence(BLOCK, recorded("h200"))
     for point in BLOCK.points():
         lines = [evidence.get(name, **point).median for name in (*block.LIMITS, "step")]
         assert lines == sorted(lines)

@@ -19,7 +19,7 @@ from brrr_course.experiments.graph_breaks import SMALL as FEW
 from brrr_course.experiments.recompiles import AUTO, CALLS, MARK, NUMBER, STATIC
 from brrr_course.lessons.special_quantities import PAID
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorded import recorded
 
 LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "12_compile.py"
 REFUSED = "the result is right, but fullgraph=true refuses it: "
@@ -132,7 +132,7 @@ def test_what_compiling_cost_is_divided_by_what_a_call_gains(
     assert ("never" in str(found.rows)) == (gain_s < 0)
 
 
-H100 = Recorded("h100")
+H100 = recorded("h100")
 
 
 def recorded(name: str, variant: str, *values: Value) -> Measurement:

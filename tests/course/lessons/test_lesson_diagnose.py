@@ -10,7 +10,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.utilisation import EAGER, GRAPH
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
-from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorded import recorded
 
 
 def test_the_table_of_classes_adds_up() -> None:
@@ -40,7 +40,7 @@ def test_a_guessed_regime_is_held_against_four_measurements(model: str, regime: 
 
 
 def test_the_text_compares_as_the_figures_do() -> None:
-    told = Evidence(experiment("block"), Recorded("h200"))
+    told = Evidence(experiment("block"), recorded("h200"))
 
     def parts(step: str, width: int, batch: int) -> dict[str, float]:
         at: dict[str, Any] = {"step": step, "width": width, "batch": batch}
@@ -56,7 +56,7 @@ def test_the_text_compares_as_the_figures_do() -> None:
 
 
 def test_the_driver_sees_the_gaps_and_nothing_else() -> None:
-    told = Evidence(experiment("utilisation"), Recorded("h200"))
+    told = Evidence(experiment("utilisation"), recorded("h200"))
     seen = {how: [told.get("driver", how=how, size=size).median for size in (64, 256, 1024)] for how in (EAGER, GRAPH)}
     assert max(seen[EAGER]) < 0.6 and min(seen[GRAPH]) > 0.97
     busy = [told.get("busy", how=GRAPH, size=2**power).median for power in range(6, 14)]

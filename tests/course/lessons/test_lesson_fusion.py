@@ -22,7 +22,6 @@ from brrr_course.lessons.comparison import lines_here
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
-from brrr_course.sources.recorded import Recorded
 from brrr_course.view.explorer import explore
 
 # ---- the kernel that torch.compile wrote ----
@@ -71,7 +70,7 @@ def test_errors_of_generated_code(tmp_path: Path) -> None:
 
 def test_where_the_data_have_no_gpu_the_cpus_own_lines_are_shown() -> None:
     found, names = experiment("cos_cos"), ["one", "cuda", "triton"]
-    assert [line.name for line in lines_here(found, Recorded("h200"), names)] == names
+    assert [line.name for line in lines_here(found, source("recorded:h200"), names)] == names
     assert [line.name for line in lines_here(found, source("cpu"), names)] == ["cpu one", "cpu blocks"]
     shown = explore("cos_cos", at={"elements": 2**28}, show={"speedup": {"compile": "eager", "cuda": "eager"}},
                     source="recorded:cpu").scene  # fmt: skip
@@ -94,13 +93,13 @@ def test_memory_beside_time() -> None:
     g = guess("memory of a chain", unit="x", answer="2x")
     at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
     lines = ["compile saved", "compile", "cpu eager"]
-    found = compare(g, "remat", lines, of="memory", source=Recorded("h200"), **at)  # type: ignore[arg-type]
+    found = compare(g, "remat", lines, of="memory", source=source("recorded:h200"), **at)  # type: ignore[arg-type]
     assert [row[0] for row in found.rows] == ["torch.compile, all saved", "torch.compile, its own choice"]
     saved, again = (float(row[2].split()[0]) for row in found.rows)
     assert found.rows[0][2].endswith("GB") and found.rows[1][2].endswith("MB")
     assert again / 1000 < saved
     assert found.rows[0][3] == "1x" and found.badge.startswith("RECORDED")
-    none = compare(None, "remat", ["cpu eager"], of="memory", source=Recorded("h200"), **at)  # type: ignore[arg-type]
+    none = compare(None, "remat", ["cpu eager"], of="memory", source=source("recorded:h200"), **at)  # type: ignore[arg-type]
     assert not none.rows and "none of these lines" in none.text
 
 
@@ -149,7 +148,7 @@ LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "05_fusi
 
 def gained(name: str, way: str, **at: Any) -> float:
     """How many times as fast a way is as the operators one by one, by the GPU's own time."""
-    told = Evidence(experiment(name), Recorded("h200"))
+    told = Evidence(experiment(name), source("recorded:h200"))
     kind = f"{at.pop('kind')} " if "kind" in at else ""
     one, other = (told.get(f"{kind}{each}", **at) for each in ("eager", way))
     return one.median / other.median
@@ -176,7 +175,7 @@ def test_the_text_compares_as_the_figures_do() -> None:
     for kind, by_bytes in {"softmax": 4, "norm": 6, "bias": 2}.items():
         assert gained("fusion", "compile", kind=kind, elements=2**26, dtype="float32") > by_bytes
     assert gained("fusion", "compile", kind="linear", elements=2**26, dtype="float32") == pytest.approx(1, abs=0.05)
-    tiny = Evidence(experiment("fusion"), Recorded("h200"))
+    tiny = Evidence(experiment("fusion"), source("recorded:h200"))
     eager, compiled = (tiny.get(f"chain {way} period", elements=2**10, dtype="float32") for way in ("eager", "compile"))
     assert compiled.median > 1.2 * eager.median, "in a loop over tiny arrays"
     at_two = {way: gained("sines", way, sines=2, elements=2**26) for way in ("cuda", "compile", "script")}

@@ -28,6 +28,7 @@ from brrr_course.lessons.special_quantities import BATCHES, HIDDEN, counted_gain
 from brrr_course.lessons.strassen_fused import against_float64
 from brrr_course.lessons.strassen_levels import FIRST, FIRST_ON_CPU, FIRST_ON_GPU, KINDS, grown, kinds_of
 from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recorded import recorded as kept
 from brrr_course.view import display
 
 PNG = b"\x89PNG"
@@ -332,7 +333,7 @@ def test_by_counting_the_waves_of_an_h200_are_full() -> None:
 
 
 def test_where_levels_are_on_the_frontier() -> None:
-    text, recorded = said("09b"), Recorded("h200")
+    text, recorded = said("09b"), kept("h200")
 
     def with_levels(size: int, *, prepared: bool) -> set[str]:
         """The inner products of those on the frontier that have levels."""
@@ -353,9 +354,7 @@ def test_where_levels_are_on_the_frontier() -> None:
 
 def test_two_levels_double_the_error_and_the_drawing_shows_more() -> None:
     assert "In float32 two levels double the error: one bit of 24 is lost" in said("09b")
-    table = compare(
-        guess("The error?", unit="x", answer="2x"), "strassen", of="error", level=2, source=Recorded("h200")
-    )
+    table = compare(guess("The error?", unit="x", answer="2x"), "strassen", of="error", level=2, source=kept("h200"))
     assert float(table.rows[0][1].removesuffix("x")) == pytest.approx(2, rel=0.05)
     drawn = errors("normal", "none", "strassen")
     assert drawn[2] > 2.3 * drawn[0]

@@ -19,6 +19,7 @@ from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source, source_for
 from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded, as_read
+from brrr_course.sources.recorded import recorded as kept
 from brrr_course.sources.recording import Drift, Machine, Recording, RunDevice, RunInfo
 from brrr_course.sources.rows import Row
 from tests.refusals import refused
@@ -121,6 +122,19 @@ def test_files_are_read_once(writable_root: Path) -> None:
     before = recorded.known(MATMUL, "gpu")
     (writable_root / "h200" / "matmul.csv").unlink()
     assert recorded.known(MATMUL, "gpu") == before
+
+
+def test_a_session_reads_files_once_and_anew_when_they_have_changed(writable_root: Path, only_recordings: Any) -> None:
+    only_recordings(writable_root)
+    first = kept("h200")
+    assert source("recorded:h200") is kept("h200") is first and first.known(MATMUL, "gpu")
+    (writable_root / "h200" / "matmul.csv").unlink()
+    assert first.known(MATMUL, "gpu") and kept("h200").experiments() == ()
+
+
+def test_another_experiment_of_that_name_is_read_for_itself(synthetic_root: Path) -> None:
+    recorded, other = Recorded("h200", synthetic_root), dataclasses.replace(MATMUL, title="another")
+    assert [recorded.recording(each).experiment for each in (MATMUL, other)] == [MATMUL, other]
 
 
 def test_the_newest_run_is_shown(writable_root: Path) -> None:

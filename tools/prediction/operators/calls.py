@@ -261,7 +261,7 @@ def floating(found: Any) -> list[Tensor]:
     return [each for each in leaves if isinstance(each, Tensor) and each.is_floating_point()]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def cost_of(case: OperatorCase) -> Cost:
     """FLOP and bytes operator by operator, as `brrr.cost` counts them; nothing runs, and no memory is touched."""
     with surroundings(case):
