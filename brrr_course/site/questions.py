@@ -15,7 +15,7 @@ from brrr_course.site.guesses import numbers
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
-from brrr_course.sources import reading_once, source_for
+from brrr_course.sources import source_for
 from brrr_course.view.explorer import Explorer
 
 NOTHING = "<p>Nobody has measured this here yet: the course has no figure of it, and no claim.</p>"
@@ -55,7 +55,7 @@ class Question:
         if len(found) < int(nth or 1):
             raise BrrrError(f"data/questions.toml: {self.slug}: lesson {self.lesson} has no figure {self.figure}")
         pieces = Pieces()
-        with reading_once(), kept_figures():
+        with kept_figures():
             shown = {**view(found[int(nth or 1) - 1], pieces), "guess": -1}
         told = {"view": [shown], "lesson": self.slug, "pieces": pieces.all, "defs": pieces.defs, **numbers()}
         return {"guess": [], "comparison": [], "exercise": [], **told}
