@@ -56,11 +56,17 @@ def read(source: Path) -> Any:
         cell["id"] = f"cell-{place:02d}"
         if cell.cell_type == "markdown":
             cell.source = with_meanings(cell.source)
-    own = notebook.metadata.get("brrr", {})
+    own = {**notebook.metadata.get("brrr", {}), **_told(source, notebook.metadata.get("readme", {}))}
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
+
+
+def _told(source: Path, head: dict[str, str]) -> dict[str, str]:
+    """What the course's map says of a lesson: how many minutes it takes, and what to read before; a solution has none."""
+    minutes = re.findall(r"^\| Minutes \| (\d+)", _section(source), re.MULTILINE) if head else []
+    return {"minutes": minutes[0], "before": head["before"]} if minutes else {}
 
 
 def with_meanings(text: str) -> str:

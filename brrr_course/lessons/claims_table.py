@@ -144,10 +144,14 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
 
 def _of_lesson(number: str, given: Source) -> ClaimsTable:
     ledger = read_ledger(ledger_path())
-    carry, folded = ledger.lessons[number].carry, ledger.folded(number)
-    names = dict.fromkeys(each.partition(".")[0] for each in (*carry, *folded))
+    return judged(f"Lesson {number}", ledger.lessons[number].carry, given, ledger.folded(number))
+
+
+def judged(title: str, open_ones: Sequence[str], given: Source, folded: Sequence[str] = ()) -> ClaimsTable:
+    """Some claims by their ids, with their verdicts on a source."""
+    names = dict.fromkeys(each.partition(".")[0] for each in (*open_ones, *folded))
     badge = _badge([experiment(name) for name in names], given)
-    return ClaimsTable(f"Lesson {number}", badge, _judged(carry, given), given.name, _judged(folded, given))
+    return ClaimsTable(title, badge, _judged(open_ones, given), given.name, _judged(folded, given))
 
 
 def _judged(ids: Sequence[str], given: Source) -> Rows:

@@ -8,13 +8,17 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from shutil import rmtree
 from unittest.mock import patch
 
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.recordings import VARIABLE, recorded_devices
-from brrr_course.lessons.course import notebooks_in
+from brrr_course.lessons.course import copy_lessons, notebooks_in
 from brrr_course.nouns.places import share
-from brrr_course.site.page import index_page, lesson_page, metadata_of
+from brrr_course.site.documents import documents, glossary
+from brrr_course.site.index import index_page
+from brrr_course.site.page import Page, lesson_page, metadata_of
+from brrr_course.site.questions import Question, list_page, questions
 from brrr_course.sources import source
 
 
@@ -40,19 +44,34 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
         if not paths:
             raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
         before, after = zip(*roads(paths).values(), strict=True)
+        asked = questions()
         with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as pool:
-            found = list(pool.map(partial(lesson_page, with_slides=slides), paths, before, after))
+            found = list(pool.map(partial(lesson_page, with_slides=slides, asked=asked), paths, before, after))
+        pages = site_pages(found, asked)
     lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
     if lacking and recordings is None:
         raise BrrrError("brrr site: " + "; ".join(lacking))
     for missing in lacking:
         say(missing)
     out.mkdir(parents=True, exist_ok=True)
-    pages = {f"{each.name}.slides.html": each.slides for each in found if each.slides}
-    pages |= {f"{each.name}.html": each.html for each in (*found, index_page(found))}
     for name, html in pages.items():
         (out / name).write_text(html, encoding="utf-8", newline="\n")
+    rmtree(out / "notebooks", ignore_errors=True)  # an older copy would stay
+    copy_lessons(share("notebooks"), out / "notebooks")
     return [out / name for name in pages]
+
+
+def site_pages(found: Sequence[Page], asked: Sequence[Question]) -> dict[str, str]:
+    """All pages by their files' names, the index last."""
+    beside = documents(share("docs"))
+    pages = {f"{each.name}.slides": each.slides for each in found if each.slides}
+    pages |= {slug: page for each in found for slug, page in each.questions.items()}
+    pages |= {each.slug: each.page() for each in asked if not each.lesson}
+    pages |= {name: page for name, (_, page) in beside.items()} | glossary(found)
+    there = [each for each in asked if each.slug in pages]
+    pages |= {each.name: each.html for each in found} | {"questions": list_page(there)}
+    pages["index"] = index_page(found, there, {name: title for name, (title, _) in beside.items()})
+    return {f"{name}.html": html for name, html in pages.items()}
 
 
 def roads(paths: Sequence[Path]) -> dict[str, tuple[str, str]]:

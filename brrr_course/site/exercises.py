@@ -45,7 +45,10 @@ def _field(name: str, alone: Mapping[str, Any]) -> dict[str, Any]:
     more: dict[str, Any] = {"unit": table.get("unit", "")}
     if table.get("kind") == "whole":  # further up the marks repeat
         every = math.lcm(*(rule.multiple_of for rule in told))
-        places = [-1, *range(math.floor(min(ends)), math.ceil(max(ends)) + 2 * every)]
+        last = math.ceil(max(ends)) + 2 * every - 1
+        near = [math.floor(end) + n for end in ends for n in (0, 1)]
+        between = range(math.floor(min(ends)), last) if every > 1 else near
+        places = sorted({-1, *between, last})
         more |= {"whole": mark(0.5), "to": places[-1], "every": every}
     starts = groupby(places, key=mark)
     return {"name": name, "segments": [[next(of), *said] for said, of in starts], **more}

@@ -10,6 +10,7 @@ from brrr.core import units
 from brrr_course.lessons.answers import CLOSE, Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.guessing import UNITS, Guess
 from brrr_course.lessons.waiting import Waiting
+from brrr_course.site.frame import reachable
 from brrr_course.site.vector import Pieces
 
 OPEN, CLOSED = "\ue000", "\ue001"
@@ -42,7 +43,7 @@ def comparison(waiting: Waiting, pieces: Pieces) -> dict[str, Any]:
 
     def said(value: Answer) -> int:
         guess.value = value
-        return pieces.add(waiting.compared()._repr_html_())
+        return pieces.add(reachable(waiting.compared()._repr_html_()))
 
     try:
         if isinstance(asked, Quantity):

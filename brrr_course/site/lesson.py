@@ -10,7 +10,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import mistune
 import numpy
 
 from brrr.core.errors import BrrrError
@@ -19,16 +18,13 @@ from brrr_course.lessons.cells import Cells
 from brrr_course.lessons.guessing import Guess, forget
 from brrr_course.lessons.marks import Mark
 from brrr_course.lessons.waiting import Waiting
+from brrr_course.site.addresses import notebook_links
 from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.guesses import comparison, form, numbers
+from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view import display
-
-COMMANDS = "<pre>git clone &lt;this repository&gt; brrr &amp;&amp; cd brrr\nmake lab</pre>"
-"""How to come to the notebooks."""
-_MARKDOWN = mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])
-_NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
 
 
 class Lesson:
@@ -75,11 +71,10 @@ class Lesson:
         if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)):
             self.question = _plain(asked[1])
         if "yours" not in tags:
-            self.parts.append(_markdown(text))
+            self.parts.append(markdown(text))
             return
-        asked_for = text.replace("Double-click here and write", "Write").replace("; Shift+Enter shows it", "")
         box = f'<textarea rows="3" data-kept="{len(self.parts)}" aria-label="Your explanation"></textarea>'
-        self.parts.append(f'<div class="explain">{_markdown(asked_for)}{box}</div>')
+        self.parts.append(f'<div class="explain">{markdown(text)}{box}</div>')
 
     def _run(self, source: str, tags: list[str]) -> None:
         """Run a cell of code, and take what it prints and shows."""
@@ -120,7 +115,9 @@ class Lesson:
         elif isinstance(value, Mark) and is_tabulated(self._exercise):
             self._place("exercise", table_of(self._exercise))
         elif isinstance(value, Mark):
-            self.parts.append(f'<div class="python">This exercise runs your code: it needs Python. {COMMANDS}</div>')
+            self.parts.append(
+                f'<div class="python">This exercise runs your code: take {notebook_links(self.name)}.</div>'
+            )
         elif hasattr(value, "_repr_html_"):
             self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
@@ -130,9 +127,3 @@ class Lesson:
 def _plain(markdown: str) -> str:
     """Words alone: without tags and marks of emphasis, on one line."""
     return " ".join(re.sub(r"<[^>]+>|[*`]", "", markdown).split())
-
-
-def _markdown(text: str) -> str:
-    html = str(_MARKDOWN(text))
-    html = re.sub(r'<abbr title="([^"]*)">', r'<abbr tabindex="0" data-means="\1" aria-description="\1">', html)
-    return _NOTEBOOK.sub(r'href="\1.html"', html)

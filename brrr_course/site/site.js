@@ -40,10 +40,50 @@ const written = (value, kind) => kind === "" ? repr(value) : kind === "g" ? gene
 const times = factor => quantity(factor, "x").replace("x", "×");
 
 // -- views
-const table = (header, rows, caption) => `<table><caption>${escaped(caption)}</caption><thead><tr>${header.map(h =>
+const table = (header, rows, caption) => `<table tabindex="0"><caption>${escaped(caption)}</caption><thead><tr>${header.map(h =>
   `<th scope="col">${escaped(h)}</th>`).join("")}</tr></thead><tbody>${rows.map(row => `<tr>${row.map(cell =>
   `<td>${cell.html ?? escaped(cell)}</td>`).join("")}</tr>`).join("")}</tbody></table>`;
 const at = (x, y, inner, scale = 1) => inner && `<g transform="translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${scale.toFixed(4)})">${inner}</g>`;
+
+// -- on a phone a figure with axes is drawn narrower, its words as large as before; a drawing grows at a tap
+const PHONE = matchMedia("screen and (max-width: 600px)"), WIDE = 547.2, NARROW = 330, SMALL = 40;  // in points
+function squeezed(svg, edge, top) {
+  const along = x => x <= edge ? x : edge + (x - edge) * (NARROW - edge) / (WIDE - edge);
+  const box = svg.viewBox.baseVal;
+  svg.setAttribute("viewBox", `0 ${top} ${NARROW} ${box.height - top}`);
+  const walk = (parent, dx) => [...parent.children].forEach(each => {
+    const turn = each.getAttribute("transform") ?? "", x = each.getAttribute("x");
+    if (each.tagName === "g") {
+      walk(each, dx + +(/translate\(([-\d.]+)/.exec(turn)?.[1] ?? 0));
+      each.setAttribute("transform", turn.replace(/translate\([-\d.]+/, "translate(0"));
+    } else if (each.tagName === "path") {
+      const d = each.getAttribute("d"), xs = [...d.matchAll(/([-\d.]+) [-\d.]+/g)].map(([, left]) => +left + dx);
+      const [low, high] = [Math.min(...xs), Math.max(...xs)], mid = (low + high) / 2;
+      const bar = /^M[^LQ]+(L[^LQ]+){3}z$/.test(d);
+      if (bar && high - low < 120 && each.getAttribute("fill") === "#ffffff") return each.remove();  // behind a word, which has moved
+      const to = high - low < SMALL && d.endsWith("z") && !bar ? left => left + along(mid) - mid : along;
+      each.setAttribute("d", d.replace(/([-\d.]+) ([-\d.]+)/g, (_, left, y) => `${to(+left + dx).toFixed(1)} ${y}`));
+    } else if (x !== null) {
+      each.setAttribute("x", along(+x + dx).toFixed(1));
+      each.setAttribute("transform", turn.replace(` ${x} `, ` ${each.getAttribute("x")} `));
+    }
+  });
+  walk(svg, 0);
+  let last = {};
+  for (const text of svg.querySelectorAll(":scope > text, svg > g > text")) {  // none beyond the edge, no two ticks on each other
+    const {x, y, width} = text.getBBox(), beyond = Math.max(2 - x, 0) || Math.min(NARROW - 2 - x - width, 0);
+    if (text.getAttribute("transform")) continue;
+    if (beyond) text.setAttribute("x", +text.getAttribute("x") + beyond);
+    const tick = text.parentNode === svg && text.getAttribute("text-anchor") === "middle";
+    if (tick && last.y === y && x < last.right) text.remove();
+    else if (tick) last = {y, right: x + width + 3};
+  }
+  const chosen = svg.querySelector("g text[font-weight='700']")?.getBBox();  // lies on the ticks beside it
+  for (const text of chosen ? svg.querySelectorAll(":scope > text") : []) {
+    const {x, y, width} = text.getBBox();
+    if (Math.abs(y - chosen.y) < 4 && x < chosen.x + chosen.width + 5 && x + width > chosen.x - 5) text.remove();
+  }
+}
 const MIDDLE = 3.3, DESCENT = 2.2;  // from a text's middle to its baseline, and from there to its foot, in points
 const [MEDIAN, VALUE, BESIDE, CELL, HEIGHT, PREDICTED] = [0, 1, 2, 3, 4, 5];  // what Python says of a line at a place
 
@@ -57,7 +97,7 @@ class View {
     this.text = $("p", {className: "said", role: "status", ariaLive: "polite"});
     this.rest = $("div");
     this.details = $("details", {hidden: true}, $("summary", {}, "Details"), this.rest);
-    this.figure = $("div", {className: "figure", role: "img", ariaLabel: data.alt ?? ""});
+    this.figure = $("div", {className: "figure", role: "img", ariaLabel: data.alt ?? "", onclick: () => this.figure.classList.toggle("large", PHONE.matches && !this.narrow && !this.figure.matches(".large"))});
     this.predicted = $("div", {className: "table"});
     this.table = $("div", {className: "table"});
     place.append(this.text, this.figure, this.predicted, this.lineSwitches(), this.otherSwitches(), this.details, this.table);
@@ -133,11 +173,14 @@ class View {
     const {data} = this;
     this.sliders.forEach(({set}, n) => set(this.values(n)));
     const [frame, moving, said, rest] = data.form === "states" ? this.asState() : data.form === "bars" ? this.asBars() : this.asLines();
-    if (frame !== this.frame) {
-      this.figure.innerHTML = frame.height ? `<svg aria-hidden="true" viewBox="0 0 547.2 ${frame.height}">${pieces(frame.still)}<g></g></svg>` : "";
-      this.frame = frame;
+    const narrow = PHONE.matches && frame.edge > 0 && !data.variants;  // a timeline has words over all of its width
+    this.figure.classList.toggle("narrow", narrow);
+    if (frame !== this.frame || narrow || this.narrow) {
+      this.figure.innerHTML = frame.height ? `<svg aria-hidden="true" viewBox="0 0 ${WIDE} ${frame.height}">${pieces(frame.still)}<g></g></svg>` : "";
+      [this.frame, this.narrow] = [frame, narrow];
     }
     if (frame.height) this.figure.firstChild.lastChild.innerHTML = moving;
+    if (narrow) squeezed(this.figure.firstChild, frame.edge, data.form === "states" ? 0 : frame.top - 12);
     this.text.innerHTML = said;
     this.rest.innerHTML = rest;
     this.details.hidden = !rest;
@@ -261,7 +304,7 @@ class View {
     const cut = frame.cuts[this.place_of(this.index, this.along)], across = frame.xs[x] - frame.xs[0];
     const aside = n => frame.asides[shown.length]?.[shown.indexOf(n)] ?? 0;
     const drawn = shown.filter(n => row.some(s => data.said[s][n][MEDIAN] !== null));
-    const moving = this.legend(frame, [...shown, ...others]) + shown.map(n => this.wide(frame, n)).join("")
+    const moving = (PHONE.matches ? "" : this.legend(frame, [...shown, ...others])) + shown.map(n => this.wide(frame, n)).join("")
       + shown.map(n => at(aside(n), 0, piece(cut.lines[n]))).join("") + pieces(cut.guides) + (this.predicts ? this.foretold(cut) : "")
       + at(across, 0, piece(frame.cursor)) + piece(frame.chosen[x])
       + shown.filter(n => here[n][MEDIAN] !== null).map(n => at(across + aside(n), frame.ys[p][n] - frame.low, piece(frame.rings[n]))).join("")
@@ -329,6 +372,11 @@ class View {
 const key = what => `brrr ${D.lesson} ${what}`;
 const kept = what => { try { return JSON.parse(localStorage.getItem(key(what))); } catch { return null; } };
 const keep = (what, value) => { try { localStorage.setItem(key(what), JSON.stringify(value)); } catch { /* private window */ } };
+const right = new Set(kept("right") ?? []);  // the exercises that were
+function progress() {  // for the index: how much of the lesson is done
+  const done = [...D.guess.filter(({question}) => kept(question) !== null), ...D.exercise.filter(({name}) => right.has(name))];
+  keep("progress", [done.length, D.guess.length + D.exercise.length]);
+}
 const waiting = new Map(), answered = new Map();  // by guess: what is to be done once it is given, and the answer
 const message = (kind, title, ...lines) => $("div", {className: `message ${kind}`, role: "status", ariaLive: "polite"}, $("b", {}, title), ...lines.map(line => $("div", {}, line)));
 function number(given, unit, powers) {  // with a decimal comma too, but in 1,000, which may be a thousand; a unit that is known; or NaN
@@ -361,6 +409,7 @@ function guess(place, asked, n) {
   const done = answer => {
     const first = kept(`first: ${asked.question}`) ?? answer, said = spoken(asked, answer);
     keep(`first: ${asked.question}`, first);
+    progress();
     fieldset.disabled = true;
     status.replaceChildren(message("open", `Your guess: ${said}`, ...(spoken(asked, first) === said ? [] : [`At first: ${spoken(asked, first)}.`])), change);
     answered.set(n, answer);
@@ -417,6 +466,8 @@ function exercise(place, data) {
     if (unread !== undefined) return status.replaceChildren(message("wrong", `You wrote ${unread}.`, "Expected a number, as 0.000002 or 2e-6."));
     const [kind, text, hint] = marked(data, given).map(each => each.replace(/`/g, ""));
     const lines = [text[0].toUpperCase() + text.slice(1), ...(hint ? [`Hint: ${hint}`] : [])];
+    if (kind === "right") keep("right", [...right.add(data.name)]);
+    progress();
     status.replaceChildren(message(kind, kind === "right" ? "Right" : "Not yet", ...lines));
   }}, $("fieldset", {}, ...fields, $("button", {}, "Check"))), status);
 }
@@ -430,13 +481,17 @@ function view(place, data) {
     place.view = new View(place, data);
   });
 }
-function linked() {  // #EXPLORER.size=4096&EXPLORER-2.dtype=float16
+function linked() {  // #EXPLORER.size=4096&EXPLORER-2.dtype=float16, or #EXPLORER-2 alone
   for (const [key, value] of new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"))) {
-    const [, name, nth = 1, slider] = /^([\w-]+?)(?:-(\d+))?\.(\w+)$/.exec(key) ?? [];
+    const [, name, nth = 1, slider] = /^(\w+?)(?:-(\d+))?(?:\.(\w+))?$/.exec(key) ?? [];
     const place = [...document.querySelectorAll(".view")].filter(each => D.view[each.dataset.at].name === name)[nth - 1];
-    if (!name || !place?.view) continue;  // it is no link of ours, or the figure waits for a guess
-    place.view.go(slider, value);
-    place.scrollIntoView();
+    if (!name || !place) continue;  // it is no link of ours
+    const go = () => { place.view.go(slider, value); place.scrollIntoView(); };
+    if (place.view) { go(); continue; }
+    const n = D.view[place.dataset.at].guess, asked = document.querySelectorAll(".guess")[n];  // first the guess, then there
+    asked.append($("p", {className: "origin", role: "status"}, "You followed a link to a figure below. It opens where the link says once you have guessed."));
+    asked.scrollIntoView();
+    after(n, go);
   }
 }
 document.querySelector("#defs").innerHTML = Object.values(D.defs).join("");
@@ -446,11 +501,13 @@ document.querySelectorAll("textarea[data-kept]").forEach(box => {
 });
 document.querySelector("#again")?.addEventListener("click", () => {
   D.guess.forEach(({question}) => { keep(question, null); keep(`first: ${question}`, null); });
+  ["right", "progress"].forEach(what => keep(what, null));
   location.reload();
 });
 for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))
   document.querySelectorAll(`.${kind}`).forEach(place => build(place, D[kind][place.dataset.at], +place.dataset.at));
 linked();
 addEventListener("hashchange", linked);
+PHONE.addEventListener("change", () => document.querySelectorAll(".view").forEach(place => place.view?.show()));
 window.brrr = {D, quantity, general, repr, marked, parsed, read, distance};  // for tests
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

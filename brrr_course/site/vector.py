@@ -66,7 +66,8 @@ class Pieces:
     def draw(self, figure: Figure | None, told: dict[str, Any] | None = None) -> dict[str, Any]:
         """What `told` holds, with the numbers of the pieces in place of what was kept, and its floats rounded.
 
-        Beside it the figure's `height`, and as `still` the numbers of all other pieces in the order of drawing.
+        Beside it the figure's `height`, and as `still` the numbers of all other pieces in the order of drawing; of a
+        single pair of axes, the `edge` where they begin.
         """
         assert figure is not None  # it was made within `kept_figures`
         stream = StringIO()
@@ -78,8 +79,10 @@ class Pieces:
         self._take_defs(root)
         found: dict[str, str] = {}
         still = [self.add(text) for text in _apart(root, found)]
-        height = float(root.attrib["viewBox"].split()[3])
-        return {"still": still, **self._numbered({"height": height, **(told or {})}, found)}
+        _, _, wide, height = map(float, root.attrib["viewBox"].split())
+        edges = [axes.get_position().x0 * wide for axes in figure.axes if axes.axison]
+        told = {"height": height, "edge": edges[0] if len(edges) == len(figure.axes) == 1 else 0.0, **(told or {})}
+        return {"still": still, **self._numbered(told, found)}
 
     def _take_defs(self, root: ElementTree.Element) -> None:
         """Take what others refer to out of the drawing, under an id made of its content."""

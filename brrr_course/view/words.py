@@ -34,10 +34,10 @@ def place(scene: Scene, but: str = "") -> str:
 
 
 def spot(axis: Axis, value: Value) -> str:
-    """Where on an axis, in a comparison: a category needs no name."""
+    """Where on an axis, in a comparison: a word needs no name."""
     from brrr.drawing.style import readable
 
-    return readable(value) if axis.scale == "category" else f"at {axis.name} {readable(value)}"
+    return readable(value) if isinstance(value, str) else f"at {axis.name} {readable(value)}"
 
 
 class Reading(NamedTuple):

@@ -15,7 +15,9 @@ from brrr.core.errors import ArgumentError
 from brrr.core.files import share
 from brrr.drawing import style
 from brrr_course import drawing, explore
+from brrr_course.lessons.calculations import tables
 from brrr_course.site.build import build, roads
+from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.page import lesson_page
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
@@ -92,7 +94,7 @@ def test_a_page_is_one_file_that_asks_for_nothing():
 
 
 def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monkeypatch):
-    notebook = {"cells": [
+    notebook = {"metadata": {}, "cells": [
         {"cell_type": "code", "metadata": {}, "source": "from brrr_course import explore\nexplore('matmul')"},
         {"cell_type": "code", "metadata": {}, "source": "explore('matmul', source='recorded:h200')"},
     ]}  # fmt: skip
@@ -106,10 +108,11 @@ def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monk
     said: list[str] = []
     build(tmp_path / "out", device="mine", recordings=own, slides=True, say=said.append)
     assert said == []
-    written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert written == ["00_own.html", "00_own.slides.html", "index.html"]
-    for name, beside in zip(written, ("00_own.slides.html", "00_own.html"), strict=False):
-        assert f"{beside}" in (tmp_path / "out" / name).read_text("utf-8")
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"00_own.html", "00_own.slides.html", "index.html", "glossary.html", "timer.html", "notebooks"} <= written
+    assert "timing-without-synchronize.html" not in written  # its lesson is not here
+    for name, beside in (("00_own", "00_own.slides"), ("00_own.slides", "00_own"), ("index", "00_own")):
+        assert f"{beside}.html" in (tmp_path / "out" / f"{name}.html").read_text("utf-8")
     page = (tmp_path / "out" / "00_own.html").read_text(encoding="utf-8")
     data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
     badges = [each["badge"] for each in data["view"]]
@@ -122,3 +125,9 @@ def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):
     assert main(["site", str(tmp_path), "--device", "nothing"]) == 2
     assert "nothing" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("exercise", sorted(tables()))
+def test_the_marks_of_each_exercise_of_numbers_and_words_are_tabulated(exercise):
+    if is_tabulated(exercise):
+        assert [each["name"] for each in table_of(exercise)["fields"]] == list(tables()[exercise]["answers"])

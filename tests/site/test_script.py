@@ -215,3 +215,52 @@ _STEPS = """async () => {
     }
   return found;
 }"""
+
+
+def test_a_link_to_a_figure_that_waits_leads_to_its_guess_and_then_on(opened):
+    page = opened("01")
+    page.load("#matmul.size=4096&nonsense=1&guess-the-time")
+    asked = page.page.locator(".guess").first
+    assert "You followed a link" in asked.inner_text() and page.page.locator(".cover").count() > 0
+    asked.locator("input[type=text]").fill("1 ms")
+    asked.locator("input[type=text]").press("Enter")
+    assert page.page.evaluate("document.querySelectorAll('.view')[1].view.rest.textContent").startswith(
+        "At size 4096: "
+    )
+    assert page.complaints == []
+
+
+def test_the_index_is_told_how_much_of_a_lesson_is_done(opened):
+    page = opened("00")
+    told = "JSON.parse(localStorage.getItem(`brrr ${brrr.D.lesson} progress`))"
+    page.answer(["the CPU"])
+    done, all_of_it = page.page.evaluate(told)
+    assert done == 1 < all_of_it
+    form = page.page.locator(".exercise form").first
+    form.locator("input").first.fill("1002")
+    form.evaluate("form => form.requestSubmit()")
+    assert page.page.evaluate(told) == [2, all_of_it]
+
+
+def test_on_a_phone_figures_with_axes_are_drawn_narrower_and_others_grow_at_a_tap(opened):
+    page = opened("01", width=390)
+    page.answer(["1 ms", ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]])
+    narrow = page.page.locator(".figure.narrow svg")
+    found = narrow.evaluate_all(_PLACES)
+    assert len(found) >= 4
+    for wide, scale, edges, marks in found:
+        assert wide <= 390 and scale > 1.1  # so that 9 points are 10 CSS pixels and more
+        assert edges[0] >= -1 and edges[1] <= 331 and marks > 0
+    drawing = page.page.locator(".figure:not(.narrow):has(svg)").first
+    before = drawing.locator("svg").bounding_box()["width"]
+    drawing.click()
+    assert before <= 390 < drawing.locator("svg").bounding_box()["width"]
+    page.page.set_viewport_size({"width": 900, "height": 900})
+    assert narrow.count() == 0 and page.complaints == []
+
+
+_PLACES = """all => all.map(svg => {
+  const boxes = [...svg.querySelectorAll('text:not([transform*=rotate])')].map(each => each.getBBox());
+  const edges = [Math.min(...boxes.map(each => each.x)), Math.max(...boxes.map(each => each.x + each.width))];
+  return [svg.getBoundingClientRect().width, svg.getScreenCTM().a, edges, svg.querySelectorAll('use').length];
+})"""

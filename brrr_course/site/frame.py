@@ -1,0 +1,55 @@
+"""What all pages share: one file each, under a strict policy, with the ways to the others at its top."""
+
+import gzip
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+WAYS = {"index": "All lessons", "questions": "Questions", "glossary": "Glossary", "cheatsheet": "Cheat sheet"}
+"""The pages that every other leads to."""
+
+
+def ways(here: str = "", more: Mapping[str, str] | None = None) -> str:
+    """The links at the top of a page: to all pages that others lead to, but to itself, and some more."""
+    links = {name: said for name, said in {**WAYS, **(more or {})}.items() if name and name != here}
+    inner = "".join(f'<a href="{name}.html">{escape(said)}</a>' for name, said in links.items())
+    return f'<nav aria-label="Course">{inner}</nav>'
+
+
+def plain(name: str, title: str, html: str, script: str = "") -> str:
+    """A page of text with the usual links at its top."""
+    return whole(title, f"{ways(name)}<main>{html}</main>", script)
+
+
+def whole(title: str, body: str, script: str = "", style: str = "") -> str:
+    """A page, which needs no other file; its policy lists what default-src does not cover too."""
+    allowed, style = b64encode(sha256(script.encode()).digest()).decode(), read("site.css") + style
+    told = {"title": escape(title), "style": style, "body": reachable(body), "script": script, "allowed": allowed}
+    return Template(read("page.html")).substitute(told)
+
+
+def reachable(html: str) -> str:
+    """HTML whose tables and code are scrolled by keys too, and whose empty table heads are none.
+
+    >>> reachable("<table><th></th>")
+    '<table tabindex="0"><td></td>'
+    """
+    return re.sub(r"<th\b[^>]*></th>", "<td></td>", re.sub(r"<(pre|table)\b", r'<\1 tabindex="0"', html))
+
+
+def packed(data: Mapping[str, Any]) -> str:
+    """What a page's script reads, within the page."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    inner = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return f'<script type="application/gzip" id="data">{inner}</script>'
+
+
+def read(name: str) -> str:
+    """A file of this folder."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

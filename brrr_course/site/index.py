@@ -1,0 +1,59 @@
+"""The first page: a figure to move, the map of the lessons, what people ask, and where the rest is."""
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from string import Template
+
+from brrr_course.site.addresses import in_repository
+from brrr_course.site.documents import page_of_term, terms
+from brrr_course.site.frame import WAYS, plain, read
+from brrr_course.site.page import Page
+from brrr_course.site.questions import Question
+
+_FIGURE = re.compile(r'<div class="view".*?</div><script type="application/gzip".*?</script>', re.DOTALL)
+
+
+def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Mapping[str, str]) -> str:
+    """The index of these lessons, questions and documents (their titles by their names)."""
+    front, page = next((each for lesson in lessons for each in lesson.questions.items()), ("", ""))
+    figure = _FIGURE.findall(page)  # of the first question that is answered
+    links = {f"{each.name}.html": each.title for each in lessons}
+    questions = {f"{each.slug}.html": each.question for each in asked}
+    known = {f"{page_of_term(term)}.html": f"{term['name']}: {term['means']}" for term in terms()}
+    address = in_repository("").partition("/blob/")[0]
+    body = Template(read("index.html")).substitute(
+        figure="".join(figure), first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
+        found=_items({**links, **questions, **known}), questions=_items(questions),
+        repository=f'<a href="{address}">the repository</a>' if address else "the course's folder",
+        documents=", ".join(_link(f"{name}.html", said) for name, said in documents.items() if name not in WAYS),
+    )  # fmt: skip
+    return plain("index", "brrr: why GPU code is fast or slow", body, read("site.js") * len(figure) + read("index.js"))
+
+
+def _items(links: Mapping[str, str]) -> str:
+    return "".join(f"<li>{_link(where, said)}</li>" for where, said in links.items())
+
+
+def _link(where: str, said: str) -> str:
+    return f'<a href="{where}">{escape(said)}</a>'
+
+
+def _road(lessons: Sequence[Page]) -> str:
+    """The lessons of the main road, each with the side roads that leave from it, and from those, beside it."""
+    by_number = {each.name.partition("_")[0]: each for each in lessons}
+    beside: dict[str, list[Page]] = {}
+    for number, each in by_number.items():
+        while leaves := by_number[number].about.get("leaves"):
+            number = leaves
+        beside.setdefault(number, []).append(each)
+    rows = [(_card(core), "".join(f"<li>{_card(each)}</li>" for each in side)) for core, *side in beside.values()]
+    return "".join(f"<li>{core}{f'<ul>{side}</ul>' if side else ''}</li>" for core, side in rows)
+
+
+def _card(each: Page) -> str:
+    """What the map says of a lesson."""
+    minutes, before = each.about.get("minutes"), each.about.get("before")
+    told = [f"{minutes} minutes"] * bool(minutes) + [f"read {before} before"] * (before not in (None, "–"))
+    said = f'<p>{escape(each.question)}</p><p class="origin">{" · ".join(told)}</p>'
+    return f'<div class="card" data-lesson="{each.name}">{_link(f"{each.name}.html", each.title)}{said}</div>'

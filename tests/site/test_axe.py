@@ -1,0 +1,70 @@
+"""No page of the site breaks a rule that axe-core knows, in light and in dark, wide and on a phone, all folds open."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from opened import NOTEBOOKS, made
+
+from brrr_course.site.documents import documents, glossary, page_of_term, terms
+from brrr_course.site.index import index_page
+from brrr_course.site.page import Page, page_of
+from brrr_course.site.questions import list_page, questions
+
+pytestmark = pytest.mark.browser
+DOCUMENTS = sorted(path.stem for path in (NOTEBOOKS.parent / "docs").glob("*.md") if path.stem != "glossary")
+
+
+def index() -> str:
+    lesson = made("01")
+    asked = {each.slug: each.page(lesson.name, "01", lesson.seen) for each in questions() if each.lesson == "01"}
+    about = {"minutes": "45", "before": "00"}
+    return index_page([Page("01_async_timing", "01", "?", "", [], "", about=about, questions=asked)], questions(), {})
+
+
+def question() -> str:
+    lesson = made("01")
+    return next(each for each in questions() if each.lesson == "01").page(lesson.name, "01", lesson.seen)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "index": index,
+    "question": question,
+    "questions": lambda: list_page(questions()),
+    "glossary": lambda: glossary([])["glossary"],
+    "term": lambda: glossary([Page("01_async_timing", "01", "?", "", [], "")])[page_of_term(terms()[0])],
+    **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "12")},
+    **{name: lambda name=name: documents(NOTEBOOKS.parent / "docs")[name][1] for name in DOCUMENTS},
+}
+OPEN = """() => {
+  for (const form of document.querySelectorAll('.guess form')) {
+    const text = form.innerText.includes('times') ? '3' : '1 ms';
+    form.querySelectorAll('input[type=text]').forEach(field => { field.value = text; });
+    form.querySelectorAll('select').forEach((select, n) => { select.selectedIndex = n + 1; });
+    form.querySelectorAll('input[type=radio]').forEach(radio => { radio.checked = true; });
+    form.requestSubmit();
+  }
+  document.querySelectorAll('details').forEach(each => { each.open = true; });
+  document.querySelectorAll('.switches input:not(:checked)').forEach(each => each.click());
+}"""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_no_violation(browser: Any, tmp_path: Path, page: str) -> None:
+    (tmp_path / "page.html").write_text(PAGES[page](), encoding="utf-8")
+    for width, theme in ((390, "dark"), (1000, "light")):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
+        opened = context.new_page()
+        opened.goto((tmp_path / "page.html").as_uri())
+        opened.evaluate(OPEN)
+        found = Axe().run(opened)
+        context.close()
+        assert found.violations_count == 0, f"{theme}, {width} px: {found.generate_report()}"
+
+
+def test_axe_would_find_one(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content("<img src='data:,'>")
+    assert Axe().run(page).violations_count > 0
