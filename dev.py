@@ -48,7 +48,6 @@ MOST_WORKERS = 8  # of the tests at a time: each holds torch, and its notebooks 
 
 # The extra `cuda`, one requirement at a time, and what a lesson shows instead if it cannot be installed.
 CUDA_ITEMS = [
-    ("cupti-python>=13.0", "kernel times come from torch.profiler instead"),
     ("nvidia-ml-py>=12.560", "clocks and power limits are not shown"),
     ("nvmath-python>=0.7", "the lines that call cuBLAS directly are replayed from the recording"),
     (
