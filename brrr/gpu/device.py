@@ -94,7 +94,7 @@ def cuda_problem() -> str | None:
 
 
 def torch_version() -> str | None:
-    """torch's version without loading torch, and, once it is loaded, its build ("2.13.0+cpu"); None if it is not here."""
+    """torch's version, without loading torch; once it is loaded, with its build, as "2.13.0+cpu"; None if not here."""
     try:
         return str(getattr(sys.modules.get("torch"), "__version__", "")) or probe.package_version("torch")
     except probe.ProbeError:

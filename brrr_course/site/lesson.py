@@ -19,6 +19,7 @@ from brrr_course.lessons.cells import Cells
 from brrr_course.lessons.guessing import Guess, forget
 from brrr_course.lessons.marks import Mark
 from brrr_course.lessons.waiting import Waiting
+from brrr_course.nouns.places import REPOSITORY
 from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.guesses import comparison, form, numbers
 from brrr_course.site.vector import Pieces
@@ -26,7 +27,7 @@ from brrr_course.site.views import view
 from brrr_course.sources import reading_once
 from brrr_course.view import display
 
-COMMANDS = "<pre>git clone &lt;this repository&gt; brrr &amp;&amp; cd brrr\nmake lab</pre>"
+COMMANDS = f"<pre>git clone {escape(REPOSITORY)} brrr &amp;&amp; cd brrr\nmake lab</pre>"
 """How to come to the notebooks."""
 _MARKDOWN = mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])
 _NOTEBOOK = re.compile(r'href="(?:\.\./notebooks/)?(\d\w*)\.ipynb"')
