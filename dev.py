@@ -91,7 +91,7 @@ print(json.dumps({
 def probe(command):
     """What the Python behind `command` (a list) is, or None if it does not run."""
     try:
-        done = subprocess.run([*command, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
+        done = subprocess.run([*command, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=15)
         return json.loads(done.stdout.decode()) if done.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
@@ -509,8 +509,14 @@ def check_wheelhouse():
 
 
 def site_packages():
-    """Where the environment keeps its packages."""
-    return next((folder for folder, _, _ in os.walk(VENV) if os.path.basename(folder) == "site-packages"), VENV)
+    """Where the environment keeps its packages; without one (Binder), a folder that is not there."""
+    found = (folder for folder, _, _ in os.walk(VENV) if os.path.basename(folder) == "site-packages")
+    return next(found, os.path.join(VENV, "lib"))
+
+
+def kept_there():
+    """What lies among the environment's packages."""
+    return os.listdir(site_packages()) if os.path.isdir(site_packages()) else []
 
 
 def point_relatively():
@@ -519,7 +525,7 @@ def point_relatively():
     Python 3.11 and 3.12 read a whole path in the locale's encoding: with an umlaut in it, they may not even start.
     """
     site = site_packages()
-    for name in os.listdir(site):
+    for name in kept_there():
         if name.startswith("_brrr_") and name.endswith(".pth"):
             with open(os.path.join(site, name), "w") as file:
                 file.write(os.path.relpath(ROOT, site) + "\n")
@@ -527,7 +533,7 @@ def point_relatively():
 
 def cpu_torch():
     """Whether the environment holds a CPU build of torch."""
-    return any(name.startswith("torch-") and "+cpu" in name for name in os.listdir(site_packages()))
+    return any(name.startswith("torch-") and "+cpu" in name for name in kept_there())
 
 
 def install_cuda(where):

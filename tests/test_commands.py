@@ -94,7 +94,7 @@ def test_a_command_takes_what_is_shown(command: str, monkeypatch: pytest.MonkeyP
 
 
 def test_the_set_up_files_commands_are_found() -> None:
-    assert len(FROM_FILES) == 4 and all(START.match(command + " ") for command in FROM_FILES), FROM_FILES
+    assert len(FROM_FILES) == 7 and all(START.match(command + " ") for command in FROM_FILES), FROM_FILES
 
 
 def ours(arguments: list[str]) -> None:
