@@ -22,6 +22,7 @@ This file needs the standard library alone, and no syntax newer than Python 3.6:
 saying which one to install.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -40,27 +41,26 @@ COURSE = os.path.join(ROOT, "brrr_course")  # the second distribution, which nee
 VENV = os.path.join(ROOT, ".venv")
 WINDOWS = os.name == "nt"
 
-OLDEST, NEWEST = (3, 11), (3, 13)  # the Pythons that constraints.txt is made for
+OLDEST, NEWEST = (3, 11), (3, 14)  # the Pythons that constraints.txt is made for
 OLDEST_MACOS = 14  # torch 2.13 has no wheel for an older one
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-NEEDED_GB = {"cpu": 2.5, "gpu": 9.0}
+NEEDED_GB = {"cpu": 3.0, "large torch": 6.0, "gpu": 9.0}
 MOST_WORKERS = 8  # of the tests at a time: each holds torch, and its notebooks a gigabyte more
 
 # The extra `cuda`, one requirement at a time, and what a lesson shows instead if it cannot be installed.
 CUDA_ITEMS = [
-    ("cupti-python>=13.0", "kernel times come from torch.profiler instead"),
+    ("cuda-bindings>=12.9", "the lines in CUDA C++ are replayed from the recording"),
     ("nvidia-ml-py>=12.560", "clocks and power limits are not shown"),
     ("nvmath-python>=0.7", "the lines that call cuBLAS directly are replayed from the recording"),
     (
         "pycuda>=2024.1",
-        "the lines in CUDA C++ are replayed from the recording (PyCUDA is built with nvcc and a C++ compiler)",
+        "the lines in CUDA C++ are replayed from the recording (PyCUDA is built with g++ and Python's headers)",
     ),
     ("triton>=3.6; sys_platform == 'linux'", "the Triton lines are replayed from the recording"),
 ]
 
-
-# cupti-python wants another nvidia-cuda-cupti than torch does, so that constraints.txt can pin none.
-ALSO = {"cupti-python>=13.0": ["nvidia-cuda-cupti==13.5.25"]}
+# What PyCUDA's build includes beyond the headers that torch's packages bring.
+HEADERS = ["nvidia-cuda-crt", "nvidia-cuda-profiler-api"]
 
 
 class SetupError(Exception):
@@ -91,7 +91,7 @@ print(json.dumps({
 def probe(command):
     """What the Python behind `command` (a list) is, or None if it does not run."""
     try:
-        done = subprocess.run([*command, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=5)
+        done = subprocess.run([*command, "-c", PROBE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=15)
         return json.loads(done.stdout.decode()) if done.returncode == 0 else None
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
@@ -100,7 +100,7 @@ def probe(command):
 def candidates():
     """Commands that may be a fitting Python: the running one first, then those on the PATH."""
     yield [sys.executable]
-    names = ["python3.13", "python3.12", "python3.11", "python3", "python"]
+    names = ["python3.13", "python3.12", "python3.11", "python3.14", "python3", "python"]
     for path in map(shutil.which, names):
         if path:
             yield [path]
@@ -123,7 +123,7 @@ def find_python():
             newer = newer or seen
     if newer:
         say(
-            "Python {} is newer than the versions this course was tried with (3.11 to 3.13); trying it all the same.",
+            "Python {} is newer than the versions this course was tried with (3.11 to 3.14); trying it all the same.",
             dotted(newer["version"]),
         )
         return newer
@@ -152,7 +152,7 @@ def install_hint(version):
     if "debian" in family or "ubuntu" in family:
         if version:
             return "Install it with: sudo apt install python{}-venv".format(version)
-        return "Install it with: sudo apt install python3.11 python3.11-venv   (or a newer one)"
+        return "Install it with: sudo apt install python3 python3-venv   (3.11 or newer)"
     if "fedora" in family or "rhel" in family:
         return "Install it with: sudo dnf install python3.12 python3-pip"
     if "suse" in family:
@@ -312,15 +312,52 @@ def ensure(extra):
     if extra in installed_extras():
         return venv_python()
     started = time.time()
-    make_venv()
-    extras = sorted(installed_extras() | {"base", extra})
-    if os.path.exists(stamp_path()):
-        os.remove(stamp_path())  # interrupted from here on, the next call installs again
-    install(extras)
-    with open(stamp_path(), "w") as file:
-        json.dump({"key": setup_key(), "extras": extras}, file)
+    with alone():
+        if extra in installed_extras():  # by the one that was waited for
+            return venv_python()
+        make_venv()
+        extras = sorted(installed_extras() | {"base", extra})
+        if os.path.exists(stamp_path()):
+            os.remove(stamp_path())  # interrupted from here on, the next call installs again
+        install(extras)
+        with open(stamp_path(), "w") as file:
+            json.dump({"key": setup_key(), "extras": extras}, file)
     say("Set up in {:.0f} s.", time.time() - started)
     return venv_python()
+
+
+@contextlib.contextmanager
+def alone():
+    """Within it no other set-up of this folder runs; the system lets go of the lock, however the process ends."""
+    try:
+        file = open(VENV + ".lock", "a")  # noqa: SIM115 (closed below)
+    except OSError:  # nobody sets up what cannot be written to; `check_space` says so
+        yield
+        return
+    with file:
+        said = False
+        while not locked(file):
+            if not said:
+                say("Another set-up of this folder runs; waiting for it.")
+                said = True
+            time.sleep(0.5)
+        yield
+
+
+def locked(file):
+    """Whether this process holds the lock on an open file now."""
+    try:
+        if WINDOWS:
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
 
 
 def make_venv():
@@ -361,7 +398,9 @@ def check_space():
             "{} cannot be written to, and .venv belongs there. Clone the course into a folder of your own, or use the "
             "Python that you have as it is: python dev.py lab --here --work DIR".format(ROOT)
         )
-    needed, free = NEEDED_GB["gpu" if wants_cuda() else "cpu"], shutil.disk_usage(ROOT).free / 1e9
+    large = sys.platform.startswith("linux") and not wheelhouse() and not reachable(CPU_INDEX + "/torch/")
+    needed = NEEDED_GB["gpu" if wants_cuda() else "large torch" if large else "cpu"]
+    free = shutil.disk_usage(ROOT).free / 1e9
     if free < needed:
         raise SetupError("The packages need about {:.1f} GB in {}, and {:.1f} GB are free.".format(needed, ROOT, free))
 
@@ -435,6 +474,7 @@ def known_hashes():
 def install(extras):
     """Install both packages in place, with what they need; on a machine with an NVIDIA GPU also the extra `cuda`."""
     names = [extra for extra in extras if extra != "base"]
+    check_wheelhouse()
     say("Installing the packages: some minutes the first time.")
     where, torch = index_options(), torch_options()
     if wants_cuda() and cpu_torch():
@@ -452,25 +492,87 @@ def install(extras):
             "pip could not install the packages; the reason stands above. Call this again to go on from here. "
             "Without a network, set WHEELHOUSE to a folder that `make usb` made."
         )
+    point_relatively()
     if wants_cuda():
         install_cuda(where)
 
 
+def check_wheelhouse():
+    """Raise a SetupError if the packages of WHEELHOUSE are for another Python than that of `.venv`."""
+    seen = probe([venv_python()]) if wheelhouse() else None
+    torches = [name for name in os.listdir(wheelhouse()) if name.startswith("torch-")] if seen else []
+    if torches and not any("-cp{}{}-".format(*seen["version"]) in name for name in torches):
+        raise SetupError(
+            "WHEELHOUSE is {}, whose packages are for another Python ({}); .venv has {}. Fill it with: make usb, on a "
+            "machine with that Python.".format(wheelhouse(), torches[0], dotted(seen["version"]))
+        )
+
+
+def site_packages():
+    """Where the environment keeps its packages; without one (Binder), a folder that is not there."""
+    found = (folder for folder, _, _ in os.walk(VENV) if os.path.basename(folder) == "site-packages")
+    return next(found, os.path.join(VENV, "lib"))
+
+
+def kept_there():
+    """What lies among the environment's packages."""
+    return os.listdir(site_packages()) if os.path.isdir(site_packages()) else []
+
+
+def point_relatively():
+    """Name our folder in `.venv` as seen from there.
+
+    Python 3.11 and 3.12 read a whole path in the locale's encoding: with an umlaut in it, they may not even start.
+    """
+    site = site_packages()
+    for name in kept_there():
+        if name.startswith("_brrr_") and name.endswith(".pth"):
+            with open(os.path.join(site, name), "w") as file:
+                file.write(os.path.relpath(ROOT, site) + "\n")
+
+
 def cpu_torch():
     """Whether the environment holds a CPU build of torch."""
-    for folder, names, _ in os.walk(os.path.join(VENV, "lib")):
-        if os.path.basename(folder) == "site-packages":
-            return any(name.startswith("torch-") and "+cpu" in name for name in names)
-    return False
+    return any(name.startswith("torch-") and "+cpu" in name for name in kept_there())
 
 
 def install_cuda(where):
     """Install the extra `cuda` one by one: what fails costs its own line in a lesson, and nothing else."""
     for requirement, lost in CUDA_ITEMS:
-        wanted = [requirement, *ALSO.get(requirement, [])]
         # Nobody could know the hash of a wheel that `make usb` has built (PyCUDA's).
-        if not (pip("install", *wanted, *where) if wheelhouse() else fetch(wanted, where)):
+        if wheelhouse():
+            done = pip("install", requirement, *where)
+        else:
+            with headers_for(requirement, where):
+                done = fetch([requirement], where)
+        if not done:
             say("Not installed: {}. In the lessons, {}.", requirement.split(">")[0], lost)
+
+
+@contextlib.contextmanager
+def headers_for(requirement, where):
+    """Within it PyCUDA is built without nvcc, by the headers and libraries of torch's own packages.
+
+    The lessons compile their kernels by NVRTC, so that nothing else of the toolkit is needed.
+    """
+    cuda = os.path.join(site_packages(), "nvidia", "cu13")
+    if not requirement.startswith("pycuda") or find_nvcc() or not os.path.isdir(cuda) or not fetch(HEADERS, where):
+        yield
+        return
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory() as stubs:
+        os.symlink(os.path.join(cuda, "lib", "libcurand.so.10"), os.path.join(stubs, "libcurand.so"))
+        # What is linked with is a library without content; what is loaded is the driver's.
+        empty = ["-shared", "-Wl,-soname,libcuda.so.1", "-x", "c", os.devnull, "-o", os.path.join(stubs, "libcuda.so")]
+        try:
+            if shutil.which("cc"):  # else PyCUDA's build says what it lacks
+                subprocess.call(["cc", *empty])
+            os.environ.update(CUDA_ROOT=cuda, CPATH=os.path.join(cuda, "include"), LIBRARY_PATH=stubs)
+            os.environ["LDFLAGS"] = "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def remove(path):
@@ -486,7 +588,10 @@ def remove(path):
 
 
 def lab(python, arguments):
-    """Open the lessons."""
+    """Open the lessons; where the home folder cannot be written to, Jupyter keeps its files in `.venv`."""
+    if not os.access(os.path.expanduser("~"), os.W_OK):
+        for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
+            os.environ.setdefault(name, os.path.join(VENV, "home", name.lower()))
     return become([python, "-m", "brrr", "lab", *arguments])
 
 
@@ -589,7 +694,9 @@ def usb(arguments):
     if not ok:
         raise SetupError("pip could not collect the packages; the reason stands above.")
     for requirement, lost in CUDA_ITEMS if wants_cuda() else []:
-        if not fetch([requirement, *ALSO.get(requirement, [])], where, folder):
+        with headers_for(requirement, where):
+            done = fetch([requirement], where, folder)
+        if not done:
             say("Not collected: {}. In the lessons, {}.", requirement.split(">")[0], lost)
     size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
     say(

@@ -28,6 +28,8 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
+from brrr_course.nouns.places import REPOSITORY
+
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "source"
 FIELDS_KEPT = {"kernelspec", "language_info", "brrr"}
@@ -215,7 +217,12 @@ def readme() -> str:
         minutes = re.findall(r"^\| Minutes \| (\d+)", _section(lesson), re.MULTILINE)
         link = f"[{lesson.stem.partition('_')[0]} {told['short']}](notebooks/{lesson.stem}.ipynb)"
         rows.append(f"| {link} | {told['asks']} | {', '.join(minutes)} | {told['before']} |")
-    return between("lessons", "\n".join(rows), README.read_text(encoding="utf-8"))
+    return addressed(between("lessons", "\n".join(rows), README.read_text(encoding="utf-8")))
+
+
+def addressed(text: str) -> str:
+    """The text with the repository's address in each `git clone`."""
+    return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", text)
 
 
 ROAD = HERE.parent / "docs" / "images" / "road.svg"
@@ -310,6 +317,7 @@ PAGES = {
     DOCS / "glossary.md": glossary,
     TEACHING: teaching,
     README: readme,
+    DOCS / "classroom.md": lambda: addressed((DOCS / "classroom.md").read_text(encoding="utf-8")),
     ROAD: road,
 }
 SLOW = {README: counted, DOCS / "devices.md": devices}

@@ -41,9 +41,10 @@ def shown(text: str) -> Iterator[str]:
 
 
 def run_by_files() -> Iterator[str]:
-    """The commands that set-up files run, or show in a comment: pages.yml, environment.yml, deploy/."""
-    workflow = (ROOT / ".github" / "workflows" / "pages.yml").read_text(encoding="utf-8")
-    yield from re.findall(r"- run: (.*)", workflow)
+    """The commands that set-up files run, or show in a comment: workflows, environment.yml, deploy/."""
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        runs = re.findall(r"- run: ([^#\n]*)", workflow.read_text(encoding="utf-8"))
+        yield from (each.strip() for each in runs if START.match(each.strip() + " "))
     environment = (ROOT / "environment.yml").read_text(encoding="utf-8")
     yield from (part.strip() for part in environment.splitlines()[1].split("&&") if START.match(part.strip() + " "))
     gateway = (ROOT / "deploy" / "zero-to-jupyterhub-gateway.yaml").read_text(encoding="utf-8")
@@ -93,7 +94,7 @@ def test_a_command_takes_what_is_shown(command: str, monkeypatch: pytest.MonkeyP
 
 
 def test_the_set_up_files_commands_are_found() -> None:
-    assert len(FROM_FILES) == 4 and all(START.match(command + " ") for command in FROM_FILES), FROM_FILES
+    assert len(FROM_FILES) == 7 and all(START.match(command + " ") for command in FROM_FILES), FROM_FILES
 
 
 def ours(arguments: list[str]) -> None:

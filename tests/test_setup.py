@@ -139,7 +139,7 @@ def test_newer_python_only_if_there_is_no_other(
     ("release", "probes", "words"),
     [
         ("ID=debian\n", [NO_VENV], ["3.11.2", "ensurepip", "apt install python3.11-venv"]),
-        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', [OLD], ["3.9.2", "apt install python3.11 python3.11-venv"]),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', [OLD], ["3.9.2", "apt install python3 python3-venv"]),
         ("ID=fedora\n", [OLD], ["dnf install"]),
         ("ID=arch\n", [OLD], ["pacman"]),
         ("ID=other\n", [None], ["found: none", "python.org"]),
@@ -200,7 +200,7 @@ def test_machines_with_torch_pass(
 
 
 def test_full_disk_is_told_before_the_download(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dev, "NEEDED_GB", {"cpu": 1e9, "gpu": 1e9})
+    monkeypatch.setattr(dev, "NEEDED_GB", dict.fromkeys(dev.NEEDED_GB, 1e9))
     with pytest.raises(dev.SetupError, match="GB are free"):
         dev.check_space()
 
@@ -427,10 +427,85 @@ def test_a_failed_set_up_is_not_taken_for_done(fakes: Fakes) -> None:
     assert fakes.installs == [["base"], ["base", "dev"], ["base"]]
 
 
+def test_two_set_ups_at_once_are_one_after_the_other(fakes: Fakes) -> None:
+    both = [threading.Thread(target=fakes.dev.ensure, args=("base",)) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert (fakes.venvs, fakes.installs) == (1, [["base"]])
+
+
+def test_a_lock_is_held_by_one(dev: ModuleType) -> None:
+    with dev.alone(), open(dev.VENV + ".lock", "a") as other:
+        assert not dev.locked(other)
+    with open(dev.VENV + ".lock", "a") as other:
+        assert dev.locked(other)
+
+
+def site(dev: ModuleType, *names: str) -> Path:
+    folder = Path(dev.VENV) / "lib" / "python3.12" / "site-packages"
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_text("/home/J\xfcrgen/brrr", encoding="utf-8")
+    return folder
+
+
+def test_no_umlaut_of_a_folder_stands_where_python_starts(dev: ModuleType) -> None:
+    folder = site(dev, "_brrr_gpu.pth", "other.pth")
+    dev.point_relatively()
+    told = (folder / "_brrr_gpu.pth").read_text("ascii").strip()
+    assert (folder / told).resolve() == Path(dev.ROOT).resolve()
+    assert "rgen" in (folder / "other.pth").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("tag", "fits"), [("cp312", True), ("cp311", False)])
+def test_a_wheelhouse_for_another_python_is_told(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tag: str, fits: bool
+) -> None:
+    (tmp_path / f"torch-2.13.0-{tag}-{tag}-any.whl").touch()
+    monkeypatch.setenv("WHEELHOUSE", str(tmp_path))
+    monkeypatch.setattr(dev, "probe", lambda command: GOOD)
+    if fits:
+        dev.check_wheelhouse()
+    else:
+        with pytest.raises(dev.SetupError, match="another Python"):
+            dev.check_wheelhouse()
+
+
+def test_jupyter_keeps_its_files_elsewhere_where_home_refuses(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "become", lambda command: 0)
+    monkeypatch.setattr(dev.os, "access", lambda path, mode: path != os.path.expanduser("~"))
+    for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
+        monkeypatch.delenv(name, raising=False)
+    kept = dict(os.environ)
+    dev.lab("python", [])
+    made = {name: os.environ.pop(name) for name in set(os.environ) - set(kept)}
+    assert len(made) == 4 and all(path.startswith(dev.VENV) for path in made.values())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PyCUDA is built so on Linux alone")
+def test_pycuda_is_built_by_the_headers_of_torchs_packages(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[list[str]] = []
+    monkeypatch.setattr(dev, "fetch", lambda wanted, where: fetched.append(wanted) or True)
+    monkeypatch.setattr(dev, "find_nvcc", lambda: None)
+    cuda = site(dev) / "nvidia" / "cu13"
+    cuda.mkdir(parents=True)
+    before = dict(os.environ)
+    with dev.headers_for("pycuda>=2024.1", []):
+        assert os.environ["CUDA_ROOT"] == str(cuda) and os.environ["CPATH"] == str(cuda / "include")
+        assert "libcurand.so" in os.listdir(os.environ["LIBRARY_PATH"])
+    assert dict(os.environ) == before and fetched == [dev.HEADERS]
+    monkeypatch.setattr(dev, "find_nvcc", lambda: "/usr/bin/nvcc")
+    for requirement in ("pycuda>=2024.1", "nvmath-python>=0.7"):
+        with dev.headers_for(requirement, []):
+            assert dict(os.environ) == before
+
+
 def test_venv_of_a_folder_with_spaces(dev: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A real environment with pip; a broken one is made anew."""
     monkeypatch.setattr(dev, "VENV", str(tmp_path / "a folder" / ".venv"))
-    monkeypatch.setattr(dev, "NEEDED_GB", {"cpu": 0.0, "gpu": 0.0})
+    monkeypatch.setattr(dev, "NEEDED_GB", dict.fromkeys(dev.NEEDED_GB, 0.0))
     os.makedirs(os.path.dirname(dev.venv_python()))
     Path(dev.venv_python()).touch()  # not even executable
     dev.make_venv()

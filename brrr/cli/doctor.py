@@ -131,7 +131,6 @@ _PACKAGES = {  # row -> package
     "PyCUDA": "pycuda",
     "Triton": "triton",
     "nvmath": "nvmath-python",
-    "CUPTI": "cupti-python",
     "NVML": "nvidia-ml-py",
 }
 

@@ -176,15 +176,9 @@ def _triton() -> tuple[Status, str]:
 
 
 def _cupti(facts: Facts) -> tuple[Status, str]:
-    try:
-        return "found", f"cupti-python {probe.package_version('cupti-python')}"
-    except probe.ProbeError:
-        if facts.torch is None or facts.cuda_problem is not None:
-            raise
-    activities = facts.torch.profiler.supported_activities()
-    if facts.torch.profiler.ProfilerActivity.CUDA not in activities:
-        return "missing", "neither cupti-python nor a torch.profiler that sees the GPU"
-    return "found", "through torch.profiler"
+    profiler = facts.torch.profiler if facts.torch is not None and facts.cuda_problem is None else None
+    sees = profiler is not None and profiler.ProfilerActivity.CUDA in profiler.supported_activities()
+    return ("found", "through torch.profiler") if sees else ("missing", "no torch.profiler that sees the GPU")
 
 
 def _compiler() -> tuple[Status, str]:

@@ -106,8 +106,7 @@ class TraceError(BrrrError, RuntimeError):
 
 
 EXTRAS = {
-    "torch": "torch", "matplotlib": "plot", "triton": "cuda", "pycuda": "cuda", "nvmath": "cuda", "cupti": "cuda",
-    "pynvml": "cuda",
+    "torch": "torch", "matplotlib": "plot", "triton": "cuda", "pycuda": "cuda", "nvmath": "cuda", "pynvml": "cuda",
 }  # fmt: skip
 """The extra of the distribution that brings a package."""
 

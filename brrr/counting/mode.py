@@ -5,6 +5,7 @@ import sys
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -178,6 +179,9 @@ _AROUND = (os.path.join(_TORCH, "_compile.py"), os.path.join(_TORCH, "_dynamo"))
 _ASKED = (*_AROUND, os.path.join(_TORCH, "compiler"))
 """What torch puts around a mode, and, once something was compiled, around an optimizer's step; and what that asks."""
 
+_COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
+"""Functions of their own in Python 3.11, whose line the caller's frame has counted."""
+
 
 class Lines:
     """Counts the lines of Python that run inside it, on this thread, but for those behind an operator.
@@ -209,15 +213,20 @@ class Lines:
             return self._left
         caller = frame.f_back.f_code.co_filename if frame.f_back else ""
         around = file.startswith(_AROUND) or (file.startswith(_ASKED) and caller.startswith(_AROUND))
-        return None if around else self._ran
+        return None if around else partial(self._ran, {0: -1, frame.f_lineno * (name in _COMPREHENSIONS): -1})
 
     def _left(self, frame: FrameType, event: str, value: object) -> Any:
         self._within -= event == "return"
         return self._left
 
-    def _ran(self, frame: FrameType, event: str, value: object) -> Any:
-        self.count += event == "line"
-        return self._ran
+    def _ran(self, seen: dict[int, int], frame: FrameType, event: str, value: object) -> Any:
+        """A line counts once, however often this Python comes back to it within a statement; a loop begins anew."""
+        if event == "line":
+            if frame.f_lasti <= seen[0]:
+                seen.clear()
+            self.count += frame.f_lineno not in seen
+            seen.update({0: frame.f_lasti, frame.f_lineno: 0})
+        return frame.f_trace
 
 
 # ---------------------------------------------------------------------------------------------------------------------

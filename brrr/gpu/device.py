@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import sys
 import warnings
 from dataclasses import dataclass
 from types import ModuleType
@@ -105,9 +106,9 @@ def cuda_problem() -> str | None:
 
 
 def torch_version() -> str | None:
-    """torch's version with its build, such as "2.13.0+cpu", without loading torch; None if it is not installed."""
+    """torch's version, without loading torch; once it is loaded, with its build, as "2.13.0+cpu"; None if not here."""
     try:
-        return probe.package_version("torch")
+        return str(getattr(sys.modules.get("torch"), "__version__", "")) or probe.package_version("torch")
     except probe.ProbeError:
         return None
 

@@ -23,12 +23,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr_course.classroom import serving
 from brrr_course.classroom.report import plain, report
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import holds, issue, revoke
 from brrr_course.lessons.sharing import AGREED
 from brrr_course.sources.remote import ANY_HTTP, Connection
+
+try:
+    from brrr_course.classroom import serving
+except ImportError as lacking:
+    raise UnavailableError(f"{lacking}; install it with: pip install 'brrr-course[class]'") from lacking
 
 CACHE = Path("class.db")
 
@@ -39,8 +43,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         options.run(options)
     except (BrrrError, ImportError) as error:
-        hint = "; install it with: pip install 'brrr-course[class]'" if isinstance(error, ImportError) else ""
-        print(f"brrr class: {error}{hint}", file=sys.stderr)
+        print(f"brrr class: {error}", file=sys.stderr)
         return 2
     return 0
 

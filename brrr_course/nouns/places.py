@@ -6,6 +6,8 @@ from brrr.core import files
 
 COURSE = Path(__file__).resolve().parents[1]
 """The folder of the package `brrr_course`."""
+REPOSITORY = "<this repository>"
+"""Where one clones it from: the one place; `python notebooks/build.py --pages` writes it into README and docs/."""
 
 
 def share(name: str) -> Path:

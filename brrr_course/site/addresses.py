@@ -3,8 +3,10 @@
 import os
 from html import escape
 
-REPOSITORY = "BRRR_REPOSITORY"
-"""The variable with the repository's address, as https://github.com/OWNER/NAME; unset, no page names one."""
+from brrr_course.nouns import places
+
+VARIABLE = "BRRR_REPOSITORY"
+"""The repository's address, as https://github.com/OWNER/NAME, where a build is to take another than `places` has."""
 
 
 def in_repository(path: str) -> str:
@@ -13,8 +15,8 @@ def in_repository(path: str) -> str:
     >>> in_repository("SECURITY.md")
     ''
     """
-    address = os.environ.get(REPOSITORY, "").rstrip("/")
-    return f"{address}/blob/main/{path}" if address else ""
+    address = os.environ.get(VARIABLE, places.REPOSITORY).rstrip("/")
+    return f"{address}/blob/main/{path}" if address.startswith("https://") else ""
 
 
 def notebook_links(name: str) -> str:

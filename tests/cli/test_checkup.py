@@ -38,7 +38,6 @@ class Machine:
             "pycuda": "2026.1",
             "triton": "3.6",
             "nvmath-python": "1.0",
-            "cupti-python": "13.4",
             "nvidia-ml-py": "13.1",
         }
         self.programs: dict[str, Any] = {"nvcc": "nvcc\nrelease 13.0, V13.0.88\nbuild", "cc": "cc 12.2\nCopyright"}
@@ -215,7 +214,7 @@ def test_a_hidden_gpu(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_missing_libraries_are_one_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pycuda", "nvmath-python", "cupti-python"):
+    for name in ("pycuda", "nvmath-python"):
         del machine.packages[name]
     report, row = examine()
     assert row["CUPTI"].seen == "through torch.profiler"

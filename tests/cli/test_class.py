@@ -2,6 +2,7 @@
 
 import csv
 import stat
+import sys
 from pathlib import Path
 
 import made_up
@@ -193,3 +194,15 @@ def test_a_measurement_is_forgotten(cache: Path, words: list[str], left: set[str
 def test_a_measurement_of_no_such_axis_is_not_forgotten(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["class", "forget", "matmul", "width=64", "--cache", str(cache)]) == 2
     assert "AXIS is ['width']" in capsys.readouterr().err
+
+
+def test_without_its_extra_it_says_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [
+        each for each in sys.modules if each.startswith(("brrr_course.cli.classroom", "brrr_course.classroom"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    assert main(["class", "serve", "--help"]) == 1
+    assert "pip install 'brrr-course[class]'" in capsys.readouterr().err

@@ -237,22 +237,14 @@ def test_arguments_that_have_no_cost(call: Callable[[], object]) -> None:
 # Python beside the operators
 
 
-def lines_of(fn: Callable[[], object]) -> int:
-    """The lines of Python that run in a call on real tensors."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, value: object) -> object:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    fn()
-    sys.settrace(trace)
-    try:
-        fn()
-    finally:
-        sys.settrace(None)
-    return count
+def spread(x: torch.Tensor, wide: bool = False, deep: bool = False) -> torch.Tensor:
+    """Where Python 3.11 and later ones tell lines in other numbers: a condition over several, a loop in one."""
+    for _ in range(3):
+        if not (wide or deep  # as torch's modules ask for their hooks
+                or deep or wide
+                or x.dim()):  # fmt: skip
+            return x
+    return x + len([each + 1 for each in range(2)])
 
 
 class Twice(nn.Module):
@@ -268,11 +260,16 @@ class Twice(nn.Module):
         return x
 
 
-def test_lines_of_python_are_counted_as_they_run_on_real_tensors() -> None:
+def test_lines_of_python_are_counted_alike_on_real_tensors() -> None:
     module, x = Twice(), torch.rand(3, 4)
-    assert cost(module, x).lines == lines_of(lambda: module(x)) - 1 > 50  # the lambda's own
+    assert 50 < cost(module, x).lines < 200
     assert cost(lambda: torch.relu(x)).lines == 1
     assert cost(module, x, run=True).lines == cost(module, x).lines
+
+
+def test_lines_are_the_same_in_every_python() -> None:
+    """Three turns of a condition's three lines, four of the loop's own, two of a loop in one line."""
+    assert cost(spread, array(8)).lines == 15
 
 
 def test_a_debugger_is_left_alone() -> None:

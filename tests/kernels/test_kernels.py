@@ -32,9 +32,9 @@ needs_compiler = pytest.mark.skipif(not (NVCC or NVRTC), reason="neither nvcc no
 def compiled(source: Path, arch: str, folder: Path) -> bytes:
     given = [f"-D{each}" for each in GIVEN.get(source.name, "").split()]
     if NVCC is None:
-        from brrr.gpu.nvrtc import compile_cubin
+        from brrr.gpu.nvrtc import compile_cubin, source_text
 
-        return compile_cubin(source.read_text(encoding="utf-8"), source.name, arch, tuple(given))
+        return compile_cubin(source_text(str(source)), source.name, arch, tuple(given))
     try:
         return by_nvcc(source, folder, f"-arch={arch}", "--Werror", "all-warnings", *given)[0]
     except AssertionError as error:

@@ -50,7 +50,7 @@ HOW: dict[str, How] = {
     **dict.fromkeys(("max-autotune", "graph", "pycuda-graph", "epilogue-graph", "triton-graph"), "graph"),
     "megakernel-graph": "graph",
 }  # fmt: skip
-PYTHON = {"module": (16, 44), "inference": (28, 44), "functional": (3, 2)}
+PYTHON = {"module": (10, 32), "inference": (22, 32), "functional": (2, 2)}
 """Lines of Python that a call runs, and that each layer adds, as `brrr.cost` counts them; TorchScript has none."""
 
 

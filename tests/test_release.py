@@ -1,0 +1,112 @@
+"""What a release needs: names that are ours, one version, pages for the index alone, workflows that may do little."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import brrr
+from brrr_course.nouns.places import REPOSITORY
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECTS = {
+    folder: tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+    for folder in (ROOT, ROOT / "brrr_course")
+}
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FOREIGN = re.compile(r"pip3? install\b[^\n`]*?[ '\"](?:-U +)?brrr(?![\w./-])(?!\s*&&)")
+"""The name `brrr` on the package index is another project's."""
+
+
+def said() -> list[Path]:
+    ends = {".py", ".md", ".ipynb", ".yml", ".yaml", ".toml", ".html", ".js"}
+    tops = [
+        ROOT / name for name in ("brrr", "brrr_course", "tools", "docs", "notebooks", "deploy", ".github", ".binder")
+    ]
+    below = [path for top in tops for path in top.rglob("*") if path.suffix in ends]
+    return [path for path in (*below, *ROOT.glob("*.*")) if path.is_file() and path.suffix in ends]
+
+
+def test_nothing_tells_anybody_to_install_a_foreign_package() -> None:
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in said()}
+    assert len(texts) > 300
+    assert [name for name, text in texts.items() if FOREIGN.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install brrr", "pip install -U brrr", "pip install 'brrr[class]'", "%pip install brrr\n"]
+)
+def test_what_would_install_it_is_found(line: str) -> None:
+    assert FOREIGN.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install -U brrr-gpu", "pip install './brrr'", "pip install brrr_course", "pip install ./brrr"]
+)
+def test_what_would_not_is_let_be(line: str) -> None:
+    assert not FOREIGN.search(line)
+
+
+def test_there_is_one_version() -> None:
+    small, course = PROJECTS.values()
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"]
+    assert {small["version"], course["version"], citation} == {brrr.__version__}
+    needed = [*course["dependencies"], *course["optional-dependencies"]["cuda"]]
+    ours = [each for each in needed if each.startswith(small["name"])]
+    assert len(ours) == 2 and all(each.endswith(f"=={brrr.__version__}") for each in ours)
+    assert f"\n## {brrr.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("folder", PROJECTS, ids=lambda folder: folder.name)
+def test_a_page_for_the_index_stands_alone(folder: Path) -> None:
+    text = (folder / PROJECTS[folder]["readme"]).read_text("utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert all(link.startswith("https://") for link in links) and "![" not in text and "git clone" not in text
+    assert PROJECTS[folder]["name"] in text
+    assert all(hasattr(brrr, name) for name in re.findall(r"brrr\.([a-z_]+)\(", text))
+
+
+def test_the_repository_stands_in_one_place() -> None:
+    for page in ("README.md", "docs/classroom.md"):
+        found = re.findall(r"git clone (.+?) brrr\b", (ROOT / page).read_text("utf-8"))
+        assert found and set(found) == {REPOSITORY}, "run: python notebooks/build.py --pages"
+    for project in PROJECTS.values():
+        known = {REPOSITORY} if REPOSITORY.startswith("https://") else set()
+        assert set(project.get("urls", {}).values()) >= known
+        assert known or "urls" not in project, "no address is known yet: brrr_course/nouns/places.py"
+
+
+def workflow(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_may_do_no_more_than_it_must(path: Path) -> None:
+    """Each action is named by its commit, with its version beside it; nothing is permitted but what a job lists."""
+    text, told = path.read_text("utf-8"), workflow(path)
+    used = re.findall(r"uses: (.+)", text)
+    assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in used)
+    assert told["permissions"] == {}
+    for job in told["jobs"].values():
+        writes = {name for name, may in job["permissions"].items() if may == "write"}
+        runs = [step["run"] for step in job["steps"] if "run" in step]
+        assert writes <= {"id-token", "pages"} and not (writes and runs), "who may write runs none of our code"
+    assert "persist-credentials: false" in text or "checkout" not in text
+
+
+def test_every_action_has_one_version() -> None:
+    used = {each for path in WORKFLOWS for each in re.findall(r"uses: (\S+)", path.read_text("utf-8"))}
+    assert len({each.partition("@")[0] for each in used}) == len(used) >= 7
+
+
+def test_what_pull_requests_must_pass() -> None:
+    jobs = workflow(ROOT / ".github" / "workflows" / "tests.yml")["jobs"]
+    assert [image.split(":")[1].split("-")[0] for image in jobs["linux"]["strategy"]["matrix"]["image"]] == [
+        "3.11",
+        "3.14",
+    ]
+    assert jobs["elsewhere"]["strategy"]["matrix"]["os"] == ["macos-latest", "windows-latest"]
