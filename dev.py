@@ -568,7 +568,7 @@ def headers_for(requirement, where):
             if shutil.which("cc"):  # else PyCUDA's build says what it lacks
                 subprocess.call(["cc", *empty])
             os.environ.update(CUDA_ROOT=cuda, CPATH=os.path.join(cuda, "include"), LIBRARY_PATH=stubs)
-            os.environ["LDFLAGS"] = "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib"
+            os.environ["LDFLAGS"] = "-Wl,--no-as-needed,-rpath,$ORIGIN/../nvidia/cu13/lib"
             yield
         finally:
             os.environ.clear()
