@@ -56,6 +56,8 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
     out.mkdir(parents=True, exist_ok=True)
     for name, html in pages.items():
         (out / name).write_text(html, encoding="utf-8", newline="\n")
+    for name, png in (picture for each in found for picture in each.pictures.items()):
+        (out / name).write_bytes(png)
     rmtree(out / "notebooks", ignore_errors=True)  # an older copy would stay
     copy_lessons(share("notebooks"), out / "notebooks")
     return [out / name for name in pages]

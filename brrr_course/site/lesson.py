@@ -6,6 +6,7 @@ import gc
 import json
 import random
 import re
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy
 
 from brrr.core.errors import BrrrError
+from brrr.drawing import style
 from brrr.drawing.style import Picture, kept_figures
 from brrr_course.lessons.cells import Cells
 from brrr_course.lessons.guessing import Guess, forget
@@ -64,6 +66,13 @@ class Lesson:
         """All that the script reads."""
         return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **numbers()}
 
+    def pictures(self) -> Iterator[tuple[str, bytes]]:
+        """The figures as they stand at first, each with its file's name: for a reader without JavaScript."""
+        shown = (each for each in self.seen if isinstance(each, display.Shown | Picture))
+        for at, each in enumerate(shown):
+            drawn = style.picture(each.figure, each.alt) if isinstance(each, Picture) else each._picture()
+            yield f"{self.name}-{at}.png", drawn.png
+
     def _read(self, text: str, tags: list[str]) -> None:
         """Take a cell of text; the first heading is the title, the first bold sentence the question."""
         if self.title == self.name and (heading := re.search(r"^# (.*)$", text, re.MULTILINE)):
@@ -100,7 +109,10 @@ class Lesson:
         """Leave a place for the script; `guess` is the number of the guess that it waits for, -1 for none."""
         guesses = [each for each in self.seen if isinstance(each, Guess)]
         made["guess"] = guesses.index(waits_for) if waits_for in guesses else -1
-        self.parts.append(f'<div class="{kind}" data-at="{len(self.shown[kind])}"></div>')
+        at = len(self.shown[kind])
+        still = f'<img src="{self.name}-{at}.png" alt="{escape(made.get("alt") or "The figure as recorded.")}">'
+        picture = f"<noscript>{still}</noscript>" if kind == "view" else ""
+        self.parts.append(f'<div class="{kind}" data-at="{at}">{picture}</div>')
         self.shown[kind].append(made)
 
     def _show(self, value: Any) -> None:

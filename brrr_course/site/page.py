@@ -21,7 +21,8 @@ from brrr_course.site.text import addressed, contents
 class Page(NamedTuple):
     """A lesson's page, and what the index says of it; `missing` is what its source lacks, `slides` its slides' page.
 
-    `about` is what the notebook says of itself, `questions` the pages of those that it answers, by their addresses.
+    `about` is what the notebook says of itself, `questions` the pages of those that it answers, by their addresses,
+    `pictures` its figures by their files' names.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Page(NamedTuple):
     slides: str = ""
     about: Mapping[str, Any] = MappingProxyType({})
     questions: Mapping[str, str] = MappingProxyType({})
+    pictures: Mapping[str, bytes] = MappingProxyType({})
 
 
 def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = False,
@@ -48,7 +50,8 @@ def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = Fals
         page = page_of(found, before, after, f"{found.name}.slides" if with_slides else "")
         own = [each for each in asked if each.lesson == found.name.partition("_")[0] and not found.missing]
         answered = {each.slug: each.page(found.name, found.title, found.seen) for each in own}
-        return page._replace(slides=slides_page(found) if with_slides else "", about=about, questions=answered)
+        page = page._replace(about=about, questions=answered, pictures=dict(found.pictures()))
+        return page._replace(slides=slides_page(found) if with_slides else "")
 
 
 def metadata_of(path: Path) -> dict[str, Any]:
@@ -80,5 +83,5 @@ def slides_page(found: Lesson) -> str:
 
 
 def _data(found: Lesson) -> str:
-    asks = "<noscript><p>The figures need JavaScript, which is in this page.</p></noscript>"
+    asks = "<noscript><p>Moving the figures needs JavaScript, which is in this page.</p></noscript>"
     return packed(found.data) + asks

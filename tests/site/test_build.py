@@ -131,3 +131,18 @@ def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):
 def test_the_marks_of_each_exercise_of_numbers_and_words_are_tabulated(exercise):
     if is_tabulated(exercise):
         assert [each["name"] for each in table_of(exercise)["fields"]] == list(tables()[exercise]["answers"])
+
+
+@pytest.mark.browser
+def test_without_javascript_the_recorded_figures_stand_there(browser, tmp_path):
+    found = made("03")
+    (tmp_path / "page.html").write_text(found.page, encoding="utf-8")
+    for name, png in found.lesson.pictures():
+        (tmp_path / name).write_bytes(png)
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        seen = page.locator(".view img")
+        assert seen.count() == len(found.views) > 0
+        sizes = [seen.nth(n).evaluate("each => [each.naturalWidth, each.alt.length]") for n in range(seen.count())]
+        assert all(wide > 500 and told > 10 for wide, told in sizes), sizes
