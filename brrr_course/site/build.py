@@ -16,6 +16,7 @@ from brrr.core.recordings import VARIABLE, recorded_devices
 from brrr_course.lessons.course import copy_lessons, notebooks_in
 from brrr_course.nouns.places import share
 from brrr_course.site.documents import documents, glossary
+from brrr_course.site.frame import read
 from brrr_course.site.index import index_page
 from brrr_course.site.page import Page, lesson_page, metadata_of
 from brrr_course.site.questions import Question, list_page, questions
@@ -56,6 +57,8 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
     out.mkdir(parents=True, exist_ok=True)
     for name, html in pages.items():
         (out / name).write_text(html, encoding="utf-8", newline="\n")
+    for name in ("offline.js", "manifest.webmanifest", "icon.svg"):
+        (out / name).write_text(read(name), encoding="utf-8", newline="\n")
     for name, png in (picture for each in found for picture in each.pictures.items()):
         (out / name).write_bytes(png)
     rmtree(out / "notebooks", ignore_errors=True)  # an older copy would stay

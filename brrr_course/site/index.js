@@ -10,3 +10,7 @@ field.addEventListener("input", () => {
   for (const entry of entries) entry.hidden = !words.length || !words.every(word => entry.textContent.toLowerCase().includes(word));
 });
 field.dispatchEvent(new Event("input"));
+if (location.protocol.startsWith("http")) {  // not from a disk: pages that were read open without a network, and the course can be installed
+  document.head.append(Object.assign(document.createElement("link"), {rel: "manifest", href: "manifest.webmanifest"}));
+  navigator.serviceWorker?.register("offline.js");
+}

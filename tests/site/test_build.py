@@ -5,7 +5,10 @@ import json
 import re
 import shutil
 from base64 import b64decode
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from opened import made
@@ -18,6 +21,8 @@ from brrr_course import drawing, explore
 from brrr_course.lessons.calculations import tables
 from brrr_course.site.build import build, roads
 from brrr_course.site.exercises import is_tabulated, table_of
+from brrr_course.site.frame import plain
+from brrr_course.site.index import index_page
 from brrr_course.site.page import lesson_page
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
@@ -146,3 +151,26 @@ def test_without_javascript_the_recorded_figures_stand_there(browser, tmp_path):
         assert seen.count() == len(found.views) > 0
         sizes = [seen.nth(n).evaluate("each => [each.naturalWidth, each.alt.length]") for n in range(seen.count())]
         assert all(wide > 500 and told > 10 for wide, told in sizes), sizes
+
+
+@pytest.mark.browser
+def test_a_page_that_was_read_opens_without_a_network(browser, tmp_path):
+    site = share("notebooks").parent / "brrr_course" / "site"
+    (tmp_path / "index.html").write_text(index_page([], (), {}), encoding="utf-8")
+    (tmp_path / "lesson.html").write_text(plain("lesson", "A lesson", "<p>It is here.</p>"), encoding="utf-8")
+    for name in ("offline.js", "manifest.webmanifest", "icon.svg"):
+        shutil.copy(site / name, tmp_path)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, browser.new_context() as context:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page, at = context.new_page(), f"http://127.0.0.1:{server.server_address[1]}"
+        page.goto(f"{at}/index.html")
+        page.evaluate("navigator.serviceWorker.ready.then(found => found.active.state)")
+        page.wait_for_function("navigator.serviceWorker.controller")
+        page.goto(f"{at}/lesson.html")
+        server.shutdown()
+        server.server_close()
+        page.reload()
+        assert "It is here." in page.locator("main").inner_text()
+        with pytest.raises(Exception, match="ERR_"):
+            page.goto(f"{at}/never-read.html")
