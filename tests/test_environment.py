@@ -27,6 +27,7 @@ CONDA_NAMES: dict[str, str | None] = {
     # the rest is for who changes the course; a teacher who shares a GPU installs brrr[class]
     **dict.fromkeys(
         (
+            "axe-playwright-python",
             "cryptography",
             "dask",
             "distributed",
