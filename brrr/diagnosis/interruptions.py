@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from cProfile import Profile
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from traceback import FrameSummary
 from typing import Any
-
-import torch
 
 from brrr.core import units
 from brrr.core.files import PACKAGE
@@ -25,7 +24,6 @@ from brrr.diagnosis.evidence import Evidence
 
 REGION = "Torch-Compiled Region: "
 """How the profiler sees a compiled function; torch's numbers of the function and of its compilation follow."""
-NOT_THE_USERS = (torch.__path__[0], str(PACKAGE))
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,11 @@ def compiling_again(step: Callable[[], Any], since_s: float) -> list[Interruptio
         again = [x for x in every if x.recompile_reason and not x.fail_type and x.start_time_us >= 1e6 * since_s]
         took_s = sum(each.duration_us for each in again) / 1e6
         made += [Interruption("recompilation", *_told(each, function), len(again), took_s) for each in again[-1:]]
-    return [each for each in made if not each.where.startswith(NOT_THE_USERS)]
+    return [each for each in made if not each.where.startswith(_not_the_users())]
+
+
+def _not_the_users() -> tuple[str, str]:
+    return str(Path(str(sys.modules["torch"].__file__)).parent), str(PACKAGE)
 
 
 def _told(compiled: Any, function: Any) -> tuple[str, str]:
@@ -110,5 +112,5 @@ def _told(compiled: Any, function: Any) -> tuple[str, str]:
 
 def _at(stack: Sequence[FrameSummary]) -> str:
     """The innermost line that is the user's, with its text."""
-    own = [each for each in stack if not each.filename.startswith(NOT_THE_USERS)] or stack
+    own = [each for each in stack if not each.filename.startswith(_not_the_users())] or stack
     return f"{own[-1].filename}:{own[-1].lineno}" + f", `{own[-1].line}`" * bool(own[-1].line)

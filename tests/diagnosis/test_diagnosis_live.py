@@ -255,7 +255,8 @@ def test_a_long_step_is_run_a_few_times_and_it_is_said(
 
     monkeypatch.setattr(live, "LONG_S", 0.05)
     monkeypatch.setattr(live, "TRACE_S", 0.05)
-    assert quick(step).steps == 1 and 1 < calls.tell() <= 1 + live.REPEATS
+    most = 2 + live.REPEATS  # with the one that tells what it runs, where this process has compiled anything before
+    assert quick(step).steps == 1 and 1 < calls.tell() <= most
     said = capsys.readouterr().err
     assert "diagnose: a step takes" in said and f"some {live.REPEATS} times more" in said
     quick(torch.relu, torch.ones(8))
