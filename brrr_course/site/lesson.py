@@ -27,6 +27,7 @@ from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view import display
+from brrr_course.view.timeline import TimelineView
 
 
 class Lesson:
@@ -69,9 +70,7 @@ class Lesson:
     def pictures(self) -> Iterator[tuple[str, bytes]]:
         """The figures as they stand at first, each with its file's name: for a reader without JavaScript."""
         shown = (each for each in self.seen if isinstance(each, display.Shown | Picture))
-        for at, each in enumerate(shown):
-            drawn = style.picture(each.figure, each.alt) if isinstance(each, Picture) else each._picture()
-            yield f"{self.name}-{at}.png", drawn.png
+        yield from ((f"{self.name}-{at}.png", _still(each)) for at, each in enumerate(shown))
 
     def _read(self, text: str, tags: list[str]) -> None:
         """Take a cell of text; the first heading is the title, the first bold sentence the question."""
@@ -134,6 +133,14 @@ class Lesson:
             self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
             self._add_text(repr(value))
+
+
+def _still(shown: Any) -> bytes:
+    """What is shown as a PNG, covered or not."""
+    if isinstance(shown, TimelineView):
+        return shown.selection.png()
+    drawn = style.picture(shown.figure, shown.alt) if isinstance(shown, Picture) else shown._picture()
+    return bytes(drawn.png)
 
 
 def _plain(markdown: str) -> str:
