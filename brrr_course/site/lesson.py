@@ -139,8 +139,8 @@ def _still(shown: Any) -> bytes:
     """What is shown as a PNG, covered or not."""
     if isinstance(shown, TimelineView):
         return shown.selection.png()
-    drawn = style.picture(shown.figure, shown.alt) if isinstance(shown, Picture) else shown._picture()
-    return bytes(drawn.png)
+    kept = getattr(shown, "figure", None)  # of a bare picture, which was drawn while figures were kept
+    return bytes((shown._picture() if kept is None else style.picture(kept, shown.alt)).png)
 
 
 def _plain(markdown: str) -> str:

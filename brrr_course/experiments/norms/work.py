@@ -31,11 +31,13 @@ def workload(variant: Variant, point: Point) -> Workload:
     needed = 3 * ITEMSIZE[dtype] * tokens * width + 4 * 8 * min(tokens * width, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {tokens} x {width} numbers")
     held = Input.of(tokens, width, dtype, device)
-    weights = (held.weight, held.shift) if variant.way == "layer norm" else (held.weight,)
+    weights = held.weight, held.shift
 
-    def norm(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
-        return (layer_norm if variant.way == "layer norm" else rms_norm)(x, (width,), *weights, eps=EPSILON)
+    def norm(x: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+        if variant.way == "layer norm":
+            return layer_norm(x, (width,), weight, shift, EPSILON)
+        return rms_norm(x, (width,), weight, EPSILON)
 
-    made = Workload(lambda: norm(held.x, *weights), cost(variant, point), error_against(norm, (held.x,), weights),
-                    TOLERANCE[held.x.dtype])  # fmt: skip
+    error = error_against(norm, (held.x,), weights)
+    made = Workload(lambda: norm(held.x, *weights), cost(variant, point), error, TOLERANCE[held.x.dtype])
     return warmed(made, device) if variant.on_gpu else queued(made)
