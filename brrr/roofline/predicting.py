@@ -99,8 +99,9 @@ def operator_times(
 ) -> tuple[OperatorTime, ...]:
     """Every kernel's times. In a graph the host issues none of them; a compiled form's call is paid with its first."""
     costs = _host_costs(kernels, model, how, gradients, lines)
-    pairs = zip(kernels, costs, strict=True)
-    return tuple(operator_time(each, model, working_set, host_s=host_s) for each, host_s in pairs)
+    keys = [(each, each.backward, host_s) for each, host_s in zip(kernels, costs, strict=True)]
+    times = {key: operator_time(key[0], model, working_set, host_s=key[2]) for key in dict.fromkeys(keys)}
+    return tuple(times[key] for key in keys)  # a model's layers are alike
 
 
 def _host_costs(

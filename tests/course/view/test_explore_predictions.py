@@ -31,8 +31,8 @@ from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.quantities import ratio
 from brrr_course.view.words import as_bundle, as_panel, table_of
 
-UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel")
-"""Nothing predicts blocks and devices that wait for each other; they say so at every point."""
+UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel", "norms")
+"""Nothing predicts blocks and devices that wait for each other, nor a normalisation; they say so at every point."""
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
 N = 2**20
 
