@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from html import escape
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -210,19 +210,37 @@ def _section(lesson: Path) -> str:
 
 
 def readme() -> str:
-    """README as it stands, with the map of the lessons as their sources' heads have it."""
+    """README as it stands, with the lessons as their sources' heads have them, and what the timer says as recorded."""
     rows = ["| lesson | question | minutes | read before |", "| --- | --- | --- | --- |"]
     for lesson in lessons():
         told = jupytext.read(lesson, fmt="py:percent").metadata["readme"]
         minutes = re.findall(r"^\| Minutes \| (\d+)", _section(lesson), re.MULTILINE)
         link = f"[{lesson.stem.partition('_')[0]} {told['short']}](notebooks/{lesson.stem}.ipynb)"
         rows.append(f"| {link} | {told['asks']} | {', '.join(minutes)} | {told['before']} |")
-    return addressed(between("lessons", "\n".join(rows), README.read_text(encoding="utf-8")))
+    text = between("lessons", "\n".join(rows), README.read_text(encoding="utf-8"))
+    return addressed(between("timer", f"```text\n{timed()}\n```", text))
+
+
+def timed() -> str:
+    """What the timer said of README's call when it was recorded."""
+    from brrr_course.experiments import experiment
+    from brrr_course.sources import source
+
+    recorded = source("recorded:h200")
+    return recorded.measure(experiment("timers"), "measure", {"function": "relu-64x1024", "cache": "hot"}).details()
 
 
 def addressed(text: str) -> str:
-    """The text with the repository's address in each `git clone`."""
-    return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", text)
+    """The text with the repository's address in each `git clone`, and that of the course's pages on GitHub."""
+    _, on_github, own = REPOSITORY.partition("https://github.com/")
+    owner, _, name = own.partition("/")
+    pages = f"[open the course](https://{owner}.github.io/{name}/)." if on_github else f"`make site`, {OPENED}."
+    return re.sub(
+        r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("site", f"  {pages}", text)
+    )
+
+
+OPENED = "then open `public/index.html`"
 
 
 ROAD = HERE.parent / "docs" / "images" / "road.svg"
@@ -261,6 +279,41 @@ def road() -> str:
             ))  # fmt: skip
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" role="img">'
     return f'{head}<style>{_STYLE}</style><rect class="page" width="{wide}" height="{tall}"/>{"".join(drawn)}</svg>\n'
+
+
+MOVING = HERE.parent / "docs" / "images" / "slider.gif"
+
+
+def moving() -> bytes:
+    """README's picture: lesson 01's first figure, whose slider moves from place to place."""
+    from matplotlib import get_data_path
+    from PIL import Image, ImageDraw, ImageFont
+
+    from brrr.drawing.style import readable
+    from brrr_course import explore
+    from brrr_course.view.panel import png_of
+    from brrr_course.view.words import verdict
+
+    fonts = Path(get_data_path(), "fonts", "ttf")
+    plain, bold = (ImageFont.truetype(str(fonts / f"DejaVuSans{kind}.ttf"), 26) for kind in ("", "-Bold"))
+    found = explore("matmul", lines=["unsynchronized", "synchronized"], source="recorded:h200")
+    values, frames = found.scene.values["size"], []
+    for place, value in enumerate(values):
+        found.set(size=value)
+        drawn = Image.open(BytesIO(png_of(found.scene)))
+        frame = Image.new("RGB", (drawn.width, drawn.height + 110), "white")
+        frame.paste(drawn.convert("RGB"), (0, 110))
+        pen, left, right = ImageDraw.Draw(frame), 200, drawn.width - 240
+        x = left + (right - left) * place / (len(values) - 1)
+        pen.text((30, 18), verdict(found.scene), "black", bold)
+        pen.line((left, 80, right, 80), "#999", 6)
+        pen.ellipse((x - 15, 65, x + 15, 95), "#0072b2")
+        pen.text((30, 64), "size", "black", plain)
+        pen.text((right + 40, 64), readable(value), "black", plain)
+        frames.append(frame.resize((frame.width * 2 // 3, frame.height * 2 // 3)).quantize(64))
+    told, pauses = BytesIO(), [700] * (len(frames) - 1) + [3000]  # in ms
+    frames[0].save(told, "gif", save_all=True, append_images=frames[1:], duration=pauses, loop=0, optimize=True)
+    return told.getvalue()
 
 
 def between(name: str, made: str, text: str) -> str:
@@ -317,7 +370,10 @@ PAGES = {
     DOCS / "glossary.md": glossary,
     TEACHING: teaching,
     README: readme,
-    DOCS / "classroom.md": lambda: addressed((DOCS / "classroom.md").read_text(encoding="utf-8")),
+    **{
+        page: lambda page=page: addressed(page.read_text(encoding="utf-8"))
+        for page in (DOCS / "classroom.md", DOCS / "setup.md")
+    },
     ROAD: road,
 }
 SLOW = {README: counted, DOCS / "devices.md": devices}
@@ -341,6 +397,7 @@ def main(argv: Sequence[str]) -> int:
     if options.out == HERE:
         for page, made in (*PAGES.items(), *([] if options.prefix else SLOW.items())):
             page.write_text(made(), encoding="utf-8")
+        MOVING.write_bytes(moving())
     return 0
 
 

@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUDGET = {
     ("brrr", "python"): 19_330,
     ("brrr", "cuda"): 2_200,
-    ("brrr_course", "python"): 23_210,
-    ("brrr/roofline", "python"): 3_382,
+    ("brrr_course", "python"): 23_230,
+    ("brrr/roofline", "python"): 3_383,
     ("brrr/strassen", "python"): 2_815,
     ("brrr/strassen", "cuda"): 800,
     ("tools", "python"): 5_110,

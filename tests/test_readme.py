@@ -1,4 +1,4 @@
-"""README's code: every name of it exists, and what needs no GPU runs as it stands."""
+"""The code of README and docs/package.md: every name of it exists, and what needs no GPU runs as it stands."""
 
 import ast
 import re
@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import brrr
 from brrr.core.files import PACKAGE
+from brrr_course.experiments import experiment
 from brrr_course.lessons.claims_table import main
+from brrr_course.sources import source
 
 README = PACKAGE.parent / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+TEXT = "".join(page.read_text("utf-8") for page in (README, PACKAGE.parent / "docs" / "package.md"))
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 ELSEWHERE = (
     "measure", "trace", "scaling_test", "capture", "Pipeline", "find_transition", "calibrate", "print(m",
     "PersistentRNN", "print(t", "diagnose", "print(found",
@@ -56,3 +60,11 @@ def test_the_count_of_claims_is_current(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["--count"]) == 0
     shown = re.search(r"<!-- brrr claims --count -->\n(.*?)<!-- end -->", README.read_text(encoding="utf-8"), re.DOTALL)
     assert shown and shown[1] == capsys.readouterr().out
+
+
+def test_the_picture_moves_over_every_size_and_is_light() -> None:
+    path = PACKAGE.parent / "docs" / "images" / "slider.gif"
+    found = source("recorded:h200")
+    with Image.open(path) as picture:
+        assert picture.n_frames == len(found.values(experiment("matmul"), "size"))
+    assert path.stat().st_size < 2e6 and f"(docs/images/{path.name})" in README.read_text("utf-8")

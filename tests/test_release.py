@@ -70,7 +70,7 @@ def test_a_page_for_the_index_stands_alone(folder: Path) -> None:
 
 
 def test_the_repository_stands_in_one_place() -> None:
-    for page in ("README.md", "docs/classroom.md"):
+    for page in ("README.md", "docs/setup.md", "docs/classroom.md"):
         found = re.findall(r"git clone (.+?) brrr\b", (ROOT / page).read_text("utf-8"))
         assert found and set(found) == {REPOSITORY}, "run: python notebooks/build.py --pages"
     for project in PROJECTS.values():

@@ -29,7 +29,7 @@ def measure(
     >>> m.period_s.median > 0, m.kernel_s is None
     (True, True)
 
-    On a GPU, ``print(m)`` says for example ``11 µs to issue, 1 µs of GPU work: host-bound``.
+    On a GPU, ``print(m)`` says for example ``11 µs on the host, 1 µs of GPU work: host-bound``.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from brrr_course.site.frame import read
 from brrr_course.site.index import index_page
 from brrr_course.site.page import Page, lesson_page, metadata_of
 from brrr_course.site.questions import Question, list_page, questions
+from brrr_course.site.reference import reference
 from brrr_course.sources import source
 
 
@@ -68,7 +69,7 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
 
 def site_pages(found: Sequence[Page], asked: Sequence[Question]) -> dict[str, str]:
     """All pages by their files' names, the index last."""
-    beside = documents(share("docs"))
+    beside = documents(share("docs")) | reference()
     pages = {f"{each.name}.slides": each.slides for each in found if each.slides}
     pages |= {slug: page for each in found for slug, page in each.questions.items()}
     pages |= {each.slug: each.page() for each in asked if not each.lesson}

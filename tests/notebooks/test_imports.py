@@ -1,4 +1,4 @@
-"""Lessons import what README documents and `brrr_course`; what older copies import says where it is now."""
+"""Lessons import what README, docs/package.md and `brrr_course` document; older copies are told where a name is now."""
 
 import ast
 import re
@@ -11,7 +11,8 @@ from harness import NOTEBOOKS, REPOSITORY
 import brrr_course
 
 SOURCES = sorted((NOTEBOOKS / "source").rglob("*.py"))
-README = "".join(re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.DOTALL))
+PAGES = "".join((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "docs/package.md"))
+SHOWN = "".join(re.findall(r"```python\n(.*?)```", PAGES, re.DOTALL))
 
 
 def imported(source: str) -> Iterator[tuple[str, str]]:
@@ -29,7 +30,7 @@ def imported(source: str) -> Iterator[tuple[str, str]]:
             yield node.value.id, node.attr
 
 
-DOCUMENTED = {*imported(README), *(("brrr_course", name) for name in brrr_course.__all__)}
+DOCUMENTED = {*imported(SHOWN), *(("brrr_course", name) for name in brrr_course.__all__)}
 
 
 def internals(source: str) -> list[str]:

@@ -12,6 +12,7 @@ from brrr_course.site.documents import documents, glossary, page_of_term, terms
 from brrr_course.site.index import index_page
 from brrr_course.site.page import Page, page_of
 from brrr_course.site.questions import list_page, questions
+from brrr_course.site.reference import MODULES, reference
 
 pytestmark = pytest.mark.browser
 DOCUMENTS = sorted(path.stem for path in (NOTEBOOKS.parent / "docs").glob("*.md") if path.stem != "glossary")
@@ -36,6 +37,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "glossary": lambda: glossary([])["glossary"],
     "term": lambda: glossary([Page("01_async_timing", "01", "?", "", [], "")])[page_of_term(terms()[0])],
     **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "12")},
+    **{name: lambda name=name: reference()[name][1] for name in MODULES},
     **{name: lambda name=name: documents(NOTEBOOKS.parent / "docs")[name][1] for name in DOCUMENTS},
 }
 OPEN = """() => {

@@ -1,0 +1,36 @@
+"""The reference: every public name with its signature and its docstring, as pdoc reads them, a page for each module."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+from brrr_course.site.frame import plain
+from brrr_course.site.text import contents
+
+MODULES = ("brrr", "brrr.networks", "brrr.strassen", "brrr_course")
+
+
+def reference() -> dict[str, tuple[str, str]]:
+    """The title and the page of each public module, by the pages' names.
+
+    >>> list(reference())
+    ['brrr', 'brrr.networks', 'brrr.strassen', 'brrr_course']
+    """
+    from pdoc import doc, render
+
+    own = Path(__file__).with_name("pdoc")
+    render.configure(docformat="numpy", search=False, show_source=False, template_directory=own)
+    modules = {}
+    for name in MODULES:
+        module = import_module(name)
+        for each in module.__all__:  # they are loaded when they are first used
+            getattr(module, each)
+        modules[name] = doc.Module(module)
+    return {name: (f"Reference: {name}", _page(name, render.html_module(modules[name], modules))) for name in MODULES}
+
+
+def _page(name: str, html: str) -> str:
+    """What pdoc made, with the links of this site, and headings that follow each other."""
+    html = re.sub(r'(?<=href=")(?:\.\.?/)*([\w/]+)(?=\.html)', lambda found: found[1].replace("/", "."), html)
+    html = re.sub(r"<h6[^>]*>(.*?)</h6>", r"<p><b>\1</b></p>", html)
+    return plain(name, f"Reference: {name}", html.replace("</h1>", f"</h1>{contents(html)}", 1))
