@@ -1,5 +1,6 @@
 """`CostMode`: counts every torch operator that runs inside it."""
 
+import gc
 import os
 import sys
 import weakref
@@ -167,13 +168,8 @@ def only_strided(tensors: Iterable[torch.Tensor]) -> None:
 
 
 _TORCH = os.path.dirname(torch.__file__)
-_BESIDE = (
-    os.path.join(_TORCH, "_library"),
-    os.path.join(_TORCH, "_subclasses"),
-    weakref.__file__,
-    __file__,
-    "<frozen importlib",
-)
+_BESIDE = (os.path.join(_TORCH, "_library"), os.path.join(_TORCH, "_subclasses"), weakref.__file__, __file__,
+           "<frozen importlib")  # fmt: skip
 """What runs only because the tensors are descriptions or a mode looks at each operator, and imports, once a process."""
 _AROUND = (os.path.join(_TORCH, "_compile.py"), os.path.join(_TORCH, "_dynamo"))
 _ASKED = (*_AROUND, os.path.join(_TORCH, "compiler"))
@@ -197,11 +193,17 @@ class Lines:
     def __enter__(self) -> None:
         self._free = sys.gettrace() is None
         if self._free:
+            gc.callbacks.append(self._collected)
             sys.settrace(self._called)
 
     def __exit__(self, *error: object) -> None:
         if self._free:
             sys.settrace(None)
+            gc.callbacks.remove(self._collected)
+
+    def _collected(self, phase: str, info: object) -> None:
+        """What the garbage collector's finalizers run is no part of the program."""
+        self._within += 1 if phase == "start" else -1
 
     def _called(self, frame: FrameType, event: str, value: object) -> Any:
         if self._within:

@@ -1,5 +1,6 @@
 """`brrr.cost`: text, descriptions, storages, what it leaves alone, and its errors."""
 
+import gc
 import resource
 import sys
 from collections.abc import Callable
@@ -265,6 +266,27 @@ def test_lines_of_python_are_counted_alike_on_real_tensors() -> None:
     assert 50 < cost(module, x).lines < 200
     assert cost(lambda: torch.relu(x)).lines == 1
     assert cost(module, x, run=True).lines == cost(module, x).lines
+
+
+class Finalized:
+    """A cycle that the garbage collector takes apart, with lines of Python."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+    def __del__(self) -> None:
+        self.own = None
+        self.own = None
+
+
+def test_lines_of_the_garbage_collector_count_as_nothing() -> None:
+    def spread_out(x: torch.Tensor, collect: Callable[[], object]) -> torch.Tensor:
+        Finalized()
+        collect()
+        return x + 1
+
+    kept, swept = (cost(spread_out, array(3), each).lines for each in (int, gc.collect))
+    assert kept == swept
 
 
 def test_lines_are_the_same_in_every_python() -> None:

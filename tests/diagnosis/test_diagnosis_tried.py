@@ -192,7 +192,7 @@ def endless(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Ite
 
 @contextmanager
 def cancelled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
-    signal.raise_signal(signal.SIGINT)
+    raise KeyboardInterrupt  # a signal would be lost where a shell has turned interrupts off
     yield fn
 
 
