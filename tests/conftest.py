@@ -10,7 +10,7 @@ from typing import Any
 import made_up
 import pytest
 from chromium_here import CHROMIUM
-from today import SEED
+from today import SEED, left_out
 from xdist.scheduler import LoadScopeScheduling
 
 from brrr.core import recordings
@@ -114,10 +114,14 @@ def pytest_report_header() -> str:
     return f"BRRR_TEST_SEED={SEED}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order: many short tests, then the notebooks, then the browser.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The order: many short tests, then the notebooks, then the browser; of slow ones today's, where all are asked for.
 
     Long tests that any worker can take stand at the end, so that all workers end together; the browser's are the last,
     for Playwright keeps an event loop running, in which no other test could start its own.
     """
     items.sort(key=lambda item: (item.get_closest_marker("browser") is not None, item.path.name in SPREAD))
+    if os.environ.get("BRRR_TEST_SLOW") == "drawn":
+        another_day = left_out(item.nodeid for item in items)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in another_day])
+        items[:] = [item for item in items if item.nodeid not in another_day]
