@@ -152,12 +152,11 @@ def advise(facts: Facts, rows: Mapping[str, Row]) -> Advice:
     if facts.cuda_problem is not None:
         return _repair(facts)
     lacking = [name for name in _PACKAGES if _lacks(rows, name)]
-    if "PyCUDA" in lacking and rows["nvcc"].status != "found" and not _conda():
-        lacking.remove("PyCUDA")  # pip builds it with nvcc
+    builds = "PyCUDA" not in lacking or rows["nvcc"].status == "found" or _conda()
+    if wanted := [name for name in lacking if builds or name != "PyCUDA"]:
+        return Advice(_install(wanted), f"{', '.join(wanted)}: more variants live on this GPU")
     if lacking:
-        return Advice(_install(lacking), f"{', '.join(lacking)}: more variants live on this GPU")
-    if _lacks(rows, "nvcc"):
-        return Advice(_nvcc(), "nvcc, which PyCUDA and its kernels are compiled with")
+        return Advice(_nvcc(), "CUDA's headers, which pip builds PyCUDA with; in a clone `make lab` does without")
     return Advice(None, "Nothing is missing: everything runs live.")
 
 

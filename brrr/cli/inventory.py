@@ -67,7 +67,7 @@ def rows(facts: Facts) -> tuple[Row, ...]:
         ("NVIDIA GPU", "lessons live on the GPU", lambda: _gpu(facts)),
         ("NVIDIA driver", "CUDA", lambda: _driver(facts)),
         ("CUDA", "lessons live on the GPU", lambda: _cuda(facts)),
-        ("nvcc", "kernels in CUDA C++ through PyCUDA", lambda: ("found", _release(probe.output("nvcc", "--version")))),
+        ("nvcc", "pip's way to build PyCUDA", lambda: ("found", _release(probe.output("nvcc", "--version")))),
         ("PyCUDA", "the variants in CUDA C++", lambda: _pycuda(facts)),
         ("Triton", "fused kernels, torch.compile on the GPU", _triton),
         ("nvmath", "cuBLAS without torch around it", lambda: ("found", probe.package_version("nvmath-python"))),

@@ -18,7 +18,7 @@ _USUAL_NEEDS = ("cuda",)  # of a notebook that does not say what its figures nee
 
 # Words in a notebook's metadata -> the doctor's row.
 ROW_OF = {
-    "cuda": "CUDA", "torch": "torch", "nvcc": "nvcc", "pycuda": "PyCUDA", "triton": "Triton", "nvmath": "nvmath",
+    "cuda": "CUDA", "torch": "torch", "pycuda": "PyCUDA", "triton": "Triton", "nvmath": "nvmath",
     "cupti": "CUPTI", "compiler": "C compiler",
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 #   readme: {short: 'megakernel', asks: 'can a whole network be one kernel? For engineers', before: '06, 04b'}
 #   brrr:
 #     leaves: '06'
-#     needs: [cuda, triton, nvcc]
+#     needs: [cuda, triton]
 # ---
 
 # %% [markdown] tags=["question"]

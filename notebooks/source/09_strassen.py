@@ -3,7 +3,7 @@
 #   readme: {short: 'Strassen', asks: 'can a matrix multiplication be faster than the hardware''s peak?', before: '07'}
 #   brrr:
 #     leaves: '07'
-#     needs: [cuda, triton, nvcc, pycuda]
+#     needs: [cuda, triton, pycuda]
 # ---
 
 # %% [markdown] tags=["question"]

@@ -3,7 +3,7 @@
 #   readme: {short: 'Speed for accuracy', asks: 'how much accuracy buys how much time?', before: '09'}
 #   brrr:
 #     leaves: '09'
-#     needs: [cuda, triton, nvcc, pycuda]
+#     needs: [cuda, triton, pycuda]
 # ---
 
 # %% [markdown] tags=["question"]

@@ -1,7 +1,7 @@
 # ---
 # jupyter:
 #   brrr:
-#     needs: [cuda, triton, nvcc]
+#     needs: [cuda, triton]
 # ---
 
 # %% [markdown]

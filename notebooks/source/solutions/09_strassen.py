@@ -1,7 +1,7 @@
 # ---
 # jupyter:
 #   brrr:
-#     needs: [cuda, triton, nvcc, pycuda]
+#     needs: [cuda, triton, pycuda]
 # ---
 
 # %% [markdown]
