@@ -588,10 +588,7 @@ def remove(path):
 
 
 def lab(python, arguments):
-    """Open the lessons; where the home folder cannot be written to, Jupyter keeps its files in `.venv`."""
-    if not os.access(os.path.expanduser("~"), os.W_OK):
-        for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
-            os.environ.setdefault(name, os.path.join(VENV, "home", name.lower()))
+    """Open the lessons."""
     return become([python, "-m", "brrr", "lab", *arguments])
 
 

@@ -473,17 +473,6 @@ def test_a_wheelhouse_for_another_python_is_told(
             dev.check_wheelhouse()
 
 
-def test_jupyter_keeps_its_files_elsewhere_where_home_refuses(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dev, "become", lambda command: 0)
-    monkeypatch.setattr(dev.os, "access", lambda path, mode: path != os.path.expanduser("~"))
-    for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
-        monkeypatch.delenv(name, raising=False)
-    kept = dict(os.environ)
-    dev.lab("python", [])
-    made = {name: os.environ.pop(name) for name in set(os.environ) - set(kept)}
-    assert len(made) == 4 and all(path.startswith(dev.VENV) for path in made.values())
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PyCUDA is built so on Linux alone")
 def test_pycuda_is_built_by_the_headers_of_torchs_packages(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[list[str]] = []

@@ -148,6 +148,7 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     # The token goes through the environment, where other users cannot read it; the kernel is this Python's own.
     config = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(LAB_CONFIG)]))
     environment = {
+        **jupyter_folders(),
         **os.environ,
         **whole_paths(os.environ),
         "JUPYTER_TOKEN": token,
@@ -162,6 +163,14 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
         start_new_session=True,  # Ctrl-C comes to us alone; the server would ask back
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
     )
+
+
+def jupyter_folders() -> dict[str, str]:
+    """Where Jupyter keeps its files if the home folder cannot be written to: beside this Python."""
+    if os.access(Path.home(), os.W_OK):
+        return {}
+    names = "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"
+    return {name: str(Path(sys.prefix, "home", name.lower())) for name in names}
 
 
 def whole_paths(environment: Mapping[str, str]) -> dict[str, str]:

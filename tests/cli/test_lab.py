@@ -192,6 +192,13 @@ def test_files_of_the_student_s_are_found_from_a_kernel_s_folder(
     assert lab.whole_paths({}) == {}
 
 
+def test_jupyter_keeps_its_files_elsewhere_where_home_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lab.jupyter_folders() == {}
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != Path.home())
+    found = lab.jupyter_folders()
+    assert len(found) == 4 and all(path.startswith(sys.prefix) for path in found.values())
+
+
 @pytest.mark.parametrize("port", [0, -1, 65536])
 def test_impossible_ports_are_refused(port: int) -> None:
     with pytest.raises(ArgumentError, match="--port"):
