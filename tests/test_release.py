@@ -1,6 +1,9 @@
 """What a release needs: names that are ours, one version, pages for the index alone, workflows that may do little."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -60,6 +63,41 @@ def test_there_is_one_version() -> None:
     assert f"\n## {brrr.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
+def too_long(changelog: str) -> list[str]:
+    """What the newest section says in more than one line of 160 characters a change; tables are let be."""
+    newest = changelog.split("\n## ")[1].split("\n")[1:]
+    return [line for line in newest if re.match(r"\s+\S", line) or (line.startswith("- ") and len(line) > 160)]
+
+
+def test_a_change_is_one_line() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert text.count("\n- ") > 20 and too_long(text) == []
+
+
+def test_a_change_of_more_than_a_line_is_found() -> None:
+    heading, long = "# Changelog\n\n## 1.0\n", "- " + "a" * 159
+    assert too_long(heading + f"{long[:-1]}\n| {long} |\n\n## 0.9\n{long}\n  b\n") == []
+    assert too_long(heading + f"{long}\n- b\n  c\n") == [long, "  c"]
+
+
+@pytest.mark.skipif(not (shutil.which("bash") and shutil.which("awk")), reason="the release's job runs on Linux")
+def test_a_release_says_what_is_new_in_short(tmp_path: Path) -> None:
+    """GitHub makes each end of a line a new line, and knows no address for a link into this repository."""
+    steps = workflow(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["build"]["steps"]
+    (step,) = (each["run"] for each in steps if "CHANGELOG.md" in each.get("run", ""))
+    shutil.copy(ROOT / "CHANGELOG.md", tmp_path)
+
+    def told(tag: str) -> int:
+        call = ["bash", "-e", "-c", step]
+        return subprocess.run(call, cwd=tmp_path, env={**os.environ, "GITHUB_REF_NAME": tag}, check=False).returncode
+
+    assert told(f"v{brrr.__version__}") == 0
+    lines = (tmp_path / "notes.md").read_text("utf-8").strip().split("\n")
+    assert lines[0] == "**New, in short.**" and "**Moved, in short.**" in lines and len(lines) <= 25
+    assert all(line.startswith(("**", "- ")) for line in lines if line) and "](" not in "".join(lines)
+    assert told("v0.0.0") != 0, "a version without a section"
+
+
 @pytest.mark.parametrize("folder", PROJECTS, ids=lambda folder: folder.name)
 def test_a_page_for_the_index_stands_alone(folder: Path) -> None:
     text = (folder / PROJECTS[folder]["readme"]).read_text("utf-8")
@@ -91,10 +129,11 @@ def test_a_workflow_may_do_no_more_than_it_must(path: Path) -> None:
     used = re.findall(r"uses: (.+)", text)
     assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in used)
     assert told["permissions"] == {}
+    allowed = {"id-token", "pages", "contents"}
     for job in told["jobs"].values():
         writes = {name for name, may in job["permissions"].items() if may == "write"}
         runs = [step["run"] for step in job["steps"] if "run" in step]
-        assert writes <= {"id-token", "pages"} and not (writes and runs), "who may write runs none of our code"
+        assert writes <= allowed and not (writes and runs), "who may write runs none of our code"
     assert "persist-credentials: false" in text or "checkout" not in text
 
 
