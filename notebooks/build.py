@@ -3,7 +3,7 @@
     python notebooks/build.py             execute every lesson and solution on the recording, and write them
     python notebooks/build.py 01          the same for the lessons whose name starts with 01
     python notebooks/build.py --empty     write them without outputs, executing nothing
-    python notebooks/build.py --pages     write what is made of the sources beside them: docs/, README's map and count
+    python notebooks/build.py --pages     write what is made of the sources beside them: docs/, README's parts
     python notebooks/build.py --out DIR   write them elsewhere
 
 The edition is for reading: pictures and text, no widgets, nothing covered. Students work on copies without outputs.
@@ -12,6 +12,7 @@ The edition is for reading: pictures and text, no widgets, nothing covered. Stud
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -231,16 +232,19 @@ def timed() -> str:
 
 
 def addressed(text: str) -> str:
-    """The text with the repository's address in each `git clone`, and that of the course's pages on GitHub."""
+    """The text with the repository's address in each `git clone`, and the ways in that rest on it."""
     _, on_github, own = REPOSITORY.partition("https://github.com/")
     owner, _, name = own.partition("/")
-    pages = f"[open the course](https://{owner}.github.io/{name}/)." if on_github else f"`make site`, {OPENED}."
-    return re.sub(
-        r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("site", f"  {pages}", text)
-    )
+    pages = PUBLISHED.format(address=f"https://{owner}.github.io/{name}/") if on_github else PAGES_ALONE
+    ways = "\n".join([AS_NOTEBOOKS, pages, FROM_INDEX if on_github else FROM_CLONE])
+    return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("ways", ways, text))
 
 
-OPENED = "then open `public/index.html`"
+AS_NOTEBOOKS = f"- **As notebooks**, live where there is a GPU: `git clone {REPOSITORY} brrr && cd brrr && make lab` ([set-up](docs/setup.md))."
+PUBLISHED = "- **In your browser**, with nothing to install: [open the course]({address})."
+PAGES_ALONE = "- **In a browser**: `make site` in the clone takes some minutes; then `public/index.html` opens without a server, on any machine."
+FROM_CLONE = '- **For your own code**: `pip install ".[torch,plot,cuda]"` in the clone, without `cuda` on a CPU ([the package](docs/package.md)).'
+FROM_INDEX = '- **For your own code**: `pip install "brrr-gpu[torch,plot,cuda]"`, without `cuda` on a CPU ([the package](docs/package.md)).'
 
 
 ROAD = HERE.parent / "docs" / "images" / "road.svg"
@@ -298,20 +302,20 @@ def moving() -> bytes:
     plain, bold = (ImageFont.truetype(str(fonts / f"DejaVuSans{kind}.ttf"), 26) for kind in ("", "-Bold"))
     found = explore("matmul", lines=["unsynchronized", "synchronized"], source="recorded:h200")
     values, frames = found.scene.values["size"], []
-    for place, value in enumerate(values):
+    for value in values:
         found.set(size=value)
         drawn = Image.open(BytesIO(png_of(found.scene)))
         frame = Image.new("RGB", (drawn.width, drawn.height + 110), "white")
         frame.paste(drawn.convert("RGB"), (0, 110))
-        pen, left, right = ImageDraw.Draw(frame), 200, drawn.width - 240
-        x = left + (right - left) * place / (len(values) - 1)
+        pen, left, right = ImageDraw.Draw(frame), drawn.width * 0.136, drawn.width * 0.891  # as the axes
+        x = left + (right - left) * math.log(value) / math.log(values[-1])
         pen.text((30, 18), verdict(found.scene), "black", bold)
         pen.line((left, 80, right, 80), "#999", 6)
         pen.ellipse((x - 15, 65, x + 15, 95), "#0072b2")
         pen.text((30, 64), "size", "black", plain)
-        pen.text((right + 40, 64), readable(value), "black", plain)
+        pen.text((right + 30, 64), readable(value), "black", plain)
         frames.append(frame.resize((frame.width * 2 // 3, frame.height * 2 // 3)).quantize(64))
-    told, pauses = BytesIO(), [700] * (len(frames) - 1) + [3000]  # in ms
+    told, pauses = BytesIO(), [900 if value >= 1024 else 250 for value in values]  # in ms
     frames[0].save(told, "gif", save_all=True, append_images=frames[1:], duration=pauses, loop=0, optimize=True)
     return told.getvalue()
 
@@ -324,12 +328,14 @@ def between(name: str, made: str, text: str) -> str:
 
 
 def counted() -> str:
-    """README with the count of the claims that the recordings show now: `brrr claims --count`."""
+    """docs/claims.md with the count of the verdicts that the recordings show now: `brrr claims --count`."""
     from brrr_course.lessons import claims_table
 
     with redirect_stdout(StringIO()) as told:
         claims_table.main(["--count"])
-    return between("brrr claims --count", told.getvalue().rstrip("\n"), README.read_text(encoding="utf-8"))
+    return between(
+        "brrr claims --count", told.getvalue().rstrip("\n"), (DOCS / "claims.md").read_text(encoding="utf-8")
+    )
 
 
 def devices() -> str:
@@ -376,7 +382,7 @@ PAGES = {
     },
     ROAD: road,
 }
-SLOW = {README: counted, DOCS / "devices.md": devices}
+SLOW = {DOCS / "claims.md": counted, DOCS / "devices.md": devices}
 """What takes every claim's verdict on every recording."""
 
 

@@ -15,6 +15,7 @@ from brrr_course.lessons.claims_table import main
 from brrr_course.sources import source
 
 README = PACKAGE.parent / "README.md"
+CLAIMS = PACKAGE.parent / "docs" / "claims.md"
 TEXT = "".join(page.read_text("utf-8") for page in (README, PACKAGE.parent / "docs" / "package.md"))
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 ELSEWHERE = (
@@ -58,7 +59,7 @@ def test_a_line_runs(line: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_count_of_claims_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--count"]) == 0
-    shown = re.search(r"<!-- brrr claims --count -->\n(.*?)<!-- end -->", README.read_text(encoding="utf-8"), re.DOTALL)
+    shown = re.search(r"<!-- brrr claims --count -->\n(.*?)<!-- end -->", CLAIMS.read_text(encoding="utf-8"), re.DOTALL)
     assert shown and shown[1] == capsys.readouterr().out
 
 

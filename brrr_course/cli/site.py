@@ -25,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--device", default="h200", metavar="NAME", help="whose recording (default: %(default)s)")
     parser.add_argument("--slides", action="store_true", help="write each lesson as slides too: NAME.slides.html")
     options = parser.parse_args(argv)
+    print("Running the lessons for their pages: some minutes.", file=sys.stderr)
     try:
         pages = build(
             options.folder,

@@ -20,7 +20,7 @@ def documents(folder: Path) -> dict[str, tuple[str, str]]:
     pages = {}
     for path in sorted(folder.glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        title = text.partition("\n")[0].lstrip("# ")
+        title = text.partition("\n")[0].lstrip("# ").replace("`", "")
         pages[path.stem] = title, plain(path.stem, title, addressed(_PICTURE.sub("", markdown(text, "docs"))))
     return pages
 

@@ -20,13 +20,13 @@ def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Ma
     figure = _FIGURE.findall(page)  # of the first question that is answered
     links = {f"{each.name}.html": each.title for each in lessons}
     questions = {f"{each.slug}.html": each.question for each in asked}
+    more = {f"{name}.html": said for name, said in documents.items() if name not in WAYS}
     known = {f"{page_of_term(term)}.html": f"{term['name']}: {term['means']}" for term in terms()}
     address = in_repository("").partition("/blob/")[0]
     body = Template(read("index.html")).substitute(
         figure="".join(figure), first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
-        found=_items({**links, **questions, **known}), questions=_items(questions),
-        repository=f'<a href="{address}">the repository</a>' if address else "the course's folder",
-        documents=", ".join(_link(f"{name}.html", said) for name, said in documents.items() if name not in WAYS),
+        found=_items({**links, **questions, **more, **known}), questions=_items(questions), documents=_items(more),
+        repository=f'<a href="{address}">the repository</a>' if address else "a clone of the repository",
     )  # fmt: skip
     return plain("index", "brrr: why GPU code is fast or slow", body, read("site.js") * len(figure) + read("index.js"))
 

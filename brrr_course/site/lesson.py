@@ -29,6 +29,8 @@ from brrr_course.site.views import view
 from brrr_course.view import display
 from brrr_course.view.timeline import TimelineView
 
+_CODE = re.compile(r"```.*?```", re.DOTALL)
+
 
 class Lesson:
     """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
@@ -76,7 +78,7 @@ class Lesson:
         """Take a cell of text; the first heading is the title, the first bold sentence the question."""
         if self.title == self.name and (heading := re.search(r"^# (.*)$", text, re.MULTILINE)):
             self.title = _plain(heading[1])
-        if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)):
+        if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", _CODE.sub("", text), re.DOTALL)):
             self.question = _plain(asked[1])
         if "yours" not in tags:
             self.parts.append(markdown(text))

@@ -1,8 +1,8 @@
 """The questions that people ask most, a page each: the answer, a lesson's figure, and the claims that it rests on."""
 
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -23,7 +23,10 @@ NOTHING = "<p>Nobody has measured this here yet: the course has no figure of it,
 
 @dataclass(frozen=True)
 class Question:
-    """What people ask, and what the course can say to it; `figure` is one of the lesson's, as a link names it."""
+    """What people ask, and what the course can say to it; `figure` is one of the lesson's, as a link names it.
+
+    `at`: where its sliders begin, if elsewhere than in the lesson.
+    """
 
     slug: str
     question: str
@@ -31,6 +34,7 @@ class Question:
     claims: tuple[str, ...]
     lesson: str
     figure: str
+    at: Mapping[str, Any] = field(default_factory=dict)
 
     def page(self, name: str = "", title: str = "", seen: Sequence[object] = ()) -> str:
         """Its page: with what a lesson's cells showed, of the lesson's page and title."""
@@ -54,9 +58,11 @@ class Question:
         found = [each for each in seen if isinstance(each, Explorer) and each.scene.experiment.name == name]
         if len(found) < int(nth or 1):
             raise BrrrError(f"data/questions.toml: {self.slug}: lesson {self.lesson} has no figure {self.figure}")
-        pieces = Pieces()
+        pieces, explorer = Pieces(), found[int(nth or 1) - 1]
+        before = {name: explorer.scene.point[name] for name in self.at}
         with kept_figures():
-            shown = {**view(found[int(nth or 1) - 1], pieces), "guess": -1}
+            shown = {**view(explorer.set(**self.at), pieces), "guess": -1}
+        explorer.set(**before)
         told = {"view": [shown], "lesson": self.slug, "pieces": pieces.all, "defs": pieces.defs, **numbers()}
         return {"guess": [], "comparison": [], "exercise": [], **told}
 

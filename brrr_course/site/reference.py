@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from pathlib import Path
+from warnings import catch_warnings
 
 from brrr_course.site.frame import plain
 from brrr_course.site.text import contents
@@ -21,16 +22,19 @@ def reference() -> dict[str, tuple[str, str]]:
     own = Path(__file__).with_name("pdoc")
     render.configure(docformat="numpy", search=False, show_source=False, template_directory=own)
     modules = {}
-    for name in MODULES:
-        module = import_module(name)
-        for each in module.__all__:  # they are loaded when they are first used
-            getattr(module, each)
-        modules[name] = doc.Module(module)
-    return {name: (f"Reference: {name}", _page(name, render.html_module(modules[name], modules))) for name in MODULES}
+    with catch_warnings(action="ignore"):  # of Triton, where there is none
+        for name in MODULES:
+            module = import_module(name)
+            for each in module.__all__:  # they are loaded when they are first used
+                getattr(module, each)
+            modules[name] = doc.Module(module)
+        pages = {name: _page(name, render.html_module(module, modules)) for name, module in modules.items()}
+    return {name: (f"Reference: {name}", page) for name, page in pages.items()}
 
 
 def _page(name: str, html: str) -> str:
     """What pdoc made, with the links of this site, and headings that follow each other."""
     html = re.sub(r'(?<=href=")(?:\.\.?/)*([\w/]+)(?=\.html)', lambda found: found[1].replace("/", "."), html)
+    html = re.sub(r"(?:<code>)?docs/(\w+)\.md(?:</code>)?", r'<a href="\1.html">\1</a>', html)
     html = re.sub(r"<h6[^>]*>(.*?)</h6>", r"<p><b>\1</b></p>", html)
     return plain(name, f"Reference: {name}", html.replace("</h1>", f"</h1>{contents(html)}", 1))

@@ -508,6 +508,7 @@ for (const [kind, build] of Object.entries({view, comparison, exercise, guess}))
   document.querySelectorAll(`.${kind}`).forEach(place => build(place, D[kind][place.dataset.at], +place.dataset.at));
 linked();
 addEventListener("hashchange", linked);
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach(each => { each.open = true; }));
 PHONE.addEventListener("change", () => document.querySelectorAll(".view").forEach(place => place.view?.show()));
 window.brrr = {D, quantity, general, repr, marked, parsed, read, distance};  // for tests
 document.documentElement.dataset.ready = String(Math.round(performance.now()));
