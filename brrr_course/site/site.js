@@ -51,9 +51,11 @@ function squeezed(svg, edge, top) {
   const along = x => x <= edge ? x : edge + (x - edge) * (NARROW - edge) / (WIDE - edge);
   const box = svg.viewBox.baseVal;
   svg.setAttribute("viewBox", `0 ${top} ${NARROW} ${box.height - top}`);
+  const whole = [];  // legends keep their shape
   const walk = (parent, dx) => [...parent.children].forEach(each => {
     const turn = each.getAttribute("transform") ?? "", x = each.getAttribute("x");
-    if (each.tagName === "g") {
+    if (each.matches(".legend")) whole.push(each);
+    else if (each.tagName === "g") {
       walk(each, dx + +(/translate\(([-\d.]+)/.exec(turn)?.[1] ?? 0));
       each.setAttribute("transform", turn.replace(/translate\([-\d.]+/, "translate(0"));
     } else if (each.tagName === "path") {
@@ -69,6 +71,11 @@ function squeezed(svg, edge, top) {
     }
   });
   walk(svg, 0);
+  for (const legend of whole) {
+    const {x, width} = legend.getBBox(), scale = Math.min(1, (NARROW - 4) / width), half = scale * width / 2;
+    const middle = Math.min(Math.max(along(x + width / 2), half + 2), NARROW - 2 - half);
+    legend.setAttribute("transform", `translate(${(middle - half - scale * x).toFixed(1)} 0) scale(${scale.toFixed(3)} 1)`);
+  }
   let last = {};
   for (const text of svg.querySelectorAll(":scope > text, svg > g > text")) {  // none beyond the edge, no two ticks on each other
     const {x, y, width} = text.getBBox(), beyond = Math.max(2 - x, 0) || Math.min(NARROW - 2 - x - width, 0);

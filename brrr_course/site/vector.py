@@ -115,6 +115,9 @@ def _apart(element: ElementTree.Element, kept_ones: dict[str, str]) -> Iterator[
         name = child.attrib.pop("id", "")
         if name.startswith(Kept.BEGIN):
             kept_ones[name] = kept_ones.get(name, "") + "".join(map(_text, child))
+        elif name.startswith("legend") and not any(each.get("id", "").startswith(Kept.BEGIN) for each in child.iter()):
+            child.set("class", "legend")  # whoever draws it narrower leaves it whole
+            yield _text(child)
         elif child.tag == "g" and not child.attrib:
             yield from _apart(child, kept_ones)
         else:

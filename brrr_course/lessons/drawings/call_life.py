@@ -71,14 +71,14 @@ def draw(source: Source, at: Mapping[str, Value]) -> Picture:
             on.axhline(base + shift, color="#d5d9de", linewidth=0.8, zorder=0)
         panel(on, base, found)
     on.set_xlim(0, end)
-    on.set_ylim(-0.1, 9.2)
+    on.set_ylim(-0.1, 9.8)
     on.set_yticks([])
     scale = {1e-6: "µs", 1e-3: "ms"}[1e-3 if end > 2e-3 else 1e-6]
     on.xaxis.set_major_formatter(lambda x, _: f"{x * (1e6 if scale == 'µs' else 1e3):g} {scale}")
     on.spines[["left", "top", "right"]].set_visible(False)
     for colour, name in {HOST: "launch", WAIT: "wait", GPU: "kernel", "#000000": "event"}.items():
         on.bar(0, 0, color=colour, label=name)
-    on.legend(loc="lower right", ncols=4, fontsize=8.5, frameon=False, handlelength=1.0, columnspacing=1.2)
+    on.legend(loc="upper right", ncols=4, fontsize=8.5, frameon=False, handlelength=1.0, columnspacing=1.2, borderpad=0)
     style.stamp(drawn, source.badge(experiment("timers")))
     return style.picture(drawn, _told(found))
 
