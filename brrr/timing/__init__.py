@@ -51,7 +51,8 @@ def measure(
         The six times in seconds, each a median with its 95 % interval; how they are defined stands there. `flags` warn:
         "host-bound"; "syncs" (`fn` waits for the GPU, so there is no span); "unstable" (the times drifted, also when
         measured again); "thermal" or "power-capped" (the GPU lowered its clock); "shared-gpu" (another program computes
-        there); "no-profiler" (`kernel_s` is estimated from a CUDA graph); "queue-full", "single-call" and "nan".
+        there); "busy-cpu" (other programs left hardly a core idle); "no-profiler" (`kernel_s` is estimated from a CUDA
+        graph); "queue-full", "single-call" and "nan".
 
     Raises
     ------

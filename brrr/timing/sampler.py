@@ -1,5 +1,6 @@
 """Sampling the times of one function on one device: its warm-up, its rounds of samples, its measurement."""
 
+import os
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -35,9 +36,32 @@ SETTLED_SLICES, SETTLE_MOST = 2, 4
 POWER_S = 1.0
 """NVML tells the mean power of the last second: a run-up of at least that fills it."""
 
+CROWDED = 0.1
+"""Of a core's time: what others take, and what is left of each, from which on a measurement waits for cores."""
+
 STEADY = 0.02
 WARM_UP_SHARE = 0.3
 DRIFT, FEW_DRIFT = 0.03, 0.1
+
+
+def cpu_seconds() -> tuple[float, float, float]:
+    """A clock, and the seconds so far that a core was idle, on average, and that all together ran other programs."""
+    import psutil
+
+    every, own = psutil.cpu_times(), os.times()
+    idle_s = every.idle + getattr(every, "iowait", 0.0)
+    others_s = sum(every[:8]) - idle_s - own.user - own.system  # behind these are guests', which the first ones hold
+    return time.perf_counter(), idle_s / (psutil.cpu_count() or 1), others_s
+
+
+def crowded(before: tuple[float, float, float], after: tuple[float, float, float]) -> bool:
+    """Whether other programs ran in between while hardly a core was idle: then this one has waited for them.
+
+    >>> crowded((0.0, 0.0, 0.0), (1.0, 0.05, 0.9)), crowded((0.0, 0.0, 0.0), (1.0, 0.5, 0.9))
+    (True, False)
+    """
+    taken_s, idle_s, others_s = (now - then for now, then in zip(after, before, strict=True))
+    return others_s > CROWDED * taken_s > idle_s
 
 
 class Sampler:
@@ -62,6 +86,7 @@ class Sampler:
         self.call_s = 0.0
         self.rounds = 0
         self._clock_hz = 0.0
+        self._before = cpu_seconds()
 
     def checked(self, verified: Callable[[Any], float]) -> float:
         """Check one call's result by `verified` and return its error; a slow call is not made again for the clock."""
@@ -225,6 +250,8 @@ class Sampler:
             kernels, fields["kernel_s"] = self._worked(self.place)
         if self.drifted:
             self.flags.append("unstable")
+        if crowded(self._before, cpu_seconds()):
+            self.flags.append("busy-cpu")
         host, span, period = fields.get("host_s"), fields.get("span_s"), fields.get("period_s")
         if is_host_bound(host, span, period):
             self.flags.append("host-bound")

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, cycle, pairwise
+from itertools import chain, count, cycle, pairwise, repeat
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.gpu import probe
-from brrr.timing import interleave, measure, measure_together
+from brrr.timing import interleave, measure, measure_together, sampler
 from brrr.timing.cpu_queue import CpuQueue
 from brrr.timing.host_times import HostTimes
 from brrr.timing.sampler import SETTLE_MOST, TURNS_NOTE, Sampler, _steady
@@ -33,6 +33,24 @@ def queue() -> Iterator[CpuQueue]:
 
 def sleeper() -> None:
     time.sleep(SLEEP_S)
+
+
+@pytest.mark.parametrize(("idle", "others", "said"), [(0.05, 0.9, True), (0.5, 0.9, False), (0.05, 0.05, False)])
+def test_a_cpu_that_other_programs_keep_busy_is_told(
+    idle: float, others: float, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second reading is a second later; then the cores were idle and ran others for so long."""
+    readings = chain([(0.0, 0.0, 0.0)], repeat((1.0, idle, others)))
+    monkeypatch.setattr("brrr.timing.sampler.cpu_seconds", lambda: next(readings))
+    found = measure(lambda: sorted(range(9)), device="cpu", budget_s=0.01)
+    assert ("busy-cpu" in found.flags) == ("busy-cpu" in str(found)) == said
+
+
+def test_the_seconds_of_the_cpu_pass_and_idle_ones_are_no_more_than_the_clock_s() -> None:
+    before = sampler.cpu_seconds()
+    time.sleep(0.3)
+    passed, idle, others = (now - then for now, then in zip(sampler.cpu_seconds(), before, strict=True))
+    assert passed >= 0.3 and -0.05 <= idle <= passed + 0.05 and others >= -0.05
 
 
 def test_a_cpu_has_three_of_the_six_times() -> None:
