@@ -160,7 +160,7 @@ def test_a_compiled_network_is_the_network(options: dict[str, Any], backend: str
     fused, plain = nets(**options)
     assert isinstance(fused.last, StrassenLinear)
     compiled = torch.compile(fused, backend=backend, fullgraph=True)
-    for rows in (5, 6):
+    for rows in (5, 6) if backend == "aot_eager" else (5,):  # another number is traced anew, and compiled alike
         x = torch.randn(2, rows, 9)
         results = []
         for model in (compiled, fused, plain):
