@@ -1,5 +1,6 @@
 """Fixtures for all tests: recordings of made-up measurements, written by the real writer."""
 
+import gc
 import os
 import shutil
 import sys
@@ -107,6 +108,12 @@ def one_thread() -> Iterator[None]:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """How tests are dealt out to the workers."""
     return ByFile(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: to collect a test's garbage need not mean to look through torch."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

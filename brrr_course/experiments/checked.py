@@ -34,7 +34,8 @@ class PointInputs:
         make: Callable[..., Self] = cls
         found: Self | None = cls._alive.get((cls, *key))
         if found is None:
-            gc.collect()  # the last point's workloads are in cycles, and hold gigabytes of pinned memory
+            if cls._alive:  # the last point's workloads, where they are in cycles, hold gigabytes of pinned memory
+                gc.collect()
             found = cls._alive[cls, *key] = make(*key)
         return found
 
@@ -74,9 +75,7 @@ def queued(made: Workload) -> Workload:
     def error(found: dict[str, Any]) -> float:
         return made.error(found.get("result"))
 
-    return Workload(
-        run, made.cost, error, made.tolerance, synchronize=queue.synchronize, close=close, queue=queue
-    )  # fmt: skip
+    return Workload(run, made.cost, error, made.tolerance, synchronize=queue.synchronize, close=close, queue=queue)
 
 
 def warmed(made: Workload, device: str) -> Workload:

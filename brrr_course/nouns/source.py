@@ -209,10 +209,13 @@ class Evidence:
     def _points(self, variant: str, at: Mapping[str, Any]) -> Mapping[Key, Measurement]:
         """What is known of a variant where `at` says to look."""
         known = self.source.known(self.experiment, variant)
+        wanted: Any = tuple(at.get(axis.name) for axis in self.experiment.axes)
+        if all(isinstance(value, int | float | str) for value in wanted):  # most claims name points, of very many
+            return {wanted: known[wanted]} if wanted in known else {}
         keys = list(known)
-        for place, axis in enumerate(self.experiment.axes):
-            if (wanted := at.get(axis.name)) is not None:
-                keys = [key for key in keys if fits(key[place], wanted)]
+        for place, this in enumerate(wanted):
+            meant = {value for value in {key[place] for key in keys} if fits(value, this)}
+            keys = [key for key in keys if key[place] in meant]
         return {key: known[key] for key in keys}
 
     def _value(self, variant: str, column: str, key: Key, measured: Measurement) -> Any:

@@ -167,9 +167,7 @@ def _cache_of(variant: Variant, point: Point) -> Any:
 
 
 def _wait_of(variant: Variant, workload: Workload) -> Callable[[], None]:
-    if workload.synchronize is not None:
-        return workload.synchronize
-    return lambda: None
+    return workload.synchronize or (lambda: None)
 
 
 def _reading(run: Sampler, field: Field, samples: Sequence[float]) -> Measurement:

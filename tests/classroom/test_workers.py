@@ -235,6 +235,6 @@ def test_a_measurement_over_its_limit_ends_and_is_remembered(tmp_path: Path) -> 
         assert "cells" in (await answer(room, 128))["cpu"]
         room.store.export(tmp_path)
 
-    with_dask(tmp_path / "class.db", act, limit_s=10.0)
+    with_dask(tmp_path / "class.db", act, limit_s=5.0)
     (run, *_) = json.loads((tmp_path / "cpu" / "machine.json").read_text("utf-8"))["runs"]
     assert [failure["error"] for failure in run["failed"]] == ["TimedOutError"]

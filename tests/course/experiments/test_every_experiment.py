@@ -1,6 +1,7 @@
 """What holds of every experiment: its plan, its inputs, what is measured here, and what is too large for a machine."""
 
 import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -50,6 +51,8 @@ def test_here_the_cpu_is_measured_and_the_gpu_says_why_not(name: str) -> None:
 
 
 class Drawn(PointInputs):
+    itself: Any = None
+
     def __init__(self, *key: Any) -> None:
         self.x = torch.randn(9)
 
@@ -64,6 +67,13 @@ def test_inputs_are_shared_as_long_as_somebody_holds_them_and_then_drawn_anew() 
     before = one.x.clone()
     del one
     assert not torch.equal(Drawn.of(9, "cpu").x, before)
+
+
+def test_inputs_that_only_hold_themselves_are_gone_before_others_are_drawn() -> None:
+    one = Drawn.of(9, "cpu")
+    one.itself, held = one, weakref.ref(one)
+    del one
+    assert Drawn.of(8, "cpu") and held() is None
 
 
 SHARING = ["nested_sine", "overlap", "pseudo_linear", "repeat", "unary", "cos_cos", "sines",

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ from brrr_course.sources.timers import measure_point
 FIRST = experiment("first_call")
 
 
+@cache
 def fresh(part: str, variant: str = "cpu-first") -> dict[str, Any]:
-    """What a fresh process says of a part."""
+    """What a fresh process says of a part; asked once."""
     command = [sys.executable, "-m", "brrr_course.sources.first_call", "first_call", variant, f"part={part}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -125,7 +125,7 @@ def test_saved_activations_take_the_memory_that_was_counted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-@pytest.mark.parametrize(("activation", "depth"), [("hardswish", 8), ("hardswish", 16), ("cos", 8)])
+@pytest.mark.parametrize(("activation", "depth"), [("hardswish", 16), ("cos", 4)])
 def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: int) -> None:
     for elements in (2**16, 2**18):
         inputs = remat_work.RematInputs.of(elements, "cpu")
