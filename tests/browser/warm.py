@@ -29,7 +29,9 @@ def warm_kernels(home: Path, environment: dict[str, str]) -> Iterator[dict[str, 
     spec, door = home / "jupyter" / "kernels" / "python3", home / "kernels"  # the socket's path must be short
     spec.mkdir(parents=True)
     argv = [sys.executable, "-I", "-S", __file__, str(door), "{connection_file}"]
-    spec.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
+    spec.joinpath("kernel.json").write_text(
+        json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"})
+    )
     log = (home / "kernels.txt").open("wb")
     with log, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(door))
