@@ -45,7 +45,7 @@ for line in sys.stdin:
         sys.stdout.flush()
     os._exit(status)
 """
-"""Runs each program in a process of its own, which has torch loaded already: to load it takes longer than to run most."""
+"""Runs each program in a process of its own that has torch loaded: to load it takes longer than to run most."""
 
 
 @pytest.fixture(scope="module")
