@@ -24,6 +24,7 @@ def reference() -> Peaks:
     return read_peaks(share("data") / "recordings" / REFERENCE)
 
 
+@cache
 def issued_like_the_reference() -> Mapping[str, Peak]:
     """The reference's host costs, kernel starts and gaps, assumed of another GPU.
 
@@ -52,9 +53,8 @@ def rates_of(known: Hardware) -> tuple[Mapping[str, Peak], Mapping[str, Curve]]:
         if by is not None and name.startswith("arithmetic"):
             figures[name] = _scaled(peak, by)
     curves = {name: _all_scaled(reference().curves[name], said[name]) for name in said if name.startswith("matmul")}
-    for name, curve in reference().curves.items():
-        if curve.axis == "working_set_bytes":
-            curves[name] = _by_level(curve, known, there, said["copy"])
+    curves |= {name: _by_level(curve, known, there, said["copy"]) for name, curve in reference().curves.items()
+               if curve.axis == "working_set_bytes"}  # fmt: skip
     return figures, curves
 
 

@@ -32,6 +32,9 @@ _TO_PICTURE = """
 """
 
 
+_DETAILS = re.compile("^Details$")
+POLL_MS = 20
+"""How often a page is asked for what is awaited: at each frame, it would draw frames for that alone."""
 _TEXT = "[...root.querySelectorAll('.brrr-said, .brrr-details')].map(each => each.innerText).join('\\n')"
 _CLOSE = """async () => {
   const shown = window.jupyterapp.shell.currentWidget;
@@ -94,7 +97,7 @@ class NotebookPage:
         from playwright.sync_api import TimeoutError as Expired
 
         try:
-            self.page.wait_for_function(f"() => {_KERNEL}?.status === 'idle'", timeout=1000 * seconds)
+            self.page.wait_for_function(f"() => {_KERNEL}?.status === 'idle'", timeout=1000 * seconds, polling=POLL_MS)
         except Expired:
             state = self.page.evaluate(f"() => `${{{_KERNEL}?.status}}, ${{{_KERNEL}?.connectionStatus}}`")
             pytest.fail(f"the kernel is {state} after {seconds} s; JupyterLab:\n{self.window.lab.said()}")
@@ -110,7 +113,7 @@ class NotebookPage:
         """The explorer of that number on the page, uncovered."""
         root = self.page.locator(".brrr-explorer").nth(number)
         root.locator(".brrr-said").wait_for(timeout=30_000)
-        details = root.get_by_role("button", name="Details", exact=True)
+        details = root.locator("button", has_text=_DETAILS)
         if details.count() and not root.locator(".brrr-details").inner_text():  # they name what the sliders say
             details.click()
             root.get_by_text(re.compile("^At ")).wait_for(timeout=15_000)
@@ -118,22 +121,22 @@ class NotebookPage:
 
     def answer_all(self) -> None:
         """Fill in every guess that is open, and press its button."""
-        button = self.page.get_by_role("button", name="This is my guess")
-        while button.locator("visible=true").count():
-            form = button.locator("visible=true").first.locator("xpath=ancestor::*[contains(@class,'widget-vbox')][1]")
+        button = self.page.locator(".jp-Notebook button:visible", has_text="This is my guess")
+        while open_now := button.count():
+            form = button.first.locator("xpath=ancestor::*[contains(@class,'widget-vbox')][1]")
             for text in form.locator(".widget-text input").all():
                 text.fill("3x" if "factor" in (text.get_attribute("placeholder") or "") else "1 ms")
             for radio in form.locator("input[type=radio]").all()[:1]:
                 radio.check()
             for item in form.locator(".widget-hbox button").all():  # an order
                 item.click()
-            open_now = button.locator("visible=true").count()
-            button.locator("visible=true").first.click()
+            button.first.click()
             self.page.wait_for_function(
-                """n => [...document.querySelectorAll('button')].filter(
-                  b => b.innerText === 'This is my guess' && b.offsetParent !== null).length < n""",
+                """n => [...document.querySelectorAll('.jp-Notebook button')].filter(
+                  b => b.textContent === 'This is my guess' && b.offsetParent !== null).length < n""",
                 arg=open_now,
                 timeout=15_000,
+                polling=POLL_MS,
             )
 
     def photograph(self, name: str, of: Any = None) -> None:
@@ -207,16 +210,18 @@ class Explorer:
         self.wait_for_change(text, picture)
 
     def wait_for_change(self, text: str, picture: str) -> None:
-        """Until text line and picture are other ones, and the picture is there."""
+        """Until text line and picture are other ones, the picture is there, and the kernel sends nothing behind it."""
         self.page.wait_for_function(
             """([root, text, picture]) => {
-              const image = root.querySelector('img.brrr-figure');
-              return TEXT !== text && image.src !== picture && image.complete && image.naturalWidth > 0;
-            }""".replace("TEXT", _TEXT),
+              const image = root.querySelector('img.brrr-figure'), before = root.waited;
+              if (TEXT === text || image.src === picture || !image.complete || !image.naturalWidth) return false;
+              root.waited = TEXT + image.src;
+              return KERNEL.status === 'idle' && root.waited === before;
+            }""".replace("TEXT", _TEXT).replace("KERNEL", _KERNEL),
             arg=[self.root.element_handle(), text, picture],
             timeout=15_000,
+            polling=POLL_MS,
         )
-        self.page.wait_for_timeout(60)  # the text comes behind the picture
 
     def wait_for_words(self, words: str, there: bool = True, seconds: float = 60) -> None:
         """Until the text line holds these words, or no longer does."""
@@ -224,6 +229,7 @@ class Explorer:
             f"([root, words, there]) => {_TEXT}.includes(words) === there",
             arg=[self.root.element_handle(), words, there],
             timeout=1000 * seconds,
+            polling=POLL_MS,
         )
 
     def click(self, button: str) -> None:

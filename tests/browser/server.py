@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from warm import warm_kernels
 
 from brrr_course.cli.lab import LAB_CONFIG
 
@@ -53,18 +54,19 @@ def running(home: Path) -> Iterator[Lab]:
     _write_settings(home / "settings")
     token, port = secrets.token_hex(16), _free_port()
     url = f"http://127.0.0.1:{port}"
-    with (home / "log.txt").open("wb") as log:
-        process = subprocess.Popen(_command(work, port, token), env=_environment(home), stdout=log, stderr=log)
-    try:
-        _wait_for(f"{url}/api/status?token={token}", process, home / "log.txt")
-        yield Lab(url, token, work, home / "log.txt")
-    finally:
-        process.terminate()
+    with warm_kernels(home, _environment(home)) as environment:
+        with (home / "log.txt").open("wb") as log:
+            process = subprocess.Popen(_command(work, port, token), env=environment, stdout=log, stderr=log)
         try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(5)
+            _wait_for(f"{url}/api/status?token={token}", process, home / "log.txt")
+            yield Lab(url, token, work, home / "log.txt")
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
 
 
 def _command(work: Path, port: int, token: str) -> list[str]:

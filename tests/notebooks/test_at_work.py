@@ -1,9 +1,11 @@
 """What a lesson says under *At work* runs as it stands, without brrr; and the cheat sheet holds all of it."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,20 +23,65 @@ BLOCKS = {
 }
 
 
+FORKS = """
+import contextlib, json, os, sys, traceback, torch
+for line in sys.stdin:
+    asked = json.loads(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.chdir(asked["folder"])
+    for number in (1, 2):
+        os.dup2(os.open("said", os.O_CREAT | os.O_APPEND | os.O_WRONLY), number)
+    try:
+        exec(compile(asked["code"], "<string>", "exec"), {"__name__": "__main__"})
+        raise SystemExit(0)
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        status = 1
+        traceback.print_exc()
+    with contextlib.suppress(BaseException):
+        sys.stdout.flush()
+    os._exit(status)
+"""
+"""Runs each program in a process of its own that has torch loaded: to load it takes longer than to run most."""
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Callable[[str, Path], int]]:
+    """A function that runs a program in a folder, and returns its exit status; what it said lies there."""
+    command = [sys.executable, "-I", "-c", FORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None and forks.stdout is not None
+
+        def run_one(code: str, folder: Path) -> int:
+            print(json.dumps({"code": code, "folder": str(folder)}), file=forks.stdin, flush=True)
+            return int(forks.stdout.readline())
+
+        yield run_one
+
+
 def test_most_lessons_have_lines_of_python() -> None:
     assert len(BLOCKS) >= 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", BLOCKS)
-def test_the_lines_run_as_they_stand(lesson: str, tmp_path: Path) -> None:
+def test_the_lines_run_as_they_stand(lesson: str, run: Callable[[str, Path], int], tmp_path: Path) -> None:
     code = BLOCKS[lesson]
     if re.search("cuda|pin_memory", code) and "is_available" not in code and not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     if "torch.compile" in code and shutil.which("g++") is None and not torch.cuda.is_available():
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    ran = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    assert run(code, tmp_path) == 0, (tmp_path / "said").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_lines_that_fail_are_seen_and_leave_nothing_behind(run: Callable[[str, Path], int], tmp_path: Path) -> None:
+    assert run("import math, sys\nname = 1", tmp_path) == 0
+    assert run("name", tmp_path) == 1 and "NameError" in (tmp_path / "said").read_text("utf-8")
+    assert run("raise SystemExit(3)", tmp_path) == 3
 
 
 @pytest.mark.parametrize("page", build.PAGES, ids=lambda page: page.stem)

@@ -1,0 +1,14 @@
+"""A warm kernel has large libraries loaded, and is else as bare as any: no names, nothing of the course."""
+
+import pytest
+from page import Window
+
+pytestmark = pytest.mark.browser
+
+LOADED = "import sys\nloaded = {name.partition('.')[0] for name in sys.modules}"
+BARE = "assert 'torch' in loaded and not loaded & {'brrr', 'brrr_course', 'triton'} and 'torch' not in globals()"
+
+
+def test_a_kernel_is_warm_and_bare(window: Window) -> None:
+    with window.ran("warm.ipynb", LOADED, BARE):
+        pass
