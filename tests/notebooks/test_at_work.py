@@ -1,6 +1,7 @@
 """What a lesson says under *At work* runs as it stands, without brrr; and the cheat sheet holds all of it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -51,6 +52,8 @@ for line in sys.stdin:
 @pytest.fixture(scope="module")
 def run() -> Iterator[Callable[[str, Path], int]]:
     """A function that runs a program in a folder, and returns its exit status; what it said lies there."""
+    if not hasattr(os, "fork"):
+        pytest.skip("forks processes")
     command = [sys.executable, "-I", "-c", FORKS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
         assert forks.stdin is not None and forks.stdout is not None

@@ -1,9 +1,13 @@
 """Every view of every lesson, at every place of its sliders, says and draws what Python does."""
 
+import gzip
+
 import pytest
 from sweeping import compared, lessons, marked, swept
 
 pytestmark = pytest.mark.browser
+MOST_BYTES = 280_000
+"""Of a lesson's page as a server sends it, compressed: on a slow phone's network (1.6 Mbit/s) one and a half seconds."""
 
 
 @pytest.mark.parametrize("number", lessons())
@@ -12,4 +16,5 @@ def test_a_page_says_and_draws_what_python_does(opened, number):
     assert swept(page) > 0 or not page.made.views
     compared(page)
     marked(page)
+    assert len(gzip.compress(page.made.page.encode())) < MOST_BYTES
     assert page.complaints == []
