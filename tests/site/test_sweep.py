@@ -7,7 +7,7 @@ from sweeping import compared, lessons, marked, swept
 
 pytestmark = pytest.mark.browser
 MOST_BYTES = 280_000
-"""Of a lesson's page as a server sends it, compressed: on a slow phone's network (1.6 Mbit/s) one and a half seconds."""
+"""Of a lesson's page as a server sends it, compressed: a second and a half on a slow phone (1.6 Mbit/s)."""
 
 
 @pytest.mark.parametrize("number", lessons())
