@@ -193,17 +193,21 @@ class Lines:
     def __enter__(self) -> None:
         self._free = sys.gettrace() is None
         if self._free:
-            gc.callbacks.append(self._collected)
+            gc.callbacks[:] = [self._collects, *gc.callbacks, self._collected]
             sys.settrace(self._called)
 
     def __exit__(self, *error: object) -> None:
         if self._free:
             sys.settrace(None)
+            gc.callbacks.remove(self._collects)
             gc.callbacks.remove(self._collected)
 
+    def _collects(self, phase: str, info: object) -> None:
+        """What the garbage collector's finalizers run, and others' callbacks, is no part of the program."""
+        self._within += phase == "start"
+
     def _collected(self, phase: str, info: object) -> None:
-        """What the garbage collector's finalizers run is no part of the program."""
-        self._within += 1 if phase == "start" else -1
+        self._within -= phase == "stop"
 
     def _called(self, frame: FrameType, event: str, value: object) -> Any:
         if self._within:

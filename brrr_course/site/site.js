@@ -51,7 +51,7 @@ function squeezed(svg, edge, top) {
   const along = x => x <= edge ? x : edge + (x - edge) * (NARROW - edge) / (WIDE - edge);
   const box = svg.viewBox.baseVal;
   svg.setAttribute("viewBox", `0 ${top} ${NARROW} ${box.height - top}`);
-  const whole = [];  // legends keep their shape
+  const whole = [], lines = {};  // legends keep their shape; lines of a text of several, by their middles
   const walk = (parent, dx) => [...parent.children].forEach(each => {
     const turn = each.getAttribute("transform") ?? "", x = each.getAttribute("x");
     if (each.matches(".legend")) whole.push(each);
@@ -65,12 +65,20 @@ function squeezed(svg, edge, top) {
       if (bar && high - low < 120 && each.getAttribute("fill") === "#ffffff") return each.remove();  // behind a word, which has moved
       const to = high - low < SMALL && d.endsWith("z") && !bar ? left => left + along(mid) - mid : along;
       each.setAttribute("d", d.replace(/([-\d.]+) ([-\d.]+)/g, (_, left, y) => `${to(+left + dx).toFixed(1)} ${y}`));
+    } else if (/^translate\([-\d.]+ [-\d.]+\)$/.test(turn)) {
+      const [left, y] = turn.match(/[-\d.]+/g), half = each.getBBox().width / 2, mid = Math.min(along(+left + dx + half), NARROW - 2 - half);
+      each.setAttribute("transform", `translate(${(mid - half).toFixed(1)} ${y})`);
+      (lines[Object.keys(lines).find(key => Math.abs(key - mid) < 1.5) ?? Math.round(mid)] ??= []).push({each, y, low: mid - half, high: mid + half});
     } else if (x !== null) {
       each.setAttribute("x", along(+x + dx).toFixed(1));
       each.setAttribute("transform", turn.replace(` ${x} `, ` ${each.getAttribute("x")} `));
     }
   });
   walk(svg, 0);
+  const ends = {};
+  for (const label of Object.values(lines))  // from left to right
+    if (label.some(({y, low}) => low < ends[y])) label.forEach(({each}) => each.remove());
+    else label.forEach(({y, high}) => { ends[y] = high + 3; });
   for (const legend of whole) {
     const {x, width} = legend.getBBox(), scale = Math.min(1, (NARROW - 4) / width), half = scale * width / 2;
     const middle = Math.min(Math.max(along(x + width / 2), half + 2), NARROW - 2 - half);

@@ -285,7 +285,12 @@ def test_lines_of_the_garbage_collector_count_as_nothing() -> None:
         collect()
         return x + 1
 
+    def beside(phase: str, info: object) -> None:
+        """As hypothesis keeps one."""
+
+    gc.callbacks.append(beside)
     kept, swept = (cost(spread_out, array(3), each).lines for each in (int, gc.collect))
+    gc.callbacks.remove(beside)
     assert kept == swept
 
 

@@ -260,7 +260,9 @@ def test_on_a_phone_figures_with_axes_are_drawn_narrower_and_others_grow_at_a_ta
 
 
 _PLACES = """all => all.map(svg => {
-  const boxes = [...svg.querySelectorAll('text:not([transform*=rotate])')].map(each => each.getBBox());
-  const edges = [Math.min(...boxes.map(each => each.x)), Math.max(...boxes.map(each => each.x + each.width))];
+  const {left} = svg.getBoundingClientRect(), scale = svg.getScreenCTM().a;  // a legend is moved as a whole
+  const boxes = [...svg.querySelectorAll('text:not([transform*=rotate])')].map(each => each.getBoundingClientRect());
+  const ends = [Math.min(...boxes.map(each => each.left)), Math.max(...boxes.map(each => each.right))];
+  const edges = ends.map(x => (x - left) / scale);
   return [svg.getBoundingClientRect().width, svg.getScreenCTM().a, edges, svg.querySelectorAll('use').length];
 })"""
