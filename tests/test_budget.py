@@ -13,7 +13,7 @@ BUDGET = {
     ("brrr", "python"): 19_350,
     ("brrr", "cuda"): 2_200,
     ("brrr_course", "python"): 23_250,
-    ("brrr/roofline", "python"): 3_383,
+    ("brrr/roofline", "python"): 3_386,
     ("brrr/strassen", "python"): 2_815,
     ("brrr/strassen", "cuda"): 800,
     ("tools", "python"): 5_110,

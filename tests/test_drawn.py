@@ -1,4 +1,4 @@
-"""What takes seconds comes in turns: a quarter a day, in time every one; and what is listed exists."""
+"""What takes seconds comes in turns: a fifth a day, in time every one; and what is listed exists."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def test_what_is_listed_exists() -> None:
         assert f"def {name.partition('[')[0]}" in (ROOT / path).read_text("utf-8"), line
 
 
-def test_each_day_runs_a_quarter_and_in_time_all_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_day_runs_a_fifth_and_in_time_all_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [line if "::" in line else f"{line}::test_first" for line in LISTED]
     quick, ran = ["tests/test_drawn.py::test_quick"], set[str]()
     for day in range(60):

@@ -15,7 +15,7 @@ SEED = os.environ["BRRR_TEST_SEED"] = os.environ.get("BRRR_TEST_SEED") or f"{dat
 """Set in the environment too: the workers of xdist inherit it."""
 
 
-SHARE = 4
+SHARE = 5
 
 
 def drawn(cases: Sequence[Case], count: int) -> list[Case]:

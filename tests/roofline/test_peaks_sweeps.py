@@ -11,8 +11,10 @@ from torch.nn import functional
 
 from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import Estimate
+from brrr.core.recordings import own_root
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
+from brrr.roofline import peaks
 from brrr.roofline.calibrate import again, gpu_times, host_cost
 from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
@@ -48,6 +50,14 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(gpu_products, "LAYERS", {"float32": 10})
     with OnTheCpu():
         yield
+
+
+def test_files_that_were_read_twice_are_equal_and_nothing_is_unpacked_for_that() -> None:
+    """A cache of what rests on them asks at each operator."""
+    one, other = (peaks._read.__wrapped__(own_root() / "h200" / peaks.PEAKS) for _ in range(2))
+    assert one == other and one is not other
+    assert one.sweeps._unpacked == other.sweeps._unpacked == {}
+    assert one != replace(other, sweeps={})
 
 
 def test_products_are_drawn_over_decades_with_odd_and_skinny_ones() -> None:
