@@ -403,7 +403,8 @@ def main(argv: Sequence[str]) -> int:
     if options.out == HERE:
         for page, made in (*PAGES.items(), *([] if options.prefix else SLOW.items())):
             page.write_text(made(), encoding="utf-8")
-        MOVING.write_bytes(moving())
+        if not options.prefix:
+            MOVING.write_bytes(moving())
     return 0
 
 

@@ -640,7 +640,6 @@ print(sorted({"torch", "matplotlib", "pandas"} & {*sys.modules}))
 """
 
 
-@pytest.mark.slow
 def test_the_small_wheel_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
     """With numpy and psutil, and nothing else: what needs more says which extra brings it."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "v")
@@ -666,7 +665,6 @@ def test_the_small_wheel_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
     assert refused.returncode and torch in refused.stderr and "Traceback" not in refused.stderr
 
 
-@pytest.mark.slow
 def test_installed_wheels_find_their_data(wheels: dict[str, Path], tmp_path: Path) -> None:
     """Install them into an environment of its own, which sees this one's packages but not this repository."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "v")

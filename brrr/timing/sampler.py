@@ -37,7 +37,7 @@ POWER_S = 1.0
 """NVML tells the mean power of the last second: a run-up of at least that fills it."""
 
 CROWDED = 0.1
-"""Of a core's time: what others take, and what is left of each, from which on a measurement waits for cores."""
+"""Where others had a core for more than this share of the time, and each core was idle for less, cores were short."""
 
 STEADY = 0.02
 WARM_UP_SHARE = 0.3
@@ -102,6 +102,7 @@ class Sampler:
         """Forget all samples and flags, to be measured anew; returns True."""
         self.host.forget()
         self.device_times, self.worked_s, self.flags, self.spent_s, self.rounds = None, [], [], 0.0, 0
+        self._before = cpu_seconds()
         return True
 
     @property

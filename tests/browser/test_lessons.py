@@ -10,7 +10,7 @@ from server import ROOT
 from brrr_course.lessons.course import copy_lessons
 from brrr_course.lessons.course import notebooks_in as lessons
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.browser
 LESSONS = [path.name for path in lessons(ROOT / "notebooks")]
 
 

@@ -27,8 +27,6 @@ from brrr_course.experiments import experiment
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.rows import from_cells
 
-pytestmark = pytest.mark.slow
-
 MATMUL = experiment("matmul")
 LIMIT_S = 60.0
 

@@ -178,6 +178,9 @@ MACHINES: dict[str, tuple[Callable[[Machine], object], dict[str, str], str | Non
     ),
     "old GPU": (old_gpu, {"CUDA": "problem"}, "/whl/cu126", ""),
     "broken driver": (broken_driver, dict.fromkeys(NOTHING[:3], "problem"), "", "driver"),
+    "all but nvcc": (
+        lambda m: m.programs.pop("nvcc"), {"nvcc": "missing", "PyCUDA": "found"}, None, "Nothing is missing",
+    ),
     "no nvcc": (
         lambda m: (m.packages.pop("pycuda"), m.programs.pop("nvcc")), {"nvcc": "missing", "PyCUDA": "missing"},
         "sudo apt-get install nvidia-cuda-toolkit", "",

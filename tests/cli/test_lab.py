@@ -277,7 +277,6 @@ echo "$1" >> "$0.seen"
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="sends the signals of Linux, whose browser is a script here")
 def test_a_killed_lab_leaves_no_server_and_gave_a_browser_no_token(edition: Path, work: Path, tmp_path: Path) -> None:
     browser, shadow = tmp_path / "browser", tmp_path / "here" / "jupyterlab.py"
@@ -313,7 +312,6 @@ def test_a_killed_lab_leaves_no_server_and_gave_a_browser_no_token(edition: Path
     assert not list(work.glob(".*")), "the next one takes it away"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends the signal of Ctrl-C")
 def test_lab_serves_the_lessons_until_ctrl_c(edition: Path, work: Path) -> None:
     """On a taken port and over ssh: the next port, the first lesson, no pop-ups, our kernel, a clean end."""

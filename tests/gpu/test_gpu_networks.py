@@ -66,7 +66,6 @@ def test_each_way_is_right(name: str, network: Network) -> None:
         assert weights.error(last) <= weights.tolerance, "calls without waiting between them"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compile", "max-autotune"])
 def test_the_compiled_ways_are_right(name: str) -> None:
     for hidden in (128, 96):

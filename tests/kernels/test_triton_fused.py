@@ -67,7 +67,6 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("architecture", [75, 90])
 @pytest.mark.parametrize("pointer", ["*fp32", "*bf16"])
 @pytest.mark.parametrize("name", CONSTANTS)

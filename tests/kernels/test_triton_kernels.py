@@ -94,7 +94,6 @@ CONSTANTS: dict[str, dict[str, Any]] = {
 SIZES = ("batch", "width", "column_tiles", "parts")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("architecture", [75, 90])
 @pytest.mark.parametrize("dtype", POINTER)
 @pytest.mark.parametrize("sizes", ["i32", "i64", "all one"])
@@ -106,7 +105,6 @@ def test_each_kernel_compiles_without_a_gpu(name: str, sizes: str, dtype: str, a
     assert "ld.global" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["_forward", "_backward"])
 def test_widths_that_are_multiples_of_sixteen_move_four_numbers_at_a_time(name: str) -> None:
     for aligned in (True, False):

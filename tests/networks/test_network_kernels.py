@@ -345,7 +345,6 @@ def test_tilings_are_what_triton_takes(batch: int, k: int, itemsize: int) -> Non
         assert linear_relu.stage_bytes(tiling, itemsize) <= 96 * 1024
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("architecture", [75, 90])
 @pytest.mark.parametrize(
     ("pointer", "precision", "spread"),

@@ -174,7 +174,6 @@ def test_each_way_is_right(name: str, size: tuple[int, int, int], dtype: str) ->
         assert not prepared.run().requires_grad
 
 
-@pytest.mark.slow
 def test_the_compiled_way_is_right_however_many_networks() -> None:
     """torch gives up on a function after eight kinds of input; each network is a function of its own."""
     limit = torch._dynamo.config.recompile_limit

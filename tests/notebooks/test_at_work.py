@@ -69,7 +69,6 @@ def test_most_lessons_have_lines_of_python() -> None:
     assert len(BLOCKS) >= 12
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lesson", BLOCKS)
 def test_the_lines_run_as_they_stand(lesson: str, run: Callable[[str, Path], int], tmp_path: Path) -> None:
     code = BLOCKS[lesson]
@@ -80,7 +79,6 @@ def test_the_lines_run_as_they_stand(lesson: str, run: Callable[[str, Path], int
     assert run(code, tmp_path) == 0, (tmp_path / "said").read_text("utf-8")
 
 
-@pytest.mark.slow
 def test_lines_that_fail_are_seen_and_leave_nothing_behind(run: Callable[[str, Path], int], tmp_path: Path) -> None:
     assert run("import math, sys\nname = 1", tmp_path) == 0
     assert run("name", tmp_path) == 1 and "NameError" in (tmp_path / "said").read_text("utf-8")
@@ -92,7 +90,6 @@ def test_the_pages_are_made_of_the_lessons_and_the_glossary(page: Path) -> None:
     assert page.read_text("utf-8") == build.PAGES[page](), "run: python notebooks/build.py"
 
 
-@pytest.mark.slow
 def test_the_page_of_devices_is_what_the_recordings_say_now() -> None:
     assert (build.DOCS / "devices.md").read_text("utf-8") == build.devices(), "run: python notebooks/build.py --pages"
 

@@ -144,7 +144,6 @@ explore("matmul")
 """
 
 
-@pytest.mark.slow
 def test_a_lesson_shows_the_recording_that_its_head_names_each_part_with_its_software(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,6 @@ KERNELS = len(LESSONS) if ON_A_GPU else 2
 """To load torch takes longer than most lessons: several of them share a kernel, one after the other."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lane", LANES)
 @pytest.mark.parametrize("kernel", range(KERNELS))
 def test_lessons_run_their_sliders_move_and_their_answers_are_right(kernel: int, lane: str, tmp_path: Path) -> None:
@@ -31,7 +30,6 @@ def test_lessons_run_their_sliders_move_and_their_answers_are_right(kernel: int,
     assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}The lessons begin at these cells: {starts}"
 
 
-@pytest.mark.slow
 def test_a_lesson_live_on_a_gpu_with_the_small_grids(tmp_path: Path) -> None:
     """Its lists of functions have more than the small grid of any device; what is measured is the recording's."""
     lesson = with_sweep(read(NOTEBOOKS / "01_async_timing.ipynb"))
@@ -50,7 +48,6 @@ def _notebook(*sources: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
 
 
-@pytest.mark.slow
 def test_each_fault_fails_the_lane_and_what_has_none_passes(tmp_path: Path) -> None:
     """One kernel: an explorer as it should be, a callback that raises, an explorer not swept, a wrong answer."""
     parts = [with_sweep(_notebook(*cells)) for cells in ([EXPLORES], [RAISES, EXPLORES], [HIDES])]

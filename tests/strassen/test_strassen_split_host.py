@@ -105,7 +105,6 @@ def test_four_slots_are_enough(tmp_path: Path) -> None:
 
 
 @needs_gxx
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     """With as few slots as there may be, so that each is wanted again soon."""

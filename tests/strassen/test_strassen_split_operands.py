@@ -133,7 +133,6 @@ MISTAKES = {
 
 
 @needs_gxx
-@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_emulation_sees_mistakes(mistake: str, tmp_path: Path) -> None:
     right, wrong = MISTAKES[mistake]

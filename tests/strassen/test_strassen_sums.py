@@ -113,7 +113,6 @@ FASTER_WITH_FEW_SPILLED = (
 """Two numbers a thread: a few dozen registers are spilled of 343 products, which costs less than narrower loads do."""
 
 
-@pytest.mark.slow
 @needs_nvcc
 @pytest.mark.parametrize("name", TIGHT)
 def test_nothing_is_spilled_on_hopper(name: str, tmp_path: Path) -> None:
@@ -122,7 +121,6 @@ def test_nothing_is_spilled_on_hopper(name: str, tmp_path: Path) -> None:
     assert found and max(map(int, found.groups())) <= (256 if name in FASTER_WITH_FEW_SPILLED else 0), said
 
 
-@pytest.mark.slow
 @needs_nvcc
 @pytest.mark.parametrize("name", [name for name in TIGHT if not name.endswith("float32")])
 def test_every_kernel_compiles_for_turing(name: str, tmp_path: Path) -> None:

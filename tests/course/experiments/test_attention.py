@@ -56,7 +56,6 @@ def test_both_spellings_are_one_formula() -> None:
     torch.testing.assert_close(textbook(*given.qkv), steps(*given.qkv))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_the_compiler_knows_one_of_them_by_heart() -> None:
     """It puts the library's attention in the textbook's place, which does not round the scores to bfloat16."""

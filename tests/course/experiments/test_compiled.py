@@ -81,7 +81,6 @@ class Watched(ProgramInputs):
         return taken_s
 
 
-@pytest.mark.slow
 @needs_compiler
 def test_compiled_it_is_the_same_and_a_full_cache_helps() -> None:
     assert COMPILED.workload("cpu-compile", {"program": NORM, "size": SMALL}).check() < 1e-5

@@ -123,7 +123,6 @@ def test_saved_activations_take_the_memory_that_was_counted() -> None:
     assert 1 + remat.saved_arrays("checkpoint", 16) <= arrays["checkpoint"] <= 0.7 * arrays["eager"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 @pytest.mark.parametrize(("activation", "depth"), [("hardswish", 16), ("cos", 4)])
 def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: int) -> None:

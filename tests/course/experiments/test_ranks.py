@@ -94,7 +94,6 @@ AT: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "at"), AT)
 def test_every_way_is_right_and_takes_time(name: str, at: Point) -> None:
     found = experiment(name)
@@ -107,7 +106,6 @@ def test_every_way_is_right_and_takes_time(name: str, at: Point) -> None:
         assert len(m.samples["period_s"]) == 8
 
 
-@pytest.mark.slow
 def test_gradients_that_were_not_exchanged_are_found_out() -> None:
     found, at = experiment("data_parallel"), {"network": "MLP", "batch": 8, "bucket": 25}
     work = found.workload("cpu-after", at)
@@ -115,7 +113,6 @@ def test_gradients_that_were_not_exchanged_are_found_out() -> None:
         assert right < 1e-5 and alone > 2 * work.tolerance and halved > 2 * work.tolerance
 
 
-@pytest.mark.slow
 def test_a_result_that_is_wrong_on_one_rank_shows_no_time() -> None:
     found, at = experiment("collective"), {"nbytes": 8}
     made = {name: ranked(found, found.variant(f"cpu-{name}"), at, rank_calls.wrong_on_one, 0.1)
@@ -126,7 +123,6 @@ def test_a_result_that_is_wrong_on_one_rank_shows_no_time() -> None:
             made[name].check()
 
 
-@pytest.mark.slow
 def test_ranks_that_died_are_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     first = ranks.ranks_on("cpu")
     assert ranks.ranks_on("cpu") is first

@@ -203,7 +203,6 @@ def test_what_does_not_fit_triton_is_refused(changed: dict[str, Any], message: s
         kernels.repeat_multiply(torch.randn(4), 3, 2.0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("architecture", [75, 90])
 @pytest.mark.parametrize("fma", [False, True])
 @pytest.mark.parametrize(("pointer", "itemsize"), [("*fp32", 4), ("*bf16", 2), ("*fp16", 2)])
@@ -254,7 +253,6 @@ def test_cuda_drops_no_step_and_moves_16_bytes_a_load(architecture: str, tmp_pat
         assert len(re.findall(r"ld\.global\.v4\.", body)) >= 2 and len(re.findall(r"st\.global\.v4\.", body)) >= 2
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 @pytest.mark.parametrize(("kind", "dtype"), [("mul", torch.float32), ("fma", torch.float32), ("mul", torch.bfloat16)])
 def test_torch_compile_makes_one_kernel_with_every_step(kind: str, dtype: torch.dtype) -> None:

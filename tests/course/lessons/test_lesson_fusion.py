@@ -42,7 +42,6 @@ def test_two_cosines_are_one_load_and_one_store() -> None:
     assert kernel.count(".cos(") == 2 and kernel.count("tl.load(") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_what_is_compiled_here_reads_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codegen, "WORKS", {"cos_cos": WORKS["cos_cos"]})  # each takes seconds to compile
