@@ -32,7 +32,7 @@ def profiled_loop(
     made again; one that has nothing else belongs to a function that launches nothing.
     """
     for _ in range(ATTEMPTS if gpu else 1):
-        events, seconds = _session(fn, wait, calls, gpu)
+        events, seconds = recorded_loop(fn, wait, calls, gpu=gpu)
         if not gpu or any(event.on_device for event in events):
             break
         time.sleep(SETTLE_S)  # the last session's detaching was still under way, and this one recorded nothing
@@ -50,7 +50,9 @@ def profiled_loop(
     return spans, seconds
 
 
-def _session(fn: Callable[[], Any], wait: Callable[[], None], calls: int, gpu: bool) -> tuple[list[Event], float]:
+def recorded_loop(
+    fn: Callable[[], Any], wait: Callable[[], None], calls: int, *, gpu: bool
+) -> tuple[list[Event], float]:
     """One session of the profiler: its events, and the loop's seconds."""
     import torch
 

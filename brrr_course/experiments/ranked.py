@@ -12,22 +12,32 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
+from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point, Processor, Value, median
 from brrr.gpu import is_gpu
 from brrr.timing import activity
+from brrr.timing.cpu_queue import name_of
 from brrr.timing.host_times import clock_tick_s
+from brrr.tracing.events import Event
+from brrr.tracing.kineto import LoopTimes, settled, spans_of
+from brrr.tracing.recording import recorded_loop
+from brrr.tracing.spans import Span
+from brrr.tracing.timeline import Timeline
 from brrr_course.experiments.checked import PointInputs
 from brrr_course.experiments.ranks import Rank, ranks_on
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 
 ROUNDS, SLICE_S, MOST_CALLS, PROFILED = 8, 0.02, 500, 7
 """Rounds of a loop of about so many seconds, of so many calls at most; calls under the profiler."""
+TRACED, LONG = 3, 5
+"""Calls of a timeline, and how many times as many its period is measured with."""
 
 
 class Way(NamedTuple):
@@ -71,6 +81,16 @@ class Together(PointInputs):
         """Seconds per call until the last has returned, and until its end: of the slowest rank."""
         return [max(each) for each in zip(*self.ranks.call(_timed, name, calls), strict=True)]
 
+    def traced(self, way: str) -> Timeline:
+        """A few calls of a way: what the first rank's host does, and each GPU's kernels, those of exchange apart."""
+        if not self.gpu:
+            raise UnavailableError("trace: processes on a CPU have no lanes of a device")
+        loop, one = (median([self._slowest(way, calls)[1] for _ in range(ROUNDS)]) for calls in (LONG * TRACED, TRACED))
+        events, seconds = zip(*self.ranks.call(_traced, way), strict=True)
+        name = f"{len(events)} x {name_of('cuda')}"
+        return Timeline(in_lanes(events), "cuda", name, date.today().isoformat(), torch.__version__, TRACED,
+                        loop, one, max(seconds) / TRACED)  # fmt: skip
+
     def _measurement(self, name: str, taken: list[tuple[float, ...]]) -> Measurement:
         samples = dict(zip(("host_s", "latency_s", "period_s"), zip(*taken, strict=True), strict=True))
         kernels: list[tuple[float, ...]] = []
@@ -92,7 +112,24 @@ def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prep
     cost = experiment.cost(variant, point) if experiment.cost else None
     assert cost is not None
     return Workload(lambda: given.ranks.call(_checked, variant.way), cost, worst, tolerance,
-                    others={"measured": lambda: given.measured(variant.way)})  # fmt: skip
+                    others={"measured": lambda: given.measured(variant.way),
+                            "traced": lambda: given.traced(variant.way)})  # fmt: skip
+
+
+def in_lanes(recorded: Sequence[Sequence[Event]]) -> tuple[Span, ...]:
+    """What the ranks' profilers recorded, in one time: all of the first rank's, of the others what their GPUs did."""
+    made, start_ns = list[Span](), LoopTimes.of(recorded[0]).start_ns
+    for rank, events in enumerate(recorded):
+        spans = spans_of(events)
+        begun = next(span.start_ns for span in spans if span.kind == "call")
+        by = LoopTimes.of(events).starts_ns[0] - begun  # spans begin with their own loop
+        for span in spans:
+            if span.on_device or rank == 0:
+                does = "exchange" if span.name.startswith("nccl") else "compute"
+                lane = f"GPU {rank} {does}" if span.on_device else span.lane
+                made.append(Span(lane, span.kind, span.name, span.start_ns + by, span.end_ns + by, span.call,
+                                 -1 if rank else span.cause))  # fmt: skip
+    return settled(made, start_ns)
 
 
 def worst(errors: list[float]) -> float:
@@ -152,3 +189,8 @@ def _profiled(rank: Rank, name: str) -> list[tuple[int, float, float]]:
         return []
     calls = activity.split_by_marker(activity.record_activity(run, attempts=1)[0])
     return [(len(each), activity.kernel_sum_s(each), activity.busy_union_s(each)) for each in calls if each]
+
+
+def _traced(rank: Rank, name: str) -> tuple[list[Event], float]:
+    _meet(rank)
+    return recorded_loop(rank.held[name].run, rank.done, TRACED, gpu=is_gpu(rank.processor))

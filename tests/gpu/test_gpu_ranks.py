@@ -1,5 +1,6 @@
 """Two GPUs: every way over two ranks is right and has the GPU's times; a machine with one GPU skips."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from brrr_course.experiments.ranks import end_ranks, ranks_on, require_devices
 from brrr_course.nouns.source import broken
 from brrr_course.sources.recording import collect_environment, on_several
 from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from brrr_course.sources.timeline_file import read, write
+from brrr_course.sources.timers import measure_point, trace_variant
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,6 +71,17 @@ def test_a_run_names_both_gpus() -> None:
     names = [each.uuid for each in run.devices]
     print(run.devices)
     assert len(set(names)) == 2 and all(name.startswith("GPU-") for name in names)
+
+
+def test_a_timeline_has_both_gpus_and_the_exchange_apart(tmp_path: Path) -> None:
+    found = trace_variant(experiment("data_parallel"), "buckets", {"network": MLP, "batch": 2048, "bucket": 25})
+    print(found, found.lanes)
+    assert found.streams and {"GPU 0 compute", "GPU 0 exchange", "GPU 1 compute", "GPU 1 exchange"} == set(
+        found.streams
+    )
+    assert found.calls == 3 and 0.3 < found.inflation < 5
+    assert [span for span in found.device_spans() if span.lane == "GPU 0 exchange" and span.cause >= 0]
+    assert read(write(found, tmp_path / "buckets.json")).lanes == found.lanes
 
 
 def test_each_rank_has_a_gpu_of_its_own() -> None:
