@@ -34,8 +34,11 @@ from brrr_course.experiments.checked import PointInputs
 from brrr_course.experiments.ranks import Rank, ranks_on
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 
-ROUNDS, SLICE_S, MOST_CALLS, PROFILED = 8, 0.02, 500, 7
-"""Rounds of a loop of about so many seconds, of so many calls at most; calls under the profiler."""
+ROUNDS, SLICE_S, MOST_CALLS, PROFILED = {True: 20, False: 8}, 0.02, 500, 15
+"""Rounds, on GPUs and on a CPU, of a loop of about so many seconds, of so many calls at most; calls under the profiler.
+
+Few samples make wide intervals where a GPU's host is shared, and takes twice as long in one round as in the next.
+"""
 TRACED, LONG = 3, 5
 """Calls of a timeline, and how many times as many its period is measured with."""
 
@@ -72,7 +75,7 @@ class Together(PointInputs):
                 self._slowest(name, 2)  # loads, connects, and lets DDP choose its buckets
                 calls[name] = max(1, min(MOST_CALLS, round(SLICE_S / self._slowest(name, 2)[1])))
             taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
-            for name in self.names * ROUNDS:
+            for name in self.names * ROUNDS[self.gpu]:
                 taken[name].append((*self._slowest(name, 1), self._slowest(name, calls[name])[1]))
             self._found = {name: self._measurement(name, taken[name]) for name in self.names}
         return self._found[way]
@@ -85,7 +88,9 @@ class Together(PointInputs):
         """A few calls of a way: what the first rank's host does, and each GPU's kernels, those of exchange apart."""
         if not self.gpu:
             raise UnavailableError("trace: processes on a CPU have no lanes of a device")
-        loop, one = (median([self._slowest(way, calls)[1] for _ in range(ROUNDS)]) for calls in (LONG * TRACED, TRACED))
+        loop, one = (
+            median([self._slowest(way, calls)[1] for _ in range(ROUNDS[True])]) for calls in (LONG * TRACED, TRACED)
+        )
         events, seconds = zip(*self.ranks.call(_traced, way), strict=True)
         name = f"{len(events)} x {name_of('cuda')}"
         return Timeline(in_lanes(events), "cuda", name, date.today().isoformat(), torch.__version__, TRACED,
@@ -183,6 +188,7 @@ def _profiled(rank: Rank, name: str) -> list[tuple[int, float, float]]:
             marker_kernel()
             rank.held[name].run()
 
+    marker_kernel()  # loads in each rank before they meet, or rank 0's kernels wait for the others' loading
     _meet(rank)
     if rank.number:  # unobserved, it is ahead of rank 0, whose kernels then seldom wait for it
         run()

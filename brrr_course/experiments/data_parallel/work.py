@@ -17,8 +17,8 @@ from brrr_course.experiments.ranked import IDLE, Way, ranked
 from brrr_course.experiments.ranks import Rank
 from brrr_course.nouns.experiment import Variant, Workload
 
-TOLERANCE = 0.2
-"""bfloat16's gradients are up to 10 % off behind eight layers; half of the samples in place of all give 70 %."""
+TOLERANCE = 0.12
+"""bfloat16's gradients behind eight layers are 10 % off; of the slips that tests know, the mildest gives 24 %."""
 HEAD = 128
 
 

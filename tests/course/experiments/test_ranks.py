@@ -9,12 +9,13 @@ import rank_calls
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr.core.measurement import Point
+from brrr.tracing.events import Event
 from brrr_course.experiments import experiment, ranks
-from brrr_course.experiments.ranked import ranked
+from brrr_course.experiments.ranked import in_lanes, ranked
 from brrr_course.experiments.ranks import Ranks, end_ranks, require_devices
 from brrr_course.sources.live import Live
 from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from brrr_course.sources.timers import measure_point, trace_variant
 
 
 @pytest.fixture
@@ -132,6 +133,36 @@ def test_ranks_that_died_are_started_again(monkeypatch: pytest.MonkeyPatch) -> N
     assert ranks.ranks_on("cpu").call(rank_calls.number, 1) == [1, 2]
     measure_point(experiment("mystery"), [], {"model": "A"})
     assert ranks._here == {}, "while another experiment is measured, none is there"
+
+
+def test_a_timeline_of_ranks_has_one_time_and_the_exchange_in_lanes_of_its_own() -> None:
+    def recorded(rank: int, late: int) -> list[Event]:
+        host = [Event("brrr_loop", "annotation", late, late + 900), Event("brrr_call", "annotation", late, late + 400),
+                Event("aten::mm", "operator", late + 10, late + 20),
+                Event("cudaLaunchKernel", "runtime", late + 12, late + 15, correlation=1),
+                Event("cudaLaunchKernel", "runtime", late + 30, late + 35, correlation=2)]  # fmt: skip
+        return [
+            *host,
+            Event("gemm<1>(int)", "kernel", late + 100, late + 200, device=rank, stream=7, correlation=1),
+            Event("ncclDevKernel_AllReduce", "kernel", late + 150, late + 300, device=rank, stream=9, correlation=2),
+        ]
+
+    spans = in_lanes([recorded(0, 5000), recorded(1, 5040)])
+    device = [(each.lane, each.name, each.start_ns, each.end_ns) for each in spans if each.on_device]
+    assert device == [
+        ("GPU 0 compute", "gemm", 100, 200),
+        ("GPU 1 compute", "gemm", 140, 240),
+        ("GPU 0 exchange", "ncclDevKernel_AllReduce", 150, 300),
+        ("GPU 1 exchange", "ncclDevKernel_AllReduce", 190, 340),
+    ]
+    causes = {each.lane: spans[each.cause].start_ns for each in spans if each.cause >= 0}
+    assert causes == {"GPU 0 compute": 12, "GPU 0 exchange": 30}, "the second rank's host is not shown"
+    assert len([each for each in spans if not each.on_device]) == 4
+
+
+def test_processes_on_a_cpu_have_no_timeline() -> None:
+    with pytest.raises(UnavailableError, match="no lanes of a device"):
+        trace_variant(experiment("data_parallel"), "cpu-alone", {"network": "MLP", "batch": 2, "bucket": 25})
 
 
 def test_badges_name_all_devices() -> None:
