@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,9 +82,10 @@ class Timeline:
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
-        """The lanes that hold something: Python, operators, launches, then the device's by their first use."""
+        """The lanes that hold something: Python, operators, launches, then each device's by their first use."""
         found = dict.fromkeys(span.lane for span in self.spans)
-        return (*(lane for lane in HOST_LANES if lane in found), *(lane for lane in found if lane not in HOST_LANES))
+        streams = sorted((lane for lane in found if lane not in HOST_LANES), key=device_of)
+        return (*(lane for lane in HOST_LANES if lane in found), *streams)
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -116,8 +118,16 @@ class Timeline:
 
     @property
     def busy_s(self) -> float | None:
-        """Seconds per call in which the device was busy, what overlaps counted once; None without a device."""
-        return length(self._of()) / 1e9 / self.calls if not is_cpu(self.kind) else None
+        """Seconds per call in which the device was busy, what overlaps counted once; None without a device.
+
+        Of several devices it is the mean.
+        """
+        if is_cpu(self.kind):
+            return None
+        each = defaultdict[str, list[Interval]](list)
+        for span in self.device_spans():
+            each[device_of(span.lane)].append(span.interval)
+        return sum(map(length, each.values())) / max(1, len(each)) / 1e9 / self.calls
 
     @property
     def idle_share(self) -> float | None:
@@ -255,8 +265,8 @@ def calls(found: Timeline) -> str:
 
 
 def device(found: Timeline) -> str:
-    """What computes: the GPU, or the CPU queue's worker."""
-    return "the worker" if is_queue(found.kind) else "the GPU"
+    """What computes: the GPU, each of several, or the CPU queue's worker."""
+    return "the worker" if is_queue(found.kind) else "each GPU" if any(map(device_of, found.streams)) else "the GPU"
 
 
 def tracer(found: Timeline) -> str:
@@ -339,6 +349,15 @@ def share(of_one: float) -> str:
     ('81 %', '0.4 %')
     """
     return units.percent(of_one, 2 if of_one >= 0.01 else 1)
+
+
+def device_of(lane: str) -> str:
+    """Which of several devices a lane belongs to; nothing where there is one.
+
+    >>> device_of("GPU 1 stream 2"), device_of("stream 2")
+    ('GPU 1', '')
+    """
+    return " ".join(lane.split()[:2]) if lane.startswith("GPU ") else ""
 
 
 def lane_title(kind: DeviceKind, lane: str) -> str:

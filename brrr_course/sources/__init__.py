@@ -49,7 +49,9 @@ def source(name: str | None = None) -> Source:
 
 
 def source_for(given: Source | str | None, experiment: str) -> Source:
-    """The source that was asked for; where none was, and the recording lacks the experiment, one that has it.
+    """The source that was asked for; where none was, one that can show the experiment.
+
+    That is a recording where it takes more GPUs than are here, and another where the usual one lacks it.
 
     >>> source_for(None, "matmul").name, source_for("recorded:h100", "matmul").name  # doctest: +SKIP
     ('recorded:h200', 'recorded:h100')
@@ -57,13 +59,17 @@ def source_for(given: Source | str | None, experiment: str) -> Source:
     if given is not None:
         return source(given) if isinstance(given, str) else given
     from brrr.core.recordings import recorded_devices
+    from brrr.gpu.device import others
+    from brrr_course.experiments import experiment as experiment_named
     from brrr_course.sources.recorded import Recorded
 
     found = source()
+    if found.name == "cuda" and len(others("cuda", more := experiment_named(experiment).devices - 1)) < more:
+        found = source(FALLBACK)
     if not isinstance(found, Recorded) or experiment in found.experiments():
         return found
-    others = (Recorded(device) for device in recorded_devices())
-    return next((source(each.name) for each in others if experiment in each.experiments()), found)
+    recordings = (Recorded(device) for device in recorded_devices())
+    return next((source(each.name) for each in recordings if experiment in each.experiments()), found)
 
 
 def _remote_or_recorded(name: str) -> Source:

@@ -74,7 +74,7 @@ def test_a_run_names_both_gpus() -> None:
 
 
 def test_a_timeline_has_both_gpus_and_the_exchange_apart(tmp_path: Path) -> None:
-    found = trace_variant(experiment("data_parallel"), "buckets", {"network": MLP, "batch": 2048, "bucket": 25})
+    found = trace_variant(experiment("data_parallel"), "buckets", {"network": MLP, "batch": 8192, "bucket": 25})
     print(found, found.lanes)
     assert found.streams and {"GPU 0 compute", "GPU 0 exchange", "GPU 1 compute", "GPU 1 exchange"} == set(
         found.streams

@@ -1,0 +1,61 @@
+# ---
+# jupyter:
+#   brrr:
+#     needs: []
+# ---
+
+# %% [markdown]
+# # 14 · When are two GPUs faster than one? The answers
+
+# %% tags=["setup"]
+from brrr_course import check
+
+# %% [markdown]
+# ## What can hide
+#
+# 1 GB over 450 GB/s takes 2.22 ms. The first bucket is full after 0.15 ms, and from then on the link never rests: the exchange takes longer
+# than the backward pass. It has 1.5 - 0.15 = 1.35 ms to hide in, which is 61 % of 2.22 ms.
+
+# %% tags=["exercise:14-exchange"]
+exchange_ms = 1e9 / 450e9 * 1e3
+check("14-exchange", exchange_ms=exchange_ms, hidden=(1.5 - 1.5 / 10) / exchange_ms)
+
+# %% [markdown]
+# ## Two shards
+#
+# Cut by outputs, a GPU has all it needs for the ReLU of its half. The second layer takes that half as its inputs, and the sum over all inputs
+# is the sum of both results.
+
+
+# %% tags=["exercise:14-shards"]
+def cut(up, down, rank):
+    return up.chunk(2, dim=0)[rank], down.chunk(2, dim=1)[rank]
+
+
+check("14-shards", cut=cut)
+
+# %% [markdown] tags=["teaching"]
+# ## 14 · When are two GPUs faster than one?
+#
+# | | |
+# | --- | --- |
+# | Goal | Say for a network, a batch and a link what two GPUs exchange, how long that takes, how much of it can hide, and whether two GPUs pay. |
+# | Minutes | 60: 10 for the all-reduce, 20 for data parallelism with its timeline, 15 for the split layers, 15 for the two exercises |
+# | Before | Lessons 02, 07 and 10. |
+# | Answers | [solutions/14_two_gpus.ipynb](../notebooks/solutions/14_two_gpus.ipynb) |
+#
+# **Three usual wrong guesses**
+#
+# 1. *2 MiB take far longer than 8 bytes.* The bytes take microseconds; the launch takes longer.
+# 2. *Two GPUs are nearly twice as fast.* Only with many samples. With few, the gradients weigh as much as ever, and the matmuls hardly shrink.
+# 3. *What is overlapped is free.* The exchange takes multiprocessors and bandwidth, so compute takes longer beside it.
+#
+# **Answers**
+#
+# - *The guesses:* in the cells that compare, from the recording.
+# - *Half the weights each:* folded in the lesson. <!-- definition: the exercise -->
+# - *What can hide:* 2.22 ms, and 61 % of it. <!-- definition: the exercise -->
+# - *Two shards:* the first layer by outputs (`dim=0`), the second by inputs (`dim=1`).
+#
+# **To discuss.** A model fits on one GPU. Eight GPUs are there, and one user who waits for each token. Data parallel or tensor parallel? And with a
+# thousand users?
