@@ -11,22 +11,22 @@
 #
 # Side road. Read 02, 07 and 10 first.
 #
-# Two GPUs have twice the arithmetic and twice the memory bandwidth. But each needs results of the other, and these must cross a link.
-# **Communication** is a cost of its own, beside overhead, memory and compute.
+# Two GPUs have twice the arithmetic and twice the memory bandwidth. But each needs results of the other: **communication** is a fourth
+# cost, beside overhead, memory and compute.
 #
 # **The same batch on two GPUs: how many times as fast is it, and where is the rest lost?**
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, explore, guess, timeline
+from brrr_course import check, claims, compare, drawing, explore, guess, timeline
 
 # %% [markdown] tags=["guess"]
 # ## Guess: an all-reduce
 #
 # In an [[all-reduce]] each GPU has a buffer of numbers, and afterwards each has the sum of them all. [[NCCL]] does it with one kernel on each
-# GPU. Training adds up gradients this way.
+# GPU.
 #
-# [[NVLink]] joins two H200s. By the datasheet it moves 450 GB/s in each direction, and an all-reduce between two GPUs moves each byte once
-# in each direction. First *calculate* how long 2 MiB take, then 8 bytes.
+# [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once each way.
+# First *calculate* how long 2 MiB take, then 8 bytes.
 
 # %% tags=["guess"]
 g = guess("An all-reduce of 2 MiB takes ... times as long as one of 8 bytes", unit="x")
@@ -39,29 +39,33 @@ explore("collective", at={"nbytes": 2**21}, lines=ways, sliders=["nbytes"], vers
 compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 
 # %% [markdown] tags=["explain", "yours"]
-# **Your explanation.** Why is the line flat for so long? Is it the link, the GPU or the host that takes this time? Double-click here and
+# **Your explanation.** Why is the line flat for so long? Link, GPU or host: which of them takes this time? Double-click here and
 # write two sentences.
 
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It is the line of lesson 02: a latency, plus bytes over a bandwidth. Up to a few MiB there is only the latency. Most of it is the
-# *host's*: PyTorch and NCCL take much longer to launch the kernel than the kernel takes to run ([[host overhead]]). With many MiB the
-# link sets the pace.
-#
-# So exchange a few large buffers, not many small ones.
+# It is the *host* ([[host overhead]]): PyTorch and NCCL take much longer to launch the kernel than a small exchange takes to run. The
+# link sets the pace only from tens of MiB on. So exchange a few large buffers, not many small ones.
 #
 # </details>
+#
+# ## A latency and a bandwidth
+#
+# The dashed line has two numbers, as in lesson 02: a latency, plus bytes over a bandwidth, fitted to calls in a loop. Where it bends
+# it lies too high: while the link works, the host launches the next call. The longer of the two sets the pace, not the sum.
+
+# %% tags=["explain"]
+drawing("exchange-line", nbytes=2**23)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: half the samples each
 #
-# In [[data parallelism]] both GPUs hold all weights, and each computes the gradients of half the samples. Then an all-reduce adds the
-# gradients up. PyTorch's *DDP* collects them in *buckets* of 25 MiB, and exchanges a bucket as soon as it is full, while the backward pass
-# goes on.
+# In [[data parallelism]] both GPUs hold all weights, and each computes the gradients of half the samples, which an all-reduce adds up.
+# PyTorch's *DDP* collects them in *buckets* of 25 MiB, and exchanges a bucket as soon as it is full, while the backward pass goes on.
 #
-# Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as many bytes of gradients. One GPU takes 64 samples, or
-# two GPUs take 32 each.
+# Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as much of gradients. One GPU takes 64 samples, or
+# two take 32 each.
 
 # %% tags=["guess"]
 w = guess("With 64 samples, two GPUs are ... times as fast as one", unit="x")
@@ -79,47 +83,46 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 # %% [markdown] tags=["explain"]
 # Two things are lost:
 #
-# 1. **Smaller matmuls** (*no exchange* against *one device*). Half the samples do not take half the time: with few samples a layer
-#    reads all its weights anyway ([[memory-bound]]), and the host launches as many kernels as before.
-# 2. **The exchange** (*overlapped* against *no exchange*). Its bytes are those of the weights, however few the samples are.
+# 1. **Smaller matmuls** (*no exchange* against *one device*). Half the samples take more than half the time: a layer
+#    reads all its weights anyway ([[memory-bound]]), and the host launches as many kernels.
+# 2. **The exchange** (*overlapped* against *no exchange*). Its bytes are those of the weights, however few the samples.
 #
-# An article on recurrent networks says that smaller mini-batches lose more by the first than by the second. That holds for its
-# recurrent layer, which uses each weight in all 128 steps of a sequence. An MLP uses each weight once per sample, and there the exchange weighs far
-# more: move *network* and look. *How often does a step use each weight?*
+# An article on recurrent networks says that smaller mini-batches lose more by the first. That holds for its
+# recurrent layer, which uses each weight in all 128 steps of a sequence. An MLP uses it once per sample, and there the exchange weighs
+# more: move *network* and look.
 #
 # ## Does the exchange hide?
 #
-# The timeline shows both GPUs at once, 8192 samples on each. *After the backward pass* the exchange has nothing beside it. With
-# buckets most of it runs beside the backward pass, but not for free: NCCL's kernels take multiprocessors and memory bandwidth from
-# the matmuls, and the last bucket has nothing to hide behind. What runs beside no compute is [[exposed communication]];
-# `brrr.diagnose` reports it of your own traces.
+# The timeline shows both GPUs, 8192 samples on each. *After the backward pass* the exchange has nothing beside it. With
+# *buckets*, all but the last run beside the backward pass. That is not free: NCCL's kernels take multiprocessors and memory bandwidth
+# from the matmuls. With fewer samples, DDP's own work on the host takes longer than the GPUs'. What runs beside no compute is
+# [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
 
 # %% tags=["explain"]
-timeline("data_parallel", variants=["buckets", "after", "alone"], at=at, calls=1)
+timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "batch": 8192}, calls=1)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: half the weights each
 #
-# In [[tensor parallelism]] each GPU holds half of each layer. A pair of layers widens the numbers four times and narrows them again. The
-# first is cut by outputs, the second by inputs, and one all-reduce adds up the results. Its bytes grow with the samples, not with the weights.
+# In [[tensor parallelism]] each GPU holds half of each layer. Here a pair of layers goes to four times the width and back. The
+# first is cut by outputs, the second by inputs, and one all-reduce adds up the results: its bytes grow with the samples, not the weights.
 #
 # 1. With one sample, from which width on does splitting pay? Why not below?
 # 2. At width 1024, how many samples does it take until two GPUs win?
-# 3. In the figure above: from which batch on are two GPUs faster than one, for each network?
+# 3. For each network in the figure above: from which batch on are two GPUs faster?
 #
 # <details><summary>Answers</summary>
 #
-# 1. From 8192 on. Two GPUs read the weights in half the time. That must save more than an all-reduce costs, and at small widths the
-#    host's launches set the pace.
-# 2. Only with 16384 samples, and by little: the matmuls grow as the results do that are exchanged.
-# 3. The MLP: from 2048 samples on each GPU. The block: from 8, since it uses each weight once per token, 512 times per
+# 1. From 8192 on: reading half of the weights must save more than an all-reduce costs.
+# 2. Only with 16384, and by little: the matmuls grow with the samples, but so does the exchange.
+# 3. The MLP: from 2048 samples on each GPU. The block: from 8, since it uses each weight in all 512 tokens of a
 #    sample. The recurrent layer: only with 512.
 #
 # </details>
 #
-# **On a computer without two GPUs** write `source="cpu"` into a figure's call. Two processes, each with half of the cores, then play the GPUs, and
-# exchange through *gloo*. *Measure all points* starts them, *Cancel* ends both. The latency and the small batch that loses are
-# real; an exchange can hide only where it has a core of its own: with four cores or more.
+# **Without two GPUs** write `source="cpu"` into a figure's call. Two processes, each with half of the cores, then play the GPUs, and
+# exchange through *gloo*. *Measure all points* starts them, *Cancel* ends both. An exchange hides only where it has a core of its
+# own: with four or more.
 
 # %% tags=["explore"]
 one = {"width": 8192, "batch": 1}
@@ -128,9 +131,9 @@ explore("tensor_parallel", at=one, lines=["one", "split", "alone"], sliders=["wi
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what can hide
 #
-# A network has 1 GB of gradients. Two GPUs exchange them over 450 GB/s in each direction; leave the latency out. The backward pass takes
-# 1.5 ms and makes ten buckets of equal size, one after the other. *Calculate* how long the exchange takes, and which part of it runs beside
-# the backward pass. A bucket's exchange begins when the bucket is full and the one before it is exchanged.
+# Two GPUs exchange 1 GB of gradients over 450 GB/s in each direction; leave the latency out. The backward pass takes 1.5 ms and fills ten
+# equal buckets, one after the other. A bucket's exchange begins when it is full and the one before is exchanged. *Calculate*
+# how long the exchange takes, and which part of it runs beside the backward pass.
 
 # %% tags=["your-turn", "exercise:14-exchange", "calculates"]
 check("14-exchange", exchange_ms=..., hidden=...)
@@ -139,7 +142,7 @@ check("14-exchange", exchange_ms=..., hidden=...)
 # ## Your turn: two shards
 #
 # `cut` gets the weights of a pair of Linear layers, as PyTorch stores them: outputs by inputs. GPU `rank` computes
-# `relu(x @ up.T) @ down.T` with its shards, and the all-reduce adds both results. *Make* it right for both ranks: each may hold only half of
+# `relu(x @ up.T) @ down.T` with its shards, and the all-reduce adds both results. *Make* the shards: each GPU may hold half of
 # the weights. Then write `cut=cut`.
 
 
@@ -161,9 +164,8 @@ claims("14")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - An exchange costs a latency, mostly the host's, plus bytes over the link's bandwidth.
-# - Data parallelism exchanges as many bytes as there are weights, tensor parallelism as many as there are results. Two GPUs pay where
-#   each byte that is exchanged stands for much work.
+# - A small exchange costs a latency, nearly all of it the host's; a large one costs its bytes over the link's bandwidth.
+# - Data parallelism exchanges the weights' gradients, tensor parallelism the results: two GPUs pay where much work is done for each byte.
 # - An exchange beside compute is hidden, but takes a part of the GPU.
 #
 # Terms: [[all-reduce]], [[NCCL]], [[NVLink]], [[data parallelism]], [[tensor parallelism]], [[exposed communication]].
