@@ -141,9 +141,9 @@ class Versus(NamedTuple):
     over: Mapping[str, Value]
 
 
-def comparisons(found: Experiment, versus: Mapping[str, Value], first: str, sliders: Sequence[str]) -> list[Versus]:
+def comparisons(found: Experiment, versus: Mapping[str, Value], first: str, moving: Sequence[str]) -> list[Versus]:
     """The comparisons that `versus` names: of pairs of lines, or of the first line with itself at another place."""
-    over = {name: found.axis(name).checked("explore", versus[name]) for name in sliders if name in versus}
+    over = {name: found.axis(name).checked("explore", versus[name]) for name in moving if name in versus}
     pairs = {name: str(base) for name, base in versus.items() if name not in over} or ({first: first} if over else {})
     return [Versus(found.line(name).name, found.line(base).name, over) for name, base in pairs.items()]
 

@@ -199,10 +199,11 @@ def explore(
     chosen = source_for(source, found.name)
     at = reachable(found, chosen, at)
     view = view_of(found, names, show, values, lines)
-    standing = [axis for axis in at if axis not in names and not (axis == view.x and not view.is_bars)]
+    moving = names if view.is_bars else [*names, view.x]
+    standing = [axis for axis in at if axis not in moving]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
     first = next(iter(lines or view.only), "")
-    view = replace(view, versus=comparisons(found, versus or {}, first or found.lines[0].name, names))
+    view = replace(view, versus=comparisons(found, versus or {}, first or found.lines[0].name, moving))
     if unlock and first:
         view = replace(view, asked=Asked(unlock, at, next(iter(view.versus), Versus(first, first, {}))))
     if predict and not (found.predicts or found.cost):

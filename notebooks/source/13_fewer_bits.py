@@ -58,22 +58,30 @@ compare(g, "bits", pairs, of="speed-up", at=one)
 #
 # ## Bits on the roofline
 #
-# More tokens move the point to the right: each weight is used more often. Fewer bits move it to the right too, as there are fewer bytes.
-# How high it may rise depends on the type that is *multiplied*. Weights in int8 or int4 are multiplied in bf16, below bf16's roof.
+# More tokens move the point to the right, as each weight is used more often; so do fewer bits, with fewer bytes. How high it
+# may rise depends on the type that is *multiplied*: for weights in int8 or int4 that is bf16.
 #
-# Move *tokens* until int4 has lost its advantage. The roofline is the best that a kernel could do; PyTorch's own loses much earlier (first
-# figure). The exercise below counts why.
+# Move *tokens* until int4 has lost its advantage. The roofline is the best a kernel could do; PyTorch's own loses much earlier (first
+# figure).
+#
+# A normalisation computes little for each byte: with many tokens half the bits take half the time, in fp16 as in bf16 (below the
+# roofline). TF32 is for matmuls only.
 
 # %% tags=["explain"]
-drawing("bits-roofline", tokens=64, type="int4")
+norms = {"tokens": 16384, "width": 8192, "dtype": "float32"}
+both, halved = ["layer norm", "rms norm"], {"dtype": "bfloat16"}
+display(
+    drawing("bits-roofline", tokens=64, type="int4"),
+    explore("norms", at=norms, lines=both, sliders=[], show={"x": "dtype"}, versus=halved),
+)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: many tokens
 #
 # With 16384 tokens the layer is [[compute-bound]]. By the datasheet fp8 has twice the FLOP/s of bf16.
 #
-# An fp8 number reaches from about 0.002 to 448, so the activations must be scaled first: find the largest number, divide, cast. That is
-# done in each call.
+# An fp8 number reaches from about 0.002 to 448, so in each call the activations must be scaled first: find the largest number,
+# divide, cast.
 
 # %% tags=["guess"]
 w = guess("With 16384 tokens, fp8 with its cast is ... times as fast as bf16", unit="x")
@@ -97,14 +105,14 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 #
 # ## What is lost
 #
-# A type keeps a *relative* error (but for tiny numbers) if each number has an exponent of its own: bf16 keeps 7 bits of mantissa, fp8 (e4m3)
-# keeps 3. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all other
-# channels are rounded to a few steps. Errors against float64 and energy stand among the claims.
+# A type keeps a *relative* error (but for tiny numbers) if each number has an exponent of its own: bf16 keeps 7 bits of mantissa,
+# fp8 (e4m3) 3. An integer keeps an *absolute* error, a step of its scale. A few outlier channels make the scale large, and all others
+# are rounded to a few steps.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: weights in int8
 #
-# 1. Three ways store the weights in int8: in PyTorch's own kernel, *compiled* for one token, or *widened first* to bf16. Why is none of them
+# 1. Three ways store the weights in int8: in PyTorch's own kernel, *compiled* for one token, or *widened first* to bf16. Why is none
 #    faster than bf16 in this loop of calls?
 # 2. Move *tokens*. When does the widening no longer matter?
 #
@@ -124,7 +132,7 @@ explore("bits", at=one, lines=eights, sliders=["tokens"], versus={"int8 widened"
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: where int4 loses
 #
-# In PyTorch's int4 kernel a block computes 8 results for up to 16 tokens, and for that it reads these tokens' activations. *Calculate*
+# In PyTorch's int4 kernel a block computes 8 results for up to 16 tokens, and reads these tokens' activations. *Calculate*
 # how many bytes of activations all blocks read for one token at width 8192. From how many tokens on does the kernel read more,
 # its weights with their scales and the activations together, than bf16's weights?
 
@@ -134,8 +142,8 @@ check("13-crossover", activation_bytes=..., loses_from=...)
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: scales for fp8
 #
-# `scales` returns what `a` and `b` are divided by before the cast to e4m3, whose largest number is 448; `a @ b` is multiplied by both
-# again. Here rows of `a` and columns of `b` are of very different sizes, and one scale for each rounds the small ones to zero. *Make*
+# `scales` returns what `a` and `b` are divided by before the cast to fp8 (e4m3); `a @ b` is multiplied by both
+# again. Here rows of `a` and columns of `b` differ much in size, and one scale for each rounds the small ones to zero. *Make*
 # scales that keep every row and column, then write `scales=scales`.
 
 
@@ -149,7 +157,8 @@ check("13-scales", scales=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# All were written down before the data. Figures show the time of a call in a loop; claims about one token compare kernels' own times.
+# All, errors and energy included, were written down before the data. The layer's figures show the time of a call in a loop; the
+# normalisations' figure and claims about one token, kernels' own times.
 
 # %% tags=["claims"]
 claims("13")
@@ -157,7 +166,7 @@ claims("13")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - With few tokens a layer is memory-bound and its time at best follows the bits that are stored; with many it is compute-bound and its time follows
+# - With few tokens a layer is memory-bound and its time at best follows the stored bits; with many it is compute-bound and its time follows
 #   the type that is multiplied.
 # - Weight-only types gain with few tokens and lose with many; fp8 gains with many, if the layer is wide enough to pay for the cast.
 # - A type of floating-point numbers copes with outliers by its exponents; integers with one scale do not.

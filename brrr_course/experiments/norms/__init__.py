@@ -4,11 +4,12 @@ Beside `bits`, whose products gain by fewer bits in two ways, and `unary`, which
 """
 
 from brrr.core.measurement import Point
-from brrr.counting.cost import Cost
-from brrr_course.experiments.predicted import BANDWIDTH, unpredicted
-from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant
+from brrr.counting.cost import Cost, Form, OperatorCost
+from brrr_course.experiments.predicted import BANDWIDTH, alone
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 WAYS = {"layer norm": "LayerNorm", "rms norm": "RMSNorm"}
+KERNELS = {"layer norm": "aten.native_layer_norm", "rms norm": "aten._fused_rms_norm"}
 ITEMSIZE = {"float32": 4, "bfloat16": 2, "float16": 2}
 QUEUE_MAX = 2**22
 
@@ -24,6 +25,13 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(5 * numbers, 2 * ITEMSIZE[str(point["dtype"])] * numbers)
 
 
+def predicted(variant: Variant, point: Point) -> PredictedRun:
+    """torch's one kernel along rows: half of the bytes read, half written; weights and statistics are few."""
+    made, rows = cost(variant, point), Form("rows", int(point["tokens"]), int(point["width"]))
+    half, dtype = made.bytes / 2, str(point["dtype"])
+    return alone(OperatorCost(KERNELS[variant.way], made.flop, half, half, dtype, (), "norm", form=rows))
+
+
 EXPERIMENT = Experiment(
     name="norms",
     title="A normalisation in three types",
@@ -37,11 +45,7 @@ EXPERIMENT = Experiment(
         *(Variant(way, label, "cuda") for way, label in WAYS.items()),
         *(Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way) for way, label in WAYS.items()),
     ),
-    field="busy_s",
-    package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=unpredicted,
+    field="busy_s", package=__name__, supports=supports, cost=cost, predicts=predicted,
     anchors=({"tokens": 16384, "width": 8192, "dtype": "float32"},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

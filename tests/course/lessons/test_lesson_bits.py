@@ -105,10 +105,9 @@ def test_the_lesson_says_which_time_its_claims_compare() -> None:
     assert of_one == {name for name in timed if "With one token" in sentences[name] and "energy" not in name}
     assert all("period" in timed[name] for name in timed.keys() - of_one) and experiment("bits").field == "period_s"
     text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
-    assert (
-        "Figures show the time of a call in a loop" in text
-        and "claims about one token compare kernels' own times" in text
-    )
+    assert "The layer's figures show the time of a call in a loop" in text
+    assert "the normalisations' figure and claims about one token, kernels' own times" in text
+    assert experiment("norms").field == "busy_s"
 
 
 def test_the_sentences_are_those_of_the_recording() -> None:
@@ -141,3 +140,20 @@ def test_the_sentences_are_those_of_the_recording() -> None:
     assert faster("int4", "bf16", 8, "busy_s") > 1 > faster("int4", "bf16", 16, "busy_s")
     times = [known("int4", 2**power).busy_s.median for power in range(1, 15)]
     assert all(after > 1.3 * before for before, after in pairwise(times)), "it grows with each token, as its claim says"
+
+
+def test_the_sentences_on_normalisations_are_those_of_the_recording() -> None:
+    """Of what the figure shows; and few tokens do not take half the time, so that the sentence must say how many."""
+    norms, text = experiment("norms"), " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    point = {"tokens": 16384, "width": 8192}
+    assert 'norms = {"tokens": 16384, "width": 8192, "dtype": "float32"}' in text
+    assert "computes little for each byte: with many tokens half the bits take half the time" in text
+    assert "in fp16 as in bf16 (below the roofline). TF32 is for matmuls only." in text
+    for way in ("layer norm", "rms norm"):
+        known = Recorded("h100").known(norms, way)
+        full, brain, half = (known[16384, 8192, dtype].busy_s.median for dtype in ("float32", "bfloat16", "float16"))
+        assert brain / full == pytest.approx(0.5, abs=0.03) and half == pytest.approx(brain, rel=0.02)
+        few = [known[64, 8192, dtype].busy_s.median for dtype in ("bfloat16", "float32")]
+        assert few[0] / few[1] > 0.8
+        cost = norms.cost_at(way, {**point, "dtype": "float32"})
+        assert cost is not None and cost.arithmetic_intensity < hardware("h100").ridge_point("fp32") / 10

@@ -31,8 +31,8 @@ from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.quantities import ratio
 from brrr_course.view.words import as_bundle, as_panel, table_of
 
-UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel", "norms")
-"""Nothing predicts blocks and devices that wait for each other, nor a normalisation; they say so at every point."""
+UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel")
+"""Nothing predicts blocks and devices that wait for each other; they say so at every point."""
 HOOKED = tuple(name for name in NAMES if experiment_named(name).predicts and name not in UNPREDICTED)
 N = 2**20
 
@@ -108,6 +108,23 @@ def test_layers_as_tracing_finds_them(layer: str, direction: str) -> None:
     counted = traced(linear if layer == "linear" else pseudo, *tensors, backward=backward)
     run = run_of("pseudo_linear", f"{layer}-eager", width=256, batch=64, direction=direction)
     assert listed(run.cost) == listed(counted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("way", ["layer norm", "rms norm"])
+def test_normalisations_as_tracing_finds_them(way: str, dtype: str) -> None:
+    """But for the weights and each row's statistics, which are few."""
+    from torch.nn.functional import layer_norm, rms_norm
+
+    from brrr.roofline.lowering import as_on_gpu
+
+    takes = [array((1024, 512), dtype), *(array(512, dtype) for _ in range(2 - (way == "rms norm")))]
+    norm = layer_norm if way == "layer norm" else rms_norm
+    (counted,) = as_on_gpu(traced(lambda x, *weights: norm(x, (512,), *weights), *takes).operators)
+    (made,) = run_of("norms", way, tokens=1024, width=512, dtype=dtype).cost.operators
+    assert (made.name, made.kind, made.form) == (counted.name, counted.kind, counted.form)
+    assert made.dtype == counted.dtype == dtype
+    assert (made.read_bytes, made.written_bytes) == pytest.approx((counted.read_bytes, counted.written_bytes), rel=0.01)
 
 
 def test_chains_as_tracing_finds_them() -> None:
@@ -358,7 +375,8 @@ def test_the_recorded_gpu_has_its_own_peaks_and_not_its_cpu() -> None:
     assert "No peaks of that machine's CPU are recorded" in said
 
 
-GROSS = {"unary": ["relu", "exp"], "working_set": ["torch copy"], "repeat": ["cuda mul", "cuda fma"]}
+GROSS = {"unary": ["relu", "exp"], "working_set": ["torch copy"], "repeat": ["cuda mul", "cuda fma"],
+         "norms": ["layer norm", "rms norm"]}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GROSS)

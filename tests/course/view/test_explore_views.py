@@ -732,6 +732,15 @@ def test_the_verdict_compares_a_line_with_itself_at_another_place() -> None:
     assert words.verdict(e.scene) == f"{name}, at width 64: {e.scene.quantity.short(times[64])}."
 
 
+def test_a_figure_without_sliders_compares_along_its_x() -> None:
+    """Not at another place of what is not drawn, nor along the x of bars, which stand at one place."""
+    e = shown(lines=["module", "graph"], sliders=[], versus={"width": 64})
+    assert words.verdict(e.scene).endswith(" as long as at width 64.")
+    for versus, show in (({"batch": 64}, "time"), ({"width": 64}, "ladder")):
+        with pytest.raises(ArgumentError):
+            shown(lines=["module", "graph"], sliders=[], versus=versus, show=show)
+
+
 @pytest.mark.parametrize("versus", [{"nothing": "graph"}, {"graph": "nothing"}, {"width": -1}])
 def test_a_comparison_of_what_is_not_there_is_refused(versus: Any) -> None:
     with pytest.raises(ArgumentError):
