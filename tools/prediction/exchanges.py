@@ -58,7 +58,10 @@ def drawn(on_gpu: bool) -> Iterator[tuple[str, Point]]:
             most = shape_at(on_gpu, {"network": name}).most
             batch = round(2 ** draw.uniform(1, math.log2(most)))
             yield "data_parallel", {"network": name, "batch": batch, "bucket": DEFAULT}
-            at = {"width": 128 * round(2 ** draw.uniform(3, 7 if on_gpu else 6)), "batch": round(2 ** draw.uniform(0, 14))}
+            at = {
+                "width": 128 * round(2 ** draw.uniform(3, 7 if on_gpu else 6)),
+                "batch": round(2 ** draw.uniform(0, 14)),
+            }
             while not split.has(f"{prefix}split", at):
                 at["batch"] //= 2
             yield "tensor_parallel", at
