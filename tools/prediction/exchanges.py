@@ -10,41 +10,38 @@ forward pass, then the backward pass with the copies into buckets and back, over
 the half of one device, then one exchange. No recurrent layer is drawn: torch describes cuDNN's on a GPU alone.
 """
 
-import json
 import math
 import random
 import sys
-import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch.nn.functional import linear
 
 from brrr import cost, measure, predict
-from brrr.core import units
-from brrr.core.errors import BrrrError
-from brrr.core.measurement import Point
-from brrr.gpu.device import this_device
+from brrr.core.measurement import Point, Processor
+from brrr.gpu import is_gpu
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.communication import Link, exchange_s, fitted, overlapped_s
 from brrr.roofline.device_model import model_of
+from brrr.roofline.peaks import Peaks
 from brrr_course.experiments import experiment
+from brrr_course.experiments.collective import MOST_ON_CPU
 from brrr_course.experiments.data_parallel import BLOCK, DEFAULT, MLP, shape_at
 from brrr_course.experiments.data_parallel.work import network
 from brrr_course.experiments.ranks import RANKS, end_ranks
 from brrr_course.experiments.tensor_parallel import HIDDEN, sizes
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
-from tools.prediction.claims import percentile
+from tools.prediction.drawn import Row, errors_table, measure_or_judge
 from tools.prediction.host_speed import at_host_speed
 
 FILE, COUNT, SEED = "exchanges.jsonl", 40, 51
-LINK = [("collective", {"nbytes": 2**power}) for power in (3, 10, 13, 16, 18, 20, 22, 24, 26, 28, 30)]
+LINK = [2**power for power in (3, 10, 13, 16, 18, 20, 22, 24, 26, 28, 30)]
+"""Bytes of the all-reduces."""
 WAY = {"collective": "all-reduce", "data_parallel": "buckets", "tensor_parallel": "split"}
 
 
@@ -61,17 +58,20 @@ def drawn(on_gpu: bool) -> Iterator[tuple[str, Point]]:
             most = shape_at(on_gpu, {"network": name}).most
             batch = round(2 ** draw.uniform(1, math.log2(most)))
             yield "data_parallel", {"network": name, "batch": batch, "bucket": DEFAULT}
-            at = {"width": 128 * round(2 ** draw.uniform(3, 7)), "batch": round(2 ** draw.uniform(0, 14))}
+            at = {
+                "width": 128 * round(2 ** draw.uniform(3, 7 if on_gpu else 6)),
+                "batch": round(2 ** draw.uniform(0, 14)),
+            }
             while not split.has(f"{prefix}split", at):
                 at["batch"] //= 2
             yield "tensor_parallel", at
 
 
-def measured(name: str, at: Point, device: str) -> dict[str, Any]:
+def measured(name: str, at: Point, device: Processor) -> Row:
     """What each way takes, and a relu beside them, in seconds."""
     found, relu = experiment(name), measure(reference_call(device), device=device, budget_s=0.1)
     wanted = [each for each in found.variants if each.device == device and found.has(each.name, at)]
-    row: dict[str, Any] = {"relu": relu.host_s.median if relu.host_s else None}
+    row: Row = {"relu": relu.host_s.median if relu.host_s else None}
     for variant, timed in zip(wanted, measure_point(found, [each.name for each in wanted], at).values(), strict=True):
         if not isinstance(timed, Timed):
             raise timed
@@ -80,36 +80,31 @@ def measured(name: str, at: Point, device: str) -> dict[str, Any]:
     return row
 
 
-def predicted_s(name: str, at: Point, link: Link, on: Any, gpu: bool) -> float:
+def predicted_s(name: str, at: Point, link: Link, on: Peaks, *, gpu: bool) -> float:
     """Seconds of a step, from the work that one device does and the exchange."""
-    dtype = torch.bfloat16 if gpu else torch.float32
-    run = partial(predict, device=on)
+    made = partial(torch.empty, device="meta", dtype=torch.bfloat16 if gpu else torch.float32)
     if name == "tensor_parallel":
         width, batch = sizes(at)
         half = HIDDEN * width // RANKS
-        up, down, inputs = (torch.empty(sides, device="meta", dtype=dtype)
-                            for sides in ((half, width), (width, half), (batch, width)))  # fmt: skip
-        work = run(cost(lambda: linear(linear(inputs, up).relu_(), down))).period_s
+        up, down, inputs = made(half, width), made(width, half), made(batch, width)
+        work = predict(cost(lambda: linear(linear(inputs, up).relu_(), down)), device=on).period_s
         return overlapped_s(work, exchange_s("all-reduce", inputs.nbytes, link, RANKS))
     shape = shape_at(gpu, at)
     with torch.device("meta"):
-        module = network(str(at["network"]), shape).to(dtype)
-        batch = int(at["batch"])
-        inputs = torch.empty(
-            (batch, shape.width) if shape.steps == 1 else (batch, shape.steps, shape.width), dtype=dtype
-        )
+        module = network(str(at["network"]), shape).to(made(0).dtype)
+    inputs = made(int(at["batch"]), *[shape.steps] * (shape.steps > 1), shape.width)
     slopes, gradients = torch.empty_like(inputs), [torch.empty_like(each) for each in module.parameters()]
 
-    def step(*, buckets: bool = False) -> None:
+    def step() -> None:
         module.zero_grad()
         module(inputs).backward(slopes)
-        for each in gradients * 2 if buckets else ():  # into the bucket, and back
+        for each in gradients * 2:  # into the bucket, and back
             each.clone()
 
-    forward, whole = run(cost(lambda: module(inputs))).period_s, run(cost(partial(step, buckets=True))).period_s
-    nbytes = sum(each.nbytes for each in gradients)
-    pieces = buckets_of([each.nbytes for each in gradients[::-1]], DEFAULT * 2**20)
-    exchange = pieces * exchange_s("all-reduce", nbytes / pieces, link, RANKS)
+    forward, whole = (predict(cost(fn), device=on).period_s for fn in (lambda: module(inputs), step))
+    sent = [each.nbytes for each in gradients[::-1]]
+    pieces = buckets_of(sent, DEFAULT * 2**20)
+    exchange = pieces * exchange_s("all-reduce", sum(sent) / pieces, link, RANKS)
     return forward + overlapped_s(whole - forward, exchange, pieces)
 
 
@@ -127,59 +122,37 @@ def buckets_of(nbytes: Sequence[int], limit: int, first: int = 2**20) -> int:
     return made + (held > 0)
 
 
-def judged(rows: Sequence[Mapping[str, Any]]) -> str:
+def judged(rows: Sequence[Row]) -> str:
     """Each row's error, then their median and 90th percentile; what failed says why."""
-    steps = [row for row in rows if row["experiment"] != "collective"]
-    times = {exchange_bytes(row): row["all-reduce"]["period_s"] for row in rows if "all-reduce" in row}
-    link, every, told = fitted(times), defaultdict(list), []
-    for row in steps:
-        if "error" in row:
-            told.append(f"{row['experiment']} {row['at']}: {row['error']}")
-            continue
-        gpu, known = row["device"] != "cpu", model_of(row["device"]).peaks
-        assert known is not None
-        host = at_host_speed(known, row["relu"]) if row["relu"] else known
-        took, said = row[WAY[row["experiment"]]]["period_s"], predicted_s(row["experiment"], row["at"], link, host, gpu)
-        off = said / took - 1
-        told.append(f"{row['experiment']} {row['at']}: {said:.3g} s predicted, {took:.3g} s measured, {off:+.0%}")
-        for key in (row["experiment"], "all"):
-            every[key].append(abs(off))
-    lines = [(key, str(len(each)), *(units.percent(percentile(each, at), 2) for at in (0.5, 0.9)))
-             for key, each in every.items()]  # fmt: skip
-    return "\n".join([str(link), *told, "", *units.table([("steps", "n", "median", "90 %"), *lines])])
+    link = fitted({row["at"]["nbytes"]: row["all-reduce"]["period_s"] for row in rows if "all-reduce" in row})
+    every, told = defaultdict(list), [str(link)]
+    for row in rows:
+        name, known = row["experiment"], model_of(row["device"]).peaks
+        if "error" in row or known is None:
+            told.append(f"{name} {row['at']}: {row.get('error', 'no peaks of its device are recorded')}")
+        elif name != "collective":
+            host = at_host_speed(known, row["relu"]) if row["relu"] else known
+            took, said = row[WAY[name]]["period_s"], predicted_s(name, row["at"], link, host, gpu=known.kind == "cuda")
+            off = said / took - 1
+            told.append(f"{name} {row['at']}: {said:.3g} s predicted, {took:.3g} s measured, {off:+.0%}")
+            for key in (name, "all"):
+                every[key,].append(abs(off))
+    return "\n".join([*told, "", *errors_table(["steps"], every)])
 
 
-def exchange_bytes(row: Mapping[str, Any]) -> float:
-    """The bytes that cross the link, of a row of LINK."""
-    return float(row["at"]["nbytes"])
+def settings(device: Processor) -> Iterator[tuple[Row, Callable[[], Row]]]:
+    """Each with what measures it: all-reduces, then the steps."""
+    link = [("collective", {"nbytes": each}) for each in LINK if is_gpu(device) or each <= MOST_ON_CPU]
+    for name, at in (*link, *islice(drawn(is_gpu(device)), COUNT)):
+        yield {"experiment": name, "at": at}, partial(measured, name, at, device)
 
 
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing while the time lasts, or judge; 2 for a call that cannot be understood."""
-    if len(argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    path, device = Path(argv[0]) / FILE, "cpu" if "cpu" in argv else "cuda"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
-    if "--judge" in argv:
-        print(judged(rows))
-        return 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    until_s = time.monotonic() + float(argv[1])
-    there = [(row["experiment"], row["at"]) for row in rows if "error" not in row]
-    for name, at in (*LINK, *islice(drawn(device == "cuda"), COUNT)):
-        if (name, at) in there or time.monotonic() > until_s:
-            continue
-        row: dict[str, Any] = {"experiment": name, "at": at, "device": this_device(device).slug}
-        try:
-            row |= measured(name, at, device)
-        except (BrrrError, RuntimeError) as error:
-            row["error"] = f"{type(error).__name__}: {error}"[:500]
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        print(name, at, row.get("error", "measured"), flush=True)
-    end_ranks()
-    return 0
+    try:
+        return measure_or_judge(argv, __doc__, FILE, settings, judged)
+    finally:
+        end_ranks()
 
 
 if __name__ == "__main__":

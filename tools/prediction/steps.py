@@ -10,30 +10,26 @@ device (BRRR_RECORDINGS names others) at the host's speed of then, and from the 
 roofline.
 """
 
-import json
 import random
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attend
 
-from brrr import BrrrError, capture, cost, measure_together, predict
-from brrr.core import units
+from brrr import capture, cost, measure_together, predict
+from brrr.core.measurement import Processor
 from brrr.gpu import is_gpu
-from brrr.gpu.device import this_device
 from brrr.roofline.calibrate.host_cost import reference_call
 from brrr.roofline.device_model import model_of
 from brrr.roofline.peaks import short
 from brrr_course.experiments.decode.llama import Llama, new_cache
 from brrr_course.experiments.decode.theory import Call, Shape, needed_bytes
-from tools.prediction.claims import percentile
+from tools.prediction.drawn import Row, errors_table, measure_or_judge
 from tools.prediction.host_speed import at_host_speed
 
 FILE, COUNT, SEED, BUDGET_S = "steps.jsonl", 60, 27, 0.15
@@ -72,7 +68,7 @@ def ways_of(shape: Shape, call: Call, device: str) -> dict[str, Callable[[], Any
             "attention": lambda: [attend(query[:], k[:], v[:], enable_gqa=True) for k, v in cache]}  # fmt: skip
 
 
-def measured(shape: Shape, call: Call, device: str) -> dict[str, Any]:
+def measured(shape: Shape, call: Call, device: Processor) -> Row:
     """What each way takes, and a relu beside them, in seconds."""
     ways = {way: fn for way, fn in ways_of(shape, call, device).items() if way == "eager" or is_gpu(device)}
     runs = [fn if way == "eager" else capture(fn).replay for way, fn in ways.items()]
@@ -84,7 +80,7 @@ def measured(shape: Shape, call: Call, device: str) -> dict[str, Any]:
 def errors_of(row: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     """By way, and by what it is predicted from, how far off that is."""
     shape, known, sheet = Shape(*row["shape"]), model_of(row["device"]).peaks, model_of(f"datasheet:{row['device']}")
-    found = {}
+    found: dict[tuple[str, str], float] = {}
     for way, fn in ways_of(shape, Call(*row["call"]), "meta").items():
         if way in row:
             work, run = cost(fn), partial(predict, how="eager" if way == "eager" else "graph")
@@ -104,37 +100,20 @@ def judged(rows: Sequence[Mapping[str, Any]]) -> str:
         told.append(f"{row['name']}: {row.get('error') or ', '.join(said)}")
         for key, error in found.items():
             every[key].append(abs(error))
-    lines = [(*key, *(units.percent(percentile(each, at), 2) for at in (0.5, 0.9))) for key, each in every.items()]
-    return "\n".join([*told, "", *units.table([("way", "predicted from", "median", "90 %"), *lines])])
+    return "\n".join([*told, "", *errors_table(("way", "predicted from"), every)])
+
+
+def settings(device: Processor) -> Iterator[tuple[Row, Callable[[], Row]]]:
+    """Each with what measures it."""
+    for shape, call in islice(drawn(1 if is_gpu(device) else 16), COUNT):
+        name = f"{' '.join(map(str, shape))}, {call.batch} x {call.context}"
+        yield {"name": name, "shape": shape, "call": call}, partial(measured, shape, call, device)
 
 
 @torch.no_grad()
 def main(argv: Sequence[str]) -> int:
     """Measure what is missing while the time lasts, or judge; 2 for a call that cannot be understood."""
-    if len(argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    path, device = Path(argv[0]) / FILE, "cpu" if "cpu" in argv else "cuda"
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
-    if "--judge" in argv:
-        print(judged(rows))
-        return 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    until_s, there = time.monotonic() + float(argv[1]), {row["name"] for row in rows if "error" not in row}
-    for shape, call in islice(drawn(16 if device == "cpu" else 1), COUNT):
-        name = f"{' '.join(map(str, shape))}, {call.batch} x {call.context}"
-        if name in there or time.monotonic() > until_s:
-            continue
-        row = {"name": name, "device": this_device(device).slug, "shape": shape, "call": call}
-        try:
-            row |= measured(shape, call, device)
-        except (BrrrError, RuntimeError) as error:
-            row["error"] = f"{type(error).__name__}: {error}"[:500]
-        with path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        print(name, row.get("error", "measured"), flush=True)
-        torch.cuda.empty_cache()
-    return 0
+    return measure_or_judge(argv, __doc__, FILE, settings, judged)
 
 
 if __name__ == "__main__":
