@@ -45,7 +45,7 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It is the *host* ([[host overhead]]): PyTorch and NCCL take much longer to launch the kernel than a small exchange takes to run. The
+# It is the *host* ([[host overhead]]): PyTorch and NCCL take much longer to launch the kernel than it runs. The
 # link sets the pace only from tens of MiB on. So exchange a few large buffers, not many small ones.
 #
 # </details>
@@ -53,7 +53,7 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # ## A latency and a bandwidth
 #
 # The dashed line has two numbers, as in lesson 02: a latency, plus bytes over a bandwidth, fitted to calls in a loop. Where it bends
-# it lies too high: while the link works, the host launches the next call. The longer of the two sets the pace, not the sum.
+# it lies too high: while a kernel runs, the host launches the next. The longer of the two sets the pace, not the sum.
 
 # %% tags=["explain"]
 drawing("exchange-line", nbytes=2**23)

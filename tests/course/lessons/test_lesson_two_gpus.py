@@ -1,0 +1,159 @@
+"""Lesson 14: its exercises tell the usual slips apart; its drawing and its sentences say what was measured."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Measurement
+from brrr_course import Recorded, check, drawing
+from brrr_course.experiments import experiment
+from brrr_course.experiments.data_parallel import DEFAULT, LARGE, MLP, NETWORKS, RNN
+from brrr_course.lessons.drawings.exchange_line import drawing as made_of
+from brrr_course.lessons.drawings.exchange_line import line_of, text
+
+LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "14_two_gpus.py"
+TEXT = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+
+
+# ---- exercises ----
+
+
+def halves(up: torch.Tensor, down: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return up.chunk(2)[rank], down.chunk(2, 1)[rank]
+
+
+def every_second(up: torch.Tensor, down: torch.Tensor, rank: int) -> list[torch.Tensor]:
+    return [up[rank::2], down[:, rank::2]]
+
+
+@pytest.mark.parametrize("cut", [halves, every_second])
+def test_two_shards_are_right(cut: Any) -> None:
+    assert check("14-shards", cut=cut).right
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (lambda up, down, rank: (up.chunk(2, 1)[rank], down.chunk(2)[rank]), "x has 12 numbers for each sample"),
+        (lambda up, down, rank: (up, down), "more than half of the weights"),
+        (lambda up, down, rank: (up.chunk(2)[rank], down.chunk(2)[rank]), "do not fit together"),
+        (lambda up, down, rank: (up.chunk(2)[rank], down.chunk(2, 1)[1 - rank]), "is not the pair's"),
+        (lambda up, down, rank: halves(up, down, 0), "is not the pair's"),
+        (lambda up, down, rank: up, "must return two tensors"),
+        (..., "Not answered"),
+    ],
+)
+def test_the_usual_slips_are_told(cut: Any, said: str) -> None:
+    mark = check("14-shards", cut=cut)
+    assert not mark.right and said in str(mark)
+
+
+EXCHANGE = 1e9 / 450e9 * 1e3
+
+
+@pytest.mark.parametrize(
+    ("exchange_ms", "hidden", "said"),
+    [(EXCHANGE, 1.35 / EXCHANGE, "Right"), (2.22, 0.61, "Right"), (EXCHANGE / 1e3, 0.61, "those are seconds"),
+     (2 * EXCHANGE, 0.61, "twice as much"), (EXCHANGE / 2, 0.61, "half of what there is"),
+     (8 * EXCHANGE, 0.61, "not bits"),
+     (EXCHANGE, 0.675, "cannot begin with the backward pass"), (EXCHANGE, 60.75, "as a fraction"),
+     (EXCHANGE, 0.9, "all but the last bucket"), (EXCHANGE, 0.39, "exposed part"), (..., 0.6, "Not answered")],
+)  # fmt: skip
+def test_what_can_hide_is_calculated(exchange_ms: Any, hidden: Any, said: str) -> None:
+    assert said in str(check("14-exchange", exchange_ms=exchange_ms, hidden=hidden))
+
+
+# ---- the drawing ----
+
+
+def on_a_line(alpha_s: float, beta: float) -> dict[int, Measurement]:
+    return {2**power: Measurement(period_s=Estimate.of([alpha_s + 2**power / beta])) for power in range(3, 31)}
+
+
+def test_the_line_is_that_of_the_times() -> None:
+    times = on_a_line(2e-5, 1e11)
+    link = line_of("all-reduce", times)
+    assert link.alpha_s.median == pytest.approx(2e-5) and link.beta_bytes_per_s.median == pytest.approx(1e11)
+    said = text("all-reduce", 2**20, times, link)
+    assert "takes 30.5 µs; the line says 30.5 µs" in said and "a latency of 20 µs" in said and "100 GB/s" in said
+    assert "was not measured" in text("all-reduce", 2**21 + 1, times, link)
+    assert line_of("all-gather", times).beta_bytes_per_s.median == pytest.approx(5e10), "half of it crosses the link"
+
+
+def test_too_few_sizes_are_no_line() -> None:
+    few = SimpleNamespace(name="toy", variants=lambda _: ("cpu-send",), known=lambda *_: {(8,): None, (16,): None})
+    with pytest.raises(NotRecordedError, match="toy has no line of exchanges: brrr record collective"):
+        made_of(few)  # type: ignore[arg-type]
+
+
+def test_the_drawing_moves_with_both_sliders() -> None:
+    shown = {(n, way): str(drawing("exchange-line", nbytes=n, operation=way))
+             for n in (8, 2**30) for way in ("all-reduce", "send")}  # fmt: skip
+    assert len(set(shown.values())) == 4 and "send of 1.07 GB takes" in shown[2**30, "send"]
+
+
+# ---- the text ----
+
+
+def test_the_sentences_are_those_of_the_recording() -> None:
+    source = Recorded("h200")
+    links, steps, pairs = map(experiment, ("collective", "data_parallel", "tensor_parallel"))
+
+    def known(found: Any, way: str, *at: Any) -> Any:
+        return source.known(found, way)[at]
+
+    def step(way: str, batch: int, network: str = MLP) -> float:
+        return float(known(steps, way, network, batch, DEFAULT).period_s.median)
+
+    def gain(width: int, batch: int) -> float:
+        one, split = (known(pairs, way, width, batch).period_s.median for way in ("one", "split"))
+        return float(one / split)
+
+    small = [known(links, "all-reduce", 2**power) for power in range(4, 19)]
+    assert all(m.period_s.median > 4 * m.kernel_s.median for m in small) and "much longer to launch" in TEXT
+    near = [known(links, "all-reduce", 2**power) for power in range(25, 31)]
+    assert all(m.period_s.median < 1.1 * m.kernel_s.median for m in near) and "only from tens of MiB on" in TEXT
+    times = {key[0]: m for key, m in source.known(links, "all-reduce").items()}
+    link = line_of("all-reduce", times)
+    bend = [times[2**power].period_s.median / link.seconds(2.0**power) for power in range(22, 25)]
+    assert max(bend) < 0.95 and "Where it bends it lies too high" in TEXT
+
+    assert LARGE[MLP].weights(MLP) * 2 == pytest.approx(268e6, rel=2e-3) and "268 MB of weights" in TEXT
+    assert step("alone", 32) > 0.5 * step("one", 32) and "take more than half the time" in TEXT
+    assert LARGE[RNN].steps == 128 and "in all 128 steps" in TEXT and LARGE[NETWORKS[1]].steps == 512
+
+    def losses(network: str) -> tuple[float, float]:
+        return step("alone", 32, network) - step("one", 32, network) / 2, step("buckets", 32, network) - step(
+            "alone", 32, network
+        )
+
+    matmuls, exchange = losses(RNN)
+    assert matmuls > exchange and "lose more by the first. That holds for its recurrent layer" in TEXT
+    matmuls, exchange = losses(MLP)
+    assert exchange > matmuls and "there the exchange weighs more" in TEXT
+    assert step("alone", 8192) < step("buckets", 8192) < step("after", 8192)
+    ddp = known(steps, "buckets", MLP, 2048, DEFAULT)
+    assert ddp.host_s.median > 0.9 * ddp.period_s.median and "DDP's own work on the host takes longer" in TEXT
+
+    batches = experiment("data_parallel").axis("batch").values
+    pays = {name: next(n for n in batches if step("buckets", n, name) < step("one", n, name)) for name in NETWORKS}
+    assert pays == {MLP: 2048, NETWORKS[1]: 8, RNN: 512}
+    assert "The MLP: from 2048 samples" in TEXT and "The block: from 8," in TEXT and "only with 512." in TEXT
+    assert [width for width in (1024, 2048, 4096, 8192, 16384) if gain(width, 1) > 1] == [8192, 16384]
+    assert [batch for batch in (1, 16, 128, 1024, 4096, 16384) if gain(1024, batch) > 1] == [16384]
+    assert gain(1024, 16384) < 1.3 and "Only with 16384, and by little" in TEXT
+
+
+def test_the_timelines_show_what_the_text_says() -> None:
+    """All buckets but the last run beside compute; after the backward pass none does."""
+    source, at = Recorded("h200"), {"network": MLP, "batch": 8192, "bucket": DEFAULT}
+    for way, beside in (("buckets", True), ("after", False)):
+        spans = [each for each in source.timeline(experiment("data_parallel"), way, at).spans if each.call == 0]
+        compute = [each for each in spans if each.lane == "GPU 0 compute" and each.kind == "kernel"]
+        exchanges = [each for each in spans if each.lane == "GPU 0 exchange"]
+        with_compute = [any(c.start_ns < x.end_ns and x.start_ns < c.end_ns for c in compute) for x in exchanges]
+        assert len(exchanges) > 5 and with_compute == [beside] * (len(exchanges) - 1) + [False]
