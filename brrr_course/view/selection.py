@@ -9,7 +9,7 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.measurement import Badge, Value
 from brrr.gpu import is_queue
 from brrr.tracing.spans import HOST_LANES
-from brrr.tracing.timeline import Timeline
+from brrr.tracing.timeline import Timeline, device_of
 from brrr_course.nouns.experiment import Axis, Experiment
 from brrr_course.nouns.source import Source, quick
 
@@ -166,7 +166,7 @@ class TimelineSelection:
         points = self.source.traced(self.experiment, self.variant)
         found = [self.source.timeline(self.experiment, self.variant, point) for point in points]
         every = dict.fromkeys(lane for one in found for lane in one.lanes)
-        device = sorted((lane for lane in every if lane not in HOST_LANES), key=lambda lane: (len(lane), lane))
+        device = sorted((lane for lane in every if lane not in HOST_LANES), key=lambda lane: (device_of(lane), len(lane), lane))
         return (*(lane for lane in HOST_LANES if lane in every), *device)
 
     def png(self) -> bytes:

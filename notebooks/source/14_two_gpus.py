@@ -74,7 +74,7 @@ w = guess("With 64 samples, two GPUs are ... times as fast as one", unit="x")
 at = {"network": "MLP", "batch": 32, "bucket": 25}
 ways = ["one", "buckets", "flat", "alone"]
 explore(
-    "data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"buckets": "one"}, unlock=w
+    "data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"one": "buckets"}, unlock=w
 )
 
 # %% tags=["compare"]
@@ -126,7 +126,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 
 # %% tags=["explore"]
 one = {"width": 8192, "batch": 1}
-explore("tensor_parallel", at=one, lines=["one", "split", "alone"], sliders=["width", "batch"], versus={"split": "one"})
+explore("tensor_parallel", at=one, lines=["one", "split", "alone"], sliders=["width", "batch"], versus={"one": "split"})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what can hide
