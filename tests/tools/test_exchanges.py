@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from brrr.core.errors import UnavailableError
+from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate
 from brrr.roofline.communication import Link, exchange_s, fitted
 from brrr.roofline.device_model import model_of
@@ -71,17 +71,17 @@ def test_what_failed_says_why_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def failing(*_: object) -> dict[str, Any]:
-        raise UnavailableError("no second device")
+        raise BrrrError("no second device")
 
     monkeypatch.setattr(exchanges, "drawn", lambda on_gpu: iter([STEP, PAIR]))
     monkeypatch.setattr(exchanges, "LINK", [])
     for measured, count in ((failing, 2), (lambda *_: {"relu": 1e-6}, 4), (failing, 4)):
         monkeypatch.setattr(exchanges, "measured", measured)
         assert main([str(tmp_path), "9", "cpu"]) == 0 and len(kept(tmp_path)) == count
-    assert "UnavailableError: no second device" in capsys.readouterr().out
+    assert "BrrrError: no second device" in capsys.readouterr().out
     assert ["error" in row for row in kept(tmp_path)] == [True, True, False, False]
     told = judged([*made_up({}), *kept(tmp_path)[:2]])
-    assert told.count("UnavailableError: no second device") == 2 and "predicted" not in told
+    assert told.count("BrrrError: no second device") == 2 and "predicted" not in told
 
 
 def made_up(times: dict[str, dict[str, Any]], relu_s: float | None = None) -> list[dict[str, Any]]:
