@@ -166,7 +166,8 @@ class TimelineSelection:
         points = self.source.traced(self.experiment, self.variant)
         found = [self.source.timeline(self.experiment, self.variant, point) for point in points]
         every = dict.fromkeys(lane for one in found for lane in one.lanes)
-        device = sorted((lane for lane in every if lane not in HOST_LANES), key=lambda lane: (device_of(lane), len(lane), lane))
+        streams = [lane for lane in every if lane not in HOST_LANES]
+        device = sorted(streams, key=lambda lane: (device_of(lane), len(lane), lane))
         return (*(lane for lane in HOST_LANES if lane in every), *device)
 
     def png(self) -> bytes:
