@@ -14,6 +14,7 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Measurement, Point, Value, median
 from brrr.gpu import is_queue
 from brrr_course.experiments import experiment as experiment_named
+from brrr_course.experiments.ranks import end_ranks
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Shared, Source
 from brrr_course.sources import source as source_named
@@ -200,6 +201,8 @@ class Job:
             self._said.append(f"Measuring failed: {type(error).__name__}: {error}")
         finally:
             self.running = False
+            if self._cancelled:
+                end_ranks()  # processes that nobody waits for would hold their memory on
             self._end(" ".join([*([STOPPED] if self._cancelled else []), *self._said]))
 
     async def _take_turn(self, shared: Shared, piece: Slice) -> None:

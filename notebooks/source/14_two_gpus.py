@@ -120,7 +120,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 #
 # </details>
 #
-# **Without two GPUs** write `source="cpu"` into a figure's call. Two processes, each with half of the cores, then play the GPUs, and
+# **Without two GPUs** choose *live on this CPU* above a figure. Two processes, each with half of the cores, then play the GPUs, and
 # exchange through *gloo*. *Measure all points* starts them, *Cancel* ends both. An exchange hides only where it has a core of its
 # own: with four or more.
 

@@ -16,6 +16,7 @@ from brrr_course.experiments.ranks import Ranks, end_ranks, require_devices
 from brrr_course.sources.live import Live
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point, trace_variant
+from brrr_course.view.measuring import STOPPED, Job, Slice
 
 
 @pytest.fixture
@@ -163,6 +164,16 @@ def test_a_timeline_of_ranks_has_one_time_and_the_exchange_in_lanes_of_its_own()
 def test_processes_on_a_cpu_have_no_timeline() -> None:
     with pytest.raises(UnavailableError, match="no lanes of a device"):
         trace_variant(experiment("data_parallel"), "cpu-alone", {"network": "MLP", "batch": 2, "bucket": 25})
+
+
+def test_cancel_ends_the_processes() -> None:
+    first, said = ranks.ranks_on("cpu"), list[str]()
+    slices = [Slice("cpu-all-reduce", {"nbytes": nbytes}) for nbytes in (8, 16)]
+    job = Job(experiment("collective"), live := Live("cpu"), slices, lambda *_: job.cancel(), said.append)
+    job.start()
+    assert said == [STOPPED] and job.unexpected is None
+    assert list(live.known(experiment("collective"), "cpu-all-reduce")) == [(8,)]
+    assert alive(first) == [False, False] and ranks._here == {}
 
 
 def test_badges_name_all_devices() -> None:
