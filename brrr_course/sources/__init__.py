@@ -64,7 +64,7 @@ def source_for(given: Source | str | None, experiment: str) -> Source:
     from brrr_course.sources.recorded import Recorded
 
     found = source()
-    if found.name == "cuda" and len(others("cuda", more := experiment_named(experiment).devices - 1)) < more:
+    if is_gpu(found.name) and len(others(found.name, more := experiment_named(experiment).devices - 1)) < more:
         found = source(FALLBACK)
     if not isinstance(found, Recorded) or experiment in found.experiments():
         return found

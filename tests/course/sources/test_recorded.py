@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import made_up
@@ -12,6 +13,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.core.recordings import own_root, recorded_devices
 from brrr.counting.cost import Cost
+from brrr_course import sources
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import claims
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
@@ -435,3 +437,16 @@ def test_where_no_source_is_named_a_recording_that_has_the_experiment_is_taken(m
     found = {name: source_for(None, name).name for name in ("matmul", "decode", "no-such-experiment")}
     assert found == {"matmul": "recorded:h200", "decode": "recorded:h100", "no-such-experiment": "recorded:h200"}
     assert source_for("recorded:h200", "decode").name == "recorded:h200"  # who names one gets that one
+
+
+@pytest.mark.parametrize(("gpus", "shown"), [(1, "recorded:h200"), (2, "cuda")])
+def test_what_takes_more_gpus_than_are_here_is_shown_from_the_recording(
+    gpus: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = SimpleNamespace(name="cuda", live=True)
+    monkeypatch.setattr("brrr_course.sources._default_name", lambda: "cuda")
+    monkeypatch.setitem(sources._live, "cuda", live)
+    monkeypatch.setattr("brrr.gpu.device.others", lambda kind, count: [("GPU", "")] * min(count, gpus - 1))
+    monkeypatch.delenv("BRRR_SOURCE", raising=False)
+    assert source_for(None, "collective").name == shown
+    assert source_for(None, "matmul") is live and source_for("cuda", "collective") is live
