@@ -11,10 +11,10 @@
 #
 # Side road. Read 02, 07 and 10 first.
 #
-# Two GPUs have twice the arithmetic and twice the memory bandwidth. But each needs results of the other: **communication** is a fourth
-# cost, beside overhead, memory and compute.
+# Two GPUs have twice the arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its
+# own, beside overhead, latency, memory and compute.
 #
-# **The same batch on two GPUs: how many times as fast is it, and where is the rest lost?**
+# **How much faster is the same batch on two GPUs, and what keeps it below twice?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline
@@ -22,11 +22,11 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # %% [markdown] tags=["guess"]
 # ## Guess: an all-reduce
 #
-# In an [[all-reduce]] each GPU has a buffer of numbers, and afterwards each has the sum of them all. [[NCCL]] does it with one kernel on each
-# GPU.
+# An [[all-reduce]] adds up the GPUs' buffers, number by number, and leaves the sums on each. [[NCCL]] does it with one kernel on each GPU.
+# (Its two halves are a [[reduce-scatter]] and an [[all-gather]].)
 #
-# [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once each way.
-# First *calculate* how long 2 MiB take, then 8 bytes.
+# [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once
+# each way. First *calculate* how long 2 MiB take, then 8 bytes.
 
 # %% tags=["guess"]
 g = guess("An all-reduce of 2 MiB takes ... times as long as one of 8 bytes", unit="x")
@@ -45,14 +45,14 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It is the *host* ([[host overhead]]): PyTorch and NCCL take much longer to launch the kernel than it runs. The
-# link sets the pace only from tens of MiB on. So exchange a few large buffers, not many small ones.
+# It is the *host* ([[host overhead]]). Up to 1 MiB, launching the kernel takes several times as long as running it: see below. The
+# link sets the pace from 8 MiB on. So exchange a few large buffers, not many small ones.
 #
 # </details>
 #
-# ## A latency and a bandwidth
+# ## A fixed time and a bandwidth
 #
-# The dashed line has two numbers, as in lesson 02: a latency, plus bytes over a bandwidth, fitted to calls in a loop. Where it bends
+# The dashed line is a fixed time plus bytes over a bandwidth, as in lesson 02, fitted to calls in a loop. Where it bends
 # it lies too high: while a kernel runs, the host launches the next. The longer of the two sets the pace, not the sum.
 
 # %% tags=["explain"]
@@ -61,8 +61,9 @@ drawing("exchange-line", nbytes=2**23)
 # %% [markdown] tags=["guess"]
 # ## Guess: half the samples each
 #
-# In [[data parallelism]] both GPUs hold all weights, and each computes the gradients of half the samples, which an all-reduce adds up.
-# PyTorch's *DDP* collects them in *buckets* of 25 MiB, and exchanges a bucket as soon as it is full, while the backward pass goes on.
+# In [[data parallelism]] both GPUs hold all weights, and each computes the gradients of half the samples; an all-reduce adds these up.
+# PyTorch's *DDP* collects them in *buckets* of 25 MiB (here, a layer each), and exchanges a bucket as soon as it is full, while the
+# backward pass goes on.
 #
 # Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as much of gradients. One GPU takes 64 samples, or
 # two take 32 each.
@@ -83,20 +84,22 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 # %% [markdown] tags=["explain"]
 # Two things are lost:
 #
-# 1. **Smaller matmuls** (*no exchange* against *one device*). Half the samples take more than half the time: a layer
-#    reads all its weights anyway ([[memory-bound]]), and the host launches as many kernels.
-# 2. **The exchange** (*overlapped* against *no exchange*). Its bytes are those of the weights, however few the samples.
+# 1. **Half the samples save nothing** (*no exchange* against *one device*): the host launches as many kernels as before, and
+#    sets the pace. And a layer reads all its weights ([[memory-bound]]).
+# 2. **The exchange** (*all at once* against *no exchange*) moves as many bytes as there are weights, however few the samples.
+#    *Overlapped*, DDP adds work on the host.
 #
 # An article on recurrent networks says that smaller mini-batches lose more by the first. That holds for its
-# recurrent layer, which uses each weight in all 128 steps of a sequence. An MLP uses it once per sample, and there the exchange weighs
-# more: move *network* and look.
+# recurrent layer, which uses each weight in all 128 steps. An MLP uses it once per sample, and there the exchange probably
+# loses more: move *network*.
 #
 # ## Does the exchange hide?
 #
-# The timeline shows both GPUs, 8192 samples on each. *After the backward pass* the exchange has nothing beside it. With
-# *buckets*, all but the last run beside the backward pass. That is not free: NCCL's kernels take multiprocessors and memory bandwidth
-# from the matmuls. With fewer samples, DDP's own work on the host takes longer than the GPUs'. What runs beside no compute is
-# [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
+# The timeline shows both GPUs, 8192 samples on each; whichever is first in an exchange waits. *After the backward pass* the
+# exchange has nothing beside it. *Overlapped*, all but the last run beside the backward pass. Yet the step gets little
+# shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take longer, by nearly as much as is hidden.
+#
+# What runs beside no compute is [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
 
 # %% tags=["explain"]
 timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "batch": 8192}, calls=1)
@@ -105,24 +108,23 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # ## Explore: half the weights each
 #
 # In [[tensor parallelism]] each GPU holds half of each layer. Here a pair of layers goes to four times the width and back. The
-# first is cut by outputs, the second by inputs, and one all-reduce adds up the results: its bytes grow with the samples, not the weights.
+# first is cut by outputs, the second by inputs, and one all-reduce adds up the outputs: samples times width, not width squared.
 #
 # 1. With one sample, from which width on does splitting pay? Why not below?
 # 2. At width 1024, how many samples does it take until two GPUs win?
-# 3. For each network in the figure above: from which batch on are two GPUs faster?
+# 3. In the data-parallel figure: from which batch on are two GPUs faster, for each network?
 #
 # <details><summary>Answers</summary>
 #
-# 1. From 8192 on: reading half of the weights must save more than an all-reduce costs.
-# 2. Only with 16384, and by little: the matmuls grow with the samples, but so does the exchange.
-# 3. The MLP: from 2048 samples on each GPU. The block: from 8, since it uses each weight in all 512 tokens of a
-#    sample. The recurrent layer: only with 512.
+# 1. From 8192 on. Below, the host sets the pace, and the all-reduce adds a launch.
+# 2. Only with 16384, and by little: matmuls grow with the samples, but so does the exchange.
+# 3. The MLP: from 2048 samples on each GPU. The block: from 8, as it uses each weight in all 512 tokens. The recurrent layer: only
+#    with 512; below, the host sets the pace.
 #
 # </details>
 #
-# **Without two GPUs** choose *live on this CPU* above a figure. Two processes, each with half of the cores, then play the GPUs, and
-# exchange through *gloo*. *Measure all points* starts them, *Cancel* ends both. An exchange hides only where it has a core of its
-# own: with four or more.
+# **Without two GPUs** choose *live on this CPU* above a figure of the notebook. Two processes, each with half of the cores, then play
+# GPUs, and exchange through *gloo*. *Cancel* ends both. An exchange hides only with four cores or more.
 
 # %% tags=["explore"]
 one = {"width": 8192, "batch": 1}
@@ -131,9 +133,9 @@ explore("tensor_parallel", at=one, lines=["one", "split", "alone"], sliders=["wi
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what can hide
 #
-# Two GPUs exchange 1 GB of gradients over 450 GB/s in each direction; leave the latency out. The backward pass takes 1.5 ms and fills ten
+# Two GPUs exchange 1 GB of gradients at 450 GB/s each way; ignore the fixed time. The backward pass takes 1.5 ms and fills ten
 # equal buckets, one after the other. A bucket's exchange begins when it is full and the one before is exchanged. *Calculate*
-# how long the exchange takes, and which part of it runs beside the backward pass.
+# how long the exchange takes, and what share of it, from 0 to 1, runs beside the backward pass.
 
 # %% tags=["your-turn", "exercise:14-exchange", "calculates"]
 check("14-exchange", exchange_ms=..., hidden=...)
@@ -142,7 +144,7 @@ check("14-exchange", exchange_ms=..., hidden=...)
 # ## Your turn: two shards
 #
 # `cut` gets the weights of a pair of Linear layers, as PyTorch stores them: outputs by inputs. GPU `rank` computes
-# `relu(x @ up.T) @ down.T` with its shards, and the all-reduce adds both results. *Make* the shards: each GPU may hold half of
+# `relu(x @ up.T) @ down.T` with its shards, and the all-reduce adds both. *Make* the right shards: each GPU may hold only half of
 # the weights. Then write `cut=cut`.
 
 
@@ -156,7 +158,7 @@ check("14-shards", cut=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# All were written down before the data.
+# All were fixed before the data.
 
 # %% tags=["claims"]
 claims("14")
@@ -164,9 +166,9 @@ claims("14")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - A small exchange costs a latency, nearly all of it the host's; a large one costs its bytes over the link's bandwidth.
-# - Data parallelism exchanges the weights' gradients, tensor parallelism the results: two GPUs pay where much work is done for each byte.
-# - An exchange beside compute is hidden, but takes a part of the GPU.
+# - A small exchange costs a fixed time, nearly all of it the host's; a large one costs its bytes over the link's bandwidth.
+# - Data parallelism exchanges gradients, tensor parallelism outputs: two GPUs pay where the GPUs set the pace and do much work for each byte.
+# - An exchange beside compute slows it down: it hides only in part.
 #
 # Terms: [[all-reduce]], [[NCCL]], [[NVLink]], [[data parallelism]], [[tensor parallelism]], [[exposed communication]].
 
@@ -174,7 +176,7 @@ claims("14")
 # ## At work
 #
 # `torchrun --nproc-per-node 2 train.py` starts a process for each GPU, `NCCL_DEBUG=INFO` says what NCCL chose, and
-# [nccl-tests](https://github.com/NVIDIA/nccl-tests) measures the link. More than two GPUs are not measured here.
+# [nccl-tests](https://github.com/NVIDIA/nccl-tests) measures the link. Nothing here is measured on more than two.
 #
 # ```python
 # import torch, torch.distributed as dist
@@ -189,6 +191,6 @@ claims("14")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [11 · Why does one token take so long?](11_language_model.ipynb), with every regime in one language model.
+# Back on the road: [11 · Why does one token take so long?](11_language_model.ipynb)
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

@@ -48,7 +48,7 @@ def text(way: str, nbytes: int, times: Times, link: Link) -> str:
     beta = link.beta_bytes_per_s
     rates = [units.quantity(each, "B/s") for each in (beta.median, beta.low, beta.high)]
     return (
-        f"{way} of {units.nbytes(nbytes)} {took}; the line says {said}. The line: a latency of {link.alpha_s}, then "
+        f"{way} of {units.nbytes(nbytes)} {took}; the line says {said}. The line: a fixed time of {link.alpha_s}, then "
         f"{rates[0]} ({rates[1]} to {rates[2]})."
     )
 
@@ -80,7 +80,7 @@ def draw(settings: Mapping[str, Value], found: Mapping[str, Times]) -> Picture:
                 label=label,
             )
     said = [link.seconds(BUS[way](RANKS) * n) for n in sizes]
-    on.plot(sizes, said, color=style.INK, ls=style.PREDICTED_DASHES, label="latency + bytes / bandwidth, fitted")
+    on.plot(sizes, said, color=style.INK, ls=style.PREDICTED_DASHES, label="fixed time + bytes / bandwidth, fitted")
     on.axvline(nbytes, color=style.FAINT, linewidth=0.9, zorder=0)
     on.legend(loc="upper left", fontsize=9, frameon=False)
     return style.picture(made, text(way, nbytes, times, link))

@@ -46,9 +46,10 @@ check("14-shards", cut=cut)
 #
 # **Three usual wrong guesses**
 #
-# 1. *2 MiB take far longer than 8 bytes.* The bytes take microseconds; the launch takes longer.
-# 2. *Two GPUs are nearly twice as fast.* Only with many samples. With few, the gradients weigh as much as ever, and the matmuls hardly shrink.
-# 3. *What is overlapped is free.* The exchange takes multiprocessors and bandwidth, so compute takes longer beside it.
+# 1. *2 MiB take far longer than 8 bytes.* By the link's bandwidth they take 5 µs; the launch takes longer. <!-- definition: a datasheet -->
+# 2. *Two GPUs are nearly twice as fast.* Only with many samples. With few, the host launches as many kernels as before, and the gradients
+#    are as large as ever.
+# 3. *What is overlapped is free.* The exchange needs multiprocessors, so the matmuls beside it take longer.
 #
 # **Answers**
 #
@@ -58,4 +59,5 @@ check("14-shards", cut=cut)
 # - *Two shards:* the first layer by outputs (`dim=0`), the second by inputs (`dim=1`).
 #
 # **To discuss.** A model fits on one GPU. Eight GPUs are there, and one user who waits for each token. Data parallel or tensor parallel? And with a
-# thousand users?
+# thousand users? (One token is one sample: only tensor parallelism shortens it, if the layers are wide. A thousand users are many samples:
+# data parallelism exchanges nothing at all, since there are no gradients.)
