@@ -24,7 +24,7 @@ at = {"step": "forward", "width": 256, "batch": 1}
 # ## Guess: a rounding error
 #
 # A transformer block as wide as BERT, forward and backward, in bfloat16. Its matmuls do nearly all of the [[FLOP]], its layer norms
-# less than a thousandth. But how many FLOP *per second* does each of them reach?
+# less than a thousandth. But how many FLOP *per second* does each reach?
 
 # %% tags=["guess"]
 g = guess("The matmuls reach ... times as many FLOP per second as the layer norms", unit="x")
@@ -47,7 +47,7 @@ compare(g, "block", of="classes")
 #
 # The line above the table: the FLOP that a step does, over what the device could do in that time, is the step's
 # **FLOP utilisation**. (The rows are shares of the kernels' time; for a quarter of the step no kernel runs.) Where it is low,
-# something other than arithmetic sets the pace. But what?
+# something other than arithmetic sets the pace.
 
 # %% [markdown] tags=["guess"]
 # ## Guess: the same code at two sizes
@@ -187,7 +187,7 @@ claims("10")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# [11 · Why does one token take so long?](11_language_model.ipynb) finds every regime in one language model. Side roads: [10b · What does a
+# [11 · Why does one token take so long?](11_language_model.ipynb). Side roads: [10b · What does a
 # faster memory buy?](10b_memory_swap.ipynb), [13 · When do fewer bits help?](13_fewer_bits.ipynb),
 # [14 · When are two GPUs faster than one?](14_two_gpus.ipynb)
 #

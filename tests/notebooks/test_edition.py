@@ -102,7 +102,7 @@ def test_a_rebuild_without_outputs_changes_nothing(tmp_path: Path) -> None:
 
 ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "11")
 SIDE = {"02b": "02", "04b": "04", "04c": "04", "05b": "05", "06": "05", "06b": "06", "08": "07", "08b": "08",
-        "09": "07", "09b": "09", "10b": "10", "11b": "11", "12": "05", "13": "10"}  # fmt: skip
+        "09": "07", "09b": "09", "10b": "10", "11b": "11", "12": "05", "13": "10", "14": "10"}  # fmt: skip
 """The main road in its order; each side road, and the lesson that it leaves from."""
 
 
