@@ -38,6 +38,12 @@ def unlike(rank: Any) -> tuple[float, float, float]:
     return right, alone, rank.held["after"].error(module)
 
 
+def sent(rank: Any) -> int:
+    """Bytes of the buffer that its all-reduce works on."""
+    (summed,) = (each.cell_contents for each in rank.held["all-reduce"].run.__closure__)
+    return int(summed.nbytes)
+
+
 def sleep(rank: Any) -> int:
     time.sleep(600)
     return 0

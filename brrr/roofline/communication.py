@@ -20,6 +20,10 @@ BUS: Mapping[str, Callable[[int], float]] = {
 """By the number of ranks, the share of the whole buffer that crosses a link (nccl-tests, doc/PERFORMANCE.md)."""
 
 
+STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""Student's t of two-sided 95 %, by degrees of freedom from 1 on."""
+
+
 class Link(NamedTuple):
     """Seconds that an exchange takes at least, and the bytes a second that it tends to."""
 
@@ -71,10 +75,11 @@ def fitted(times: Mapping[float, float]) -> Link:
 
     >>> found = fitted({8: 2.1e-5, 1e5: 2.0e-5, 1e7: 1.2e-4, 1e8: 1.02e-3})
     >>> print(found.alpha_s)
-    20 µs (18.6 to 21.3 µs, n=4)
+    20 µs (16.9 to 23 µs, n=4)
 
     Least squares of the relative errors, for times differ by orders of magnitude. The intervals of 95 % are those of
-    the coefficients, from the scatter about the line: where times do not lie on a line at all, they are wide.
+    the coefficients, from the scatter about the line: where times do not lie on a line at all, they are wide. A latency
+    below nothing is none.
 
     Raises
     ------
@@ -90,7 +95,12 @@ def fitted(times: Mapping[float, float]) -> Link:
     alpha, slope = (a * bb - b * ab) / size, (b * aa - a * ab) / size
     if slope <= 0:
         raise ArgumentError("fitted", "times", dict(times), "times that grow with the bytes")
-    spread = sum((1 - alpha * x - slope * y) ** 2 for x, y in rows) / (len(rows) - 2)
-    off_alpha, off_slope = (1.96 * math.sqrt(spread * each / size) for each in (bb, aa))
-    slopes = Estimate(slope, max(slope - off_slope, 0.0), slope + off_slope, len(rows))
-    return Link(Estimate(alpha, alpha - off_alpha, alpha + off_alpha, len(rows)), 1 / slopes)
+    free = len(rows) - 2
+    spread = sum((1 - alpha * x - slope * y) ** 2 for x, y in rows) / free
+    student = STUDENT[free - 1] if free <= len(STUDENT) else 1.96 + 2.4 / free
+    off_alpha, off_slope = (student * math.sqrt(spread * each / size) for each in (bb, aa))
+    alphas, slopes = (
+        Estimate(max(value, 0.0), max(value - off, 0.0), max(value + off, 0.0), len(rows))
+        for value, off in ((alpha, off_alpha), (slope, off_slope))
+    )
+    return Link(alphas, 1 / slopes)

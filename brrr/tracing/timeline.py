@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -113,8 +112,18 @@ class Timeline:
 
     # -- the shares ------------------------------------------------------------------------------------------------
 
-    def _of(self, *kinds: Kind) -> list[Interval]:
-        return union(span.interval for span in self.device_spans() if not kinds or span.kind in kinds)
+    def _each(self, *kinds: Kind) -> list[list[Interval]]:
+        """Of each device, when it did something of these kinds, or anything."""
+        found = {device_of(lane): list[Interval]() for lane in self.streams}
+        for span in self.device_spans():
+            if not kinds or span.kind in kinds:
+                found[device_of(span.lane)].append(span.interval)
+        return [union(each) for each in found.values()]
+
+    def _mean_s(self, *kinds: Kind) -> float:
+        """Seconds per call of that, the mean of the devices."""
+        each = self._each(*kinds)
+        return sum(map(length, each)) / max(1, len(each)) / 1e9 / self.calls
 
     @property
     def busy_s(self) -> float | None:
@@ -122,12 +131,7 @@ class Timeline:
 
         Of several devices it is the mean.
         """
-        if is_cpu(self.kind):
-            return None
-        each = defaultdict[str, list[Interval]](list)
-        for span in self.device_spans():
-            each[device_of(span.lane)].append(span.interval)
-        return sum(map(length, each.values())) / max(1, len(each)) / 1e9 / self.calls
+        return None if is_cpu(self.kind) else self._mean_s()
 
     @property
     def idle_share(self) -> float | None:
@@ -151,7 +155,7 @@ class Timeline:
     @property
     def transfer_s(self) -> float:
         """Seconds per call in which host and device copied to each other, what overlaps counted once."""
-        return length(self._of(*TRANSFERS)) / 1e9 / self.calls
+        return self._mean_s(*TRANSFERS)
 
     @property
     def transfer_share(self) -> float:
@@ -173,9 +177,9 @@ class Timeline:
         0 if the device was never busy. Two kernels on two streams do not count as overlap: they share the
         multiprocessors.
         """
-        groups = [self._of("kernel"), self._of("copy in"), self._of("copy out")]
-        busy_ns = length(self._of())
-        return together(groups) / busy_ns if busy_ns else 0.0
+        groups = zip(self._each("kernel"), self._each("copy in"), self._each("copy out"), strict=True)
+        busy_ns = sum(map(length, self._each()))
+        return sum(map(together, groups)) / busy_ns if busy_ns else 0.0
 
     # -- who is ahead ----------------------------------------------------------------------------------------------
 

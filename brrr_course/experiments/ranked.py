@@ -4,7 +4,7 @@
 `latency_s`: the same of one call. `host_s` (GPU): until that call returned, of the slowest rank. `kernel_s`, `busy_s`
 and `kernels` (GPU): rank 0's alone, under the profiler while the others run as they are; a NCCL kernel's time holds its
 waiting for the other rank, and `kernel_s - busy_s` is how long kernels of two streams ran at once. The ways of a point
-take turns, so that no ratio of them crosses two moments. A result is checked on every rank; the worst error counts.
+take turns, so that no ratio of one run crosses two moments. A result is checked on every rank; the worst error counts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import torch
 import torch.distributed as dist
 
 from brrr.core.errors import UnavailableError
-from brrr.core.measurement import Estimate, Measurement, Point, Processor, Value, median
+from brrr.core.measurement import Estimate, Measurement, Point, Value, median
 from brrr.gpu import is_gpu
+from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.timing import activity
 from brrr.timing.cpu_queue import name_of
 from brrr.timing.host_times import clock_tick_s
@@ -31,7 +32,7 @@ from brrr.tracing.recording import recorded_loop
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
 from brrr_course.experiments.checked import PointInputs
-from brrr_course.experiments.ranks import Rank, ranks_on
+from brrr_course.experiments.ranks import Rank, Ranks, ranks_on
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 
 ROUNDS, SLICE_S, MOST_CALLS, PROFILED = {True: 20, False: 8}, 0.02, 500, 15
@@ -62,10 +63,17 @@ Prepare = Callable[[Rank, Point], Mapping[str, Way]]
 class Together(PointInputs):
     """What the variants of a point share: the ranks with its ways prepared, and the ways' times, taken in turns."""
 
-    def __init__(self, prepare: Prepare, processor: Processor, names: tuple[str, ...], *at: tuple[str, Value]) -> None:
-        self.ranks, self.names, self.gpu = ranks_on(processor), names, is_gpu(processor)
-        self.ranks.call(_prepare, prepare, dict(at))
+    def __init__(self, ranks: Ranks, prepare: Prepare, names: tuple[str, ...], *at: tuple[str, Value]) -> None:
+        self.ranks, self.names, self.gpu = ranks, names, is_gpu(ranks.processor)
+        self._prepared, self._token = (prepare, dict(at)), object()
         self._found: dict[str, Measurement] = {}
+
+    def call(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """`Ranks.call`, once the ranks hold this point's ways: in between they may have got another's."""
+        if self.ranks.holds is not self._token:
+            self.ranks.call(_prepare, *self._prepared)
+            self.ranks.holds = self._token
+        return self.ranks.call(function, *args)
 
     def measured(self, way: str) -> Measurement:
         """The measurement of a way; all of the point's are measured when the first is asked for."""
@@ -82,7 +90,7 @@ class Together(PointInputs):
 
     def _slowest(self, name: str, calls: int) -> list[float]:
         """Seconds per call until the last has returned, and until its end: of the slowest rank."""
-        return [max(each) for each in zip(*self.ranks.call(_timed, name, calls), strict=True)]
+        return [max(each) for each in zip(*self.call(_timed, name, calls), strict=True)]
 
     def traced(self, way: str) -> Timeline:
         """A few calls of a way: what the first rank's host does, and each GPU's kernels, those of exchange apart."""
@@ -91,7 +99,10 @@ class Together(PointInputs):
         loop, one = (
             median([self._slowest(way, calls)[1] for _ in range(ROUNDS[True])]) for calls in (LONG * TRACED, TRACED)
         )
-        events, seconds = zip(*self.ranks.call(_traced, way), strict=True)
+        for _ in range(activity.ATTEMPTS):  # a session may record nothing
+            events, seconds = zip(*self.call(_traced, way), strict=True)
+            if all(any(event.on_device for event in of_rank) for of_rank in events):
+                break
         name = f"{len(events)} x {name_of('cuda')}"
         return Timeline(in_lanes(events), "cuda", name, date.today().isoformat(), torch.__version__, TRACED,
                         loop, one, max(seconds) / TRACED)  # fmt: skip
@@ -100,7 +111,7 @@ class Together(PointInputs):
         samples = dict(zip(("host_s", "latency_s", "period_s"), zip(*taken, strict=True), strict=True))
         kernels: list[tuple[float, ...]] = []
         for _ in range(activity.ATTEMPTS if self.gpu else 0):  # a session may record nothing
-            kernels = kernels or self.ranks.call(_profiled, name)[0]
+            kernels = kernels or self.call(_profiled, name)[0]
         counts, *sums = zip(*kernels, strict=True) if kernels else ((),)
         samples |= dict(zip(("kernel_s", "busy_s"), sums, strict=False))
         if not self.gpu:
@@ -113,10 +124,10 @@ def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prep
     """The workload of a variant whose calls all ranks make: `prepare` makes their ways in each rank, by name."""
     alike = [each for each in experiment.variants if each.device == variant.device]
     names = tuple(each.way for each in alike if experiment.has(each.name, point))
-    given = Together.of(prepare, variant.processor, names, *point.items())
+    given = Together.of(ranks_on(variant.processor), prepare, names, *point.items())
     cost = experiment.cost(variant, point) if experiment.cost else None
     assert cost is not None
-    return Workload(lambda: given.ranks.call(_checked, variant.way), cost, worst, tolerance,
+    return Workload(lambda: given.call(_checked, variant.way), cost, worst, tolerance,
                     others={"measured": lambda: given.measured(variant.way),
                             "traced": lambda: given.traced(variant.way)})  # fmt: skip
 
@@ -156,6 +167,8 @@ def _prepare(rank: Rank, prepare: Prepare, point: Point) -> None:
     rank.held = prepare(rank, point)
 
 
+@float32_products()  # whatever type the reference has
+@float32_recurrence()
 def _checked(rank: Rank, name: str) -> float:
     way: Way = rank.held[name]
     way.reset()

@@ -65,16 +65,21 @@ class Ranks:
     def __init__(self, count: int, processor: Processor, timeout_s: float = TIMEOUT_S) -> None:
         """UnavailableError where there are fewer GPUs than `count`, or the ranks cannot meet."""
         require_devices(count, processor)
-        self.timeout_s, self.over = timeout_s, ""
+        self.processor, self.timeout_s, self.over, self.holds = processor, timeout_s, "", object()
         self._folder = tempfile.TemporaryDirectory(prefix="brrr-ranks-", ignore_cleanup_errors=True)
         self._pipes, self._processes, context = list[Connection](), [], get_context("spawn")
-        for number in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, Rank(number, count, processor)), daemon=True)
-            process.start()
-            theirs.close()  # that end is the process's alone: it closes when that dies
-            self._pipes.append(ours)
-            self._processes.append(process)
+        try:
+            for number in range(count):
+                ours, theirs = context.Pipe()
+                self._pipes.append(ours)
+                self._processes.append(
+                    context.Process(target=_serve, args=(theirs, Rank(number, count, processor)), daemon=True)
+                )
+                self._processes[-1].start()
+                theirs.close()  # that end is the process's alone: it closes when that dies
+        except BaseException as error:
+            self.end(f"{type(error).__name__}: {error}")
+            raise
         self.call(_join, f"{self._folder.name}/store", timeout_s)
 
     def call(self, function: Callable[..., Any], *args: Any) -> list[Any]:
@@ -98,7 +103,7 @@ class Ranks:
                     )
                 found |= {number: self._answer(number) for number in left if self._pipes[number] in ready}
         except BaseException as error:
-            self.end(f"{type(error).__name__}: {error}")
+            self.end(f"{type(error).__name__}: {error}".rstrip(": "))
             raise
         return [found[number] for number in sorted(found)]
 
@@ -112,15 +117,20 @@ class Ranks:
         for each, process in enumerate(self._processes):  # where one died, the others only say that they lost it
             process.join(0.2)
             if process.exitcode is not None:
-                raise UnavailableError(f"rank {each} of {len(self._pipes)} died with exit code {process.exitcode}")
+                raise UnavailableError(
+                    f"rank {each} of {len(self._pipes)} died with exit code {process.exitcode}. In a script, "
+                    "measure behind `if __name__ == '__main__':`, for each rank runs it once more"
+                )
         raise answer
 
     def end(self, why: str = "end() was called") -> None:
         """Kill the processes, whatever they are at; they hold nothing that anybody misses."""
         self.over = self.over or why
-        for process in self._processes:
-            process.kill()
-            process.join()
+        for pipe, process in zip(self._pipes, self._processes, strict=False):
+            if process.pid is not None:
+                process.kill()
+                process.join()
+            pipe.close()
         self._folder.cleanup()
 
 
@@ -153,9 +163,11 @@ def require_devices(count: int, processor: Processor) -> None:
     import torch
 
     here = torch.cuda.device_count()
-    if is_gpu(processor) and (here < count or not torch.distributed.is_nccl_available()):
+    if is_gpu(processor) and here >= count and not torch.distributed.is_nccl_available():
+        raise UnavailableError("this build of torch has no NCCL, by which GPUs exchange; recordings show it")
+    if is_gpu(processor) and here < count:
         raise UnavailableError(
-            f"it takes {count} GPUs of one host, and NCCL; {here} are here. Recordings show it, and the CPU's processes"
+            f"it takes {count} GPUs of one host, and this one has {here}. Recordings show it, and processes on the CPU"
         )
 
 

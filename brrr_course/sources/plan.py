@@ -193,7 +193,11 @@ def _claim_steps(
     for key, how in at.items():
         point = dict(zip([axis.name for axis in experiment.axes], key, strict=True))
         small = not quick or all(is_quick(experiment, name, value) for name, value in point.items())
-        if small and (there := tuple(v for v in _wanted(experiment, kind, point, only) if v in how)):
+        wanted = _wanted(experiment, kind, point, only)
+        if experiment.devices > 1:  # all ways of a device are measured in turns, whichever is asked for
+            places = {experiment.variant(name).device for name in how}
+            how = {name: Look() for name in wanted if experiment.variant(name).device in places} | how
+        if small and (there := tuple(name for name in wanted if name in how)):
             named = any(how[name].named for name in there)
             phase: Phase = "anchor" if key in anchors else "claim" if named else "corner" if key in sliders else "grid"
             wide = named and not any(how[name].narrow for name in there)

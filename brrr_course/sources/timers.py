@@ -277,6 +277,8 @@ def trace_variant(experiment: Experiment, variant: str, point: Point) -> Timelin
 @float32_products()
 @float32_recurrence()
 def _traced(experiment: Experiment, variant: str, point: Point) -> Timeline:
+    if experiment.devices == 1:
+        end_ranks()
     workload, device = experiment.workload(variant, point), experiment.variant(variant).device
     try:
         workload.check()

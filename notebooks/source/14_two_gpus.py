@@ -56,7 +56,7 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # it lies too high: while a kernel runs, the host launches the next. The longer of the two sets the pace, not the sum.
 
 # %% tags=["explain"]
-drawing("exchange-line", nbytes=2**23)
+drawing("exchange-line", source="recorded:h200", nbytes=2**23)
 
 # %% [markdown] tags=["guess"]
 # ## Guess: half the samples each
@@ -90,7 +90,7 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 #    *Overlapped*, DDP adds work on the host.
 #
 # An article on recurrent networks says that smaller mini-batches lose more by the first. That holds for its
-# recurrent layer, which uses each weight in all 128 steps. An MLP uses it once per sample, and there the exchange probably
+# recurrent layer, which uses each weight in all 128 steps. An MLP uses it once per sample, and there DDP's exchange probably
 # loses more: move *network*.
 #
 # ## Does the exchange hide?
@@ -181,7 +181,7 @@ claims("14")
 # ```python
 # import torch, torch.distributed as dist
 # dist.init_process_group("gloo", init_method="tcp://127.0.0.1:29514", rank=0, world_size=1)  # torchrun: dist.init_process_group("nccl")
-# model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8), bucket_cap_mb=25)
+# model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8), bucket_cap_mb=25, gradient_as_bucket_view=True)
 # with model.no_sync():                 # add gradients up over several backward passes, exchange none
 #     model(torch.ones(4, 8)).sum().backward()
 # model(torch.ones(4, 8)).sum().backward()  # this one exchanges

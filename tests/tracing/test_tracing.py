@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.tracing.spans import gaps, length, together, union
+from brrr.tracing.spans import Span, gaps, length, together, union
 from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import TracedLoop, trace
 from tests.refusals import refused
@@ -67,6 +67,20 @@ def test_overlapping_work_is_busy_once() -> None:
 def test_kernels_side_by_side_are_no_overlap() -> None:
     spans = [replace(span, kind="kernel") for span in timelines.pipeline().spans if span.on_device]
     assert timelines.timeline(spans, 1, 40e-6, 50e-6).overlap_share == 0.0
+
+
+def test_shares_of_several_devices_are_means_and_never_mix_them() -> None:
+    """GPU 0 copies and computes one after the other, GPU 1 the other way round: nothing overlaps on either."""
+    spans = (
+        Span("GPU 0 stream 1", "copy in", "copy", 0, 10_000, 0),
+        Span("GPU 0 stream 1", "kernel", "k", 10_000, 20_000, 0),
+        Span("GPU 1 stream 1", "kernel", "k", 0, 10_000, 0),
+        Span("GPU 1 stream 1", "copy in", "copy", 10_000, 20_000, 0),
+    )
+    found = timelines.timeline(spans, 1, 40e-6, 50e-6)
+    assert found.busy_s == pytest.approx(20e-6) and found.transfer_share == pytest.approx(0.5)
+    assert found.overlap_share == 0.0 and found.lanes[-2:] == ("GPU 0 stream 1", "GPU 1 stream 1")
+    assert "each GPU works 20 µs of it and is idle 50 % of the time" in found.text
 
 
 def test_who_is_ahead() -> None:

@@ -1,10 +1,11 @@
 """The drawing of an exchange between two devices: its measured times over the bytes, and the line fitted to them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from brrr.core import units
-from brrr.core.errors import NotRecordedError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Measurement, Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
@@ -15,17 +16,21 @@ from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.nouns.source import Source
 
 Times = Mapping[int, Measurement]
-FEWEST = 3
 
 
 def drawing(source: Source) -> Made:
-    """Two sliders, the operation and the bytes; NotRecordedError where fewer than FEWEST sizes were measured."""
-    collective = experiment("collective")
-    known = {variant.way: {int(key[0]): each for key, each in sorted(source.known(collective, variant.name).items())}
-             for variant in collective.variants if variant.name in source.variants(collective)}  # fmt: skip
-    found = {way: times for way, times in known.items() if len(times) >= FEWEST}
+    """Two sliders, the operation and the bytes; NotRecordedError where the sizes measured give no line."""
+    collective, found = experiment("collective"), dict[str, Times]()
+    for variant in sorted(collective.variants, key=lambda each: each.on_gpu):  # a GPU's times go over its CPU's
+        known = source.known(collective, variant.name) if variant.name in source.variants(collective) else {}
+        times = {int(key[0]): each for key, each in sorted(known.items()) if each.period_s}
+        with suppress(ArgumentError):
+            line_of(variant.way, times)
+            found[variant.way] = times
     if not found:
-        raise NotRecordedError(f"{source.name} has no line of exchanges: brrr record collective measures them")
+        raise NotRecordedError(
+            f"{source.name} has no line of exchanges: measure small and large ones first; brrr record collective does"
+        )
     sizes = tuple(sorted({nbytes for times in found.values() for nbytes in times}))
     dials = Dial("nbytes", "bytes", sizes), Dial("operation", "operation", tuple(found))
     return dials, partial(draw, found=found), f"{source.badge(collective)}; the line: PREDICTED"

@@ -19,7 +19,7 @@ def shards(cut: Any) -> str:
         found = ask(cut, up.clone(), down.clone(), rank)
         if not isinstance(found, tuple | list) or len(found) != 2 or not all(map(torch.is_tensor, found)):
             raise Wrong("`cut` must return two tensors.", "return of_up, of_down")
-        mine_up, mine_down = found
+        mine_up, mine_down = (each.to(up.dtype) for each in found)
         held, half = mine_up.numel() + mine_down.numel(), (up.numel() + down.numel()) // RANKS
         parts = [
             f"{tuple(mine.shape)} of {tuple(all_of.shape)}" for mine, all_of in zip(found, (up, down), strict=True)

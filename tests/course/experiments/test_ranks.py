@@ -74,7 +74,7 @@ def test_an_interrupt_ends_all(apart: Ranks, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_too_few_gpus_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host, and NCCL; 1 are here"):
+    with pytest.raises(UnavailableError, match="takes 2 GPUs of one host, and this one has 1"):
         require_devices(2, "cuda")
 
 
@@ -111,6 +111,7 @@ def test_every_way_is_right_and_takes_time(name: str, at: Point) -> None:
 def test_gradients_that_were_not_exchanged_are_found_out() -> None:
     found, at = experiment("data_parallel"), {"network": "MLP", "batch": 8, "bucket": 25}
     work = found.workload("cpu-after", at)
+    work.check()
     for right, alone, halved in ranks.ranks_on("cpu").call(rank_calls.unlike):
         assert right < 1e-5 and alone > 2 * work.tolerance and halved > 2 * work.tolerance
 
@@ -123,6 +124,26 @@ def test_a_result_that_is_wrong_on_one_rank_shows_no_time() -> None:
     for name, error in (("all-gather", "0.5"), ("send", "nan")):
         with pytest.raises(WrongResultError, match=f"relative error is {error}"):
             made[name].check()
+
+
+def test_a_point_is_measured_on_its_own_buffers_whatever_the_ranks_did_since() -> None:
+    found = experiment("collective")
+    large, small = (found.workload("cpu-all-reduce", {"nbytes": nbytes}) for nbytes in (2**20, 8))
+    held = []
+    for work in (large, small, large):
+        work.check()
+        held.append(ranks.ranks_on("cpu").call(rank_calls.sent)[0])
+    assert held == [2**20, 8, 2**20]
+
+
+def test_a_point_goes_on_with_new_ranks_where_its_own_have_ended() -> None:
+    found, at = experiment("collective"), {"nbytes": 16}
+    kept = found.workload("cpu-all-reduce", at)
+    kept.check()
+    ranks.ranks_on("cpu").end("somebody pressed Ctrl-C")
+    with pytest.raises(UnavailableError, match="ended: somebody pressed"):
+        kept.check()
+    assert found.workload("cpu-all-reduce", at).check() < 1e-6, "while an error holds the first"
 
 
 def test_ranks_that_died_are_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +216,7 @@ def test_bytes_are_those_that_cross_the_link() -> None:
 def test_flop_are_those_of_both_devices() -> None:
     steps, pair = experiment("data_parallel"), experiment("tensor_parallel")
     costs = [steps.cost_at(way, {"network": "MLP", "batch": 4, "bucket": 25}) for way in ("one", "buckets")]
-    assert costs[0] == costs[1] and costs[0] and costs[0].flop == 3 * 2 * 8 * 8 * 4096**2
+    assert costs[0] == costs[1] and costs[0] and costs[0].flop == (3 * 8 - 1) * 2 * 8 * 4096**2
     assert costs[0].bytes == 2 * 8 * 4096**2
     both = pair.cost_at("split", {"width": 2048, "batch": 4})
     assert both and both.flop == 2 * 4 * 8 * 2048**2 and math.isclose(both.bytes, 16 * 2048**2)

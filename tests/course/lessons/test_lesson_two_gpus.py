@@ -86,9 +86,23 @@ def test_the_line_is_that_of_the_times() -> None:
 
 
 def test_too_few_sizes_are_no_line() -> None:
-    few = SimpleNamespace(name="toy", variants=lambda _: ("cpu-send",), known=lambda *_: {(8,): None, (16,): None})
-    with pytest.raises(NotRecordedError, match="toy has no line of exchanges: brrr record collective"):
+    none = Measurement(latency_s=Estimate.of([1e-5]))
+    few = SimpleNamespace(
+        name="toy", variants=lambda _: ("cpu-send",), known=lambda *_: {(n,): none for n in (8, 16, 32)}
+    )
+    with pytest.raises(NotRecordedError, match="toy has no line of exchanges: measure small and large"):
         made_of(few)  # type: ignore[arg-type]
+
+
+def test_a_gpus_times_go_before_those_of_its_cpu() -> None:
+    gpu, cpu = on_a_line(2e-5, 1e11), on_a_line(2e-3, 1e9)
+    known = {"all-reduce": gpu, "cpu-all-reduce": cpu, "cpu-send": cpu, "send": {}}
+    both = SimpleNamespace(name="toy", variants=lambda _: tuple(known), badge=lambda _: "LIVE",
+                           known=lambda _, name: {(n,): each for n, each in known[name].items()})  # fmt: skip
+    (_, operations), draw, _ = made_of(both)  # type: ignore[arg-type]
+    assert operations.values == ("all-reduce", "send")
+    assert "takes 20 µs" in draw({"nbytes": 8, "operation": "all-reduce"}).alt
+    assert "takes 2 ms" in draw({"nbytes": 8, "operation": "send"}).alt
 
 
 def test_the_drawing_moves_with_both_sliders() -> None:
@@ -138,7 +152,8 @@ def test_the_sentences_are_those_of_the_recording() -> None:
     matmuls, exchange = losses(RNN)
     assert matmuls > exchange and "lose more by the first. That holds for its recurrent layer" in TEXT
     matmuls, exchange = losses(MLP)
-    assert exchange > matmuls and "there the exchange probably loses more" in TEXT
+    assert exchange > matmuls and "there DDP's exchange probably loses more" in TEXT
+    assert step("flat", 32) - step("alone", 32) < matmuls, "as its claim's because says"
     assert step("alone", 8192) < step("buckets", 8192) < step("after", 8192)
     assert (step("after", 8192) - step("buckets", 8192)) < 0.5 * (step("after", 8192) - step("alone", 8192))
 
