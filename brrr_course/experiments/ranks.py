@@ -11,12 +11,13 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 from typing import Any
 
 from brrr.core.errors import BrrrError, UnavailableError
@@ -75,7 +76,8 @@ class Ranks:
                 self._processes.append(
                     context.Process(target=_serve, args=(theirs, Rank(number, count, processor)), daemon=True)
                 )
-                self._processes[-1].start()
+                with _bare_main():
+                    self._processes[-1].start()
                 theirs.close()  # that end is the process's alone: it closes when that dies
         except BaseException as error:
             self.end(f"{type(error).__name__}: {error}")
@@ -117,10 +119,7 @@ class Ranks:
         for each, process in enumerate(self._processes):  # where one died, the others only say that they lost it
             process.join(0.2)
             if process.exitcode is not None:
-                raise UnavailableError(
-                    f"rank {each} of {len(self._pipes)} died with exit code {process.exitcode}. In a script, "
-                    "measure behind `if __name__ == '__main__':`, for each rank runs it once more"
-                )
+                raise UnavailableError(f"rank {each} of {len(self._pipes)} died with exit code {process.exitcode}")
         raise answer
 
     def end(self, why: str = "end() was called") -> None:
@@ -132,6 +131,16 @@ class Ranks:
                 process.join()
             pipe.close()
         self._folder.cleanup()
+
+
+@contextmanager
+def _bare_main() -> Iterator[None]:
+    """A process that is spawned runs the caller's script once more, and ranks need nothing of it."""
+    kept, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = kept
 
 
 _here: dict[Processor, Ranks] = {}

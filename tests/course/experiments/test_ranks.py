@@ -1,7 +1,11 @@
 """Several processes, a device each: their answers, what ends them, and what is measured over two of them on a CPU."""
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +57,21 @@ def test_what_one_rank_raises_is_raised_and_all_end(
     with pytest.raises(caught, match=said):
         apart.call(rank_calls.refuse, raised)
     assert alive(apart) == [False, False]
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    """Nor does it matter what has become of the caller's module."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, rank_calls\nprint('runs')\ndel sys.modules['__main__'].__spec__\n"
+        "from brrr_course.experiments import ranks\nranks._join = rank_calls.nothing\n"
+        "print(ranks.Ranks(2, 'cpu').call(rank_calls.number, 5), '__spec__' in vars(sys.modules['__main__']))\n"
+    )
+    paths = os.pathsep.join([str(Path(rank_calls.__file__).parent), *sys.path])
+    ran = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert (ran.stdout, ran.stderr) == ("runs\n[5, 6] False\n", "")
 
 
 def test_no_answer_in_time_ends_all(apart: Ranks) -> None:
