@@ -167,7 +167,7 @@ def test_the_docs_say_what_is_recorded() -> None:
         return predicted_s(row["experiment"], row["at"], by, at_host_speed(PEAKS, row["relu"]), gpu=True)
 
     def short(rows: list[dict[str, Any]], way: str, predicted: Callable[[dict[str, Any]], float] = said) -> str:
-        return between(abs(round(100 * (1 - predicted(row) / row[way]["period_s"]))) for row in rows) + " %"
+        return between(round(100 * (1 - predicted(row) / row[way]["period_s"])) for row in rows) + " %"
 
     def more(row: dict[str, Any], way: str, field: str = "period_s") -> float:
         return float(row[way][field] - row["alone"][field])
@@ -201,4 +201,9 @@ def test_the_docs_say_what_is_recorded() -> None:
     nearer = short(large, "split", lambda row: row["alone"]["period_s"] + exchange(row))
     assert nearer == "0 to 4 %" and "they are within 4 %" in section
     blocks = [row for row in RECORDED if row["at"].get("network") == BLOCK and row["at"]["batch"] >= 42]
-    assert len(blocks) == 6 and short(blocks, "buckets") == "0 to 3 %" and "are within 3 %" in section
+    assert len(blocks) == 6 and short(blocks, "buckets") == "-1 to 3 %" and "are within 3 %" in section
+    (odd,) = (row for row in pairs if row["at"] == {"width": 14720, "batch": 3})
+    assert short([odd], "split") == "-23 to -23 %" and "14720 with three samples, 23 % too long" in section
+    assert short([odd], "alone", partial(said, by=link())) == "-17 to -17 %" and "predicted 17 % too long" in section
+    few = [row for row in RECORDED if row["at"].get("network") == BLOCK and row["at"]["batch"] in (4, 9)]
+    assert short(few, "buckets") == "18 to 22 %" and "of 4 and 9 samples, 18 and 22 % too short" in section
