@@ -14,7 +14,7 @@
 # Two GPUs have twice the arithmetic and memory bandwidth. But each needs the other's results: **communication** is a cost of its
 # own, beside overhead, latency, memory and compute.
 #
-# **How much faster is the same batch on two GPUs, and what keeps it below twice?**
+# **How much faster is the same batch on two GPUs, and why not twice as fast?**
 
 # %% tags=["setup", "question"]
 from brrr_course import check, claims, compare, drawing, explore, guess, timeline
@@ -26,7 +26,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # (Its two halves are a [[reduce-scatter]] and an [[all-gather]].)
 #
 # [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once
-# each way. First *calculate* how long 2 MiB take, then 8 bytes.
+# each way. First *calculate* how long 2 MiB takes, then 8 bytes.
 
 # %% tags=["guess"]
 g = guess("An all-reduce of 2 MiB takes ... times as long as one of 8 bytes", unit="x")
@@ -45,8 +45,8 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # %% [markdown] tags=["explain"]
 # <details><summary>Our explanation</summary>
 #
-# It is the *host* ([[host overhead]]). Up to 1 MiB, launching the kernel takes several times as long as running it: see below. The
-# link sets the pace from 8 MiB on. So exchange a few large buffers, not many small ones.
+# It is the *host* ([[host overhead]]). Up to 1 MiB, the call takes the host several times as long as the kernel runs: see below. The
+# kernel sets the pace from 8 MiB on. So exchange a few large buffers, not many small ones.
 #
 # </details>
 #
@@ -74,32 +74,29 @@ w = guess("With 64 samples, two GPUs are ... times as fast as one", unit="x")
 # %% tags=["run"]
 at = {"network": "MLP", "batch": 32, "bucket": 25}
 ways = ["one", "buckets", "flat", "alone"]
-explore(
-    "data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"one": "buckets"}, unlock=w
-)
+explore("data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"one": "buckets"}, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, of="speed-up", at=at)
 
 # %% [markdown] tags=["explain"]
-# Two things are lost:
+# Time is lost twice:
 #
-# 1. **Half the samples save nothing** (*no exchange* against *one device*): the host launches as many kernels as before, and
-#    sets the pace. And a layer reads all its weights ([[memory-bound]]).
-# 2. **The exchange** (*all at once* against *no exchange*) moves as many bytes as there are weights, however few the samples.
-#    *Overlapped*, DDP adds work on the host.
+# 1. **Halving the samples saves nothing** (*no exchange* against *one device*): the host launches as many kernels as before, and
+#    sets the pace. And each layer still reads all its weights ([[memory-bound]]).
+# 2. **The exchange** (*all at once* against *no exchange*) moves all gradients, however few the samples. *Overlapping* in DDP adds
+#    host work.
 #
-# An article on recurrent networks says that smaller mini-batches lose more by the first. That holds for its
-# recurrent layer, which uses each weight in all 128 steps. An MLP uses it once per sample, and there DDP's exchange probably
-# loses more: move *network*.
+# An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. Its recurrent layer does,
+# though here to launches, and its gradients are few. In an MLP, DDP's exchange probably loses more: move *network*.
 #
 # ## Does the exchange hide?
 #
-# The timeline shows both GPUs, 8192 samples on each; whichever is first in an exchange waits. *After the backward pass* the
-# exchange has nothing beside it. *Overlapped*, all but the last run beside the backward pass. Yet the step gets little
-# shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take longer, by nearly as much as is hidden.
+# The timeline shows both GPUs, 8192 samples on each; whichever enters an exchange first waits. *After the backward pass* the
+# exchange has nothing beside it. *Overlapped*, all exchanges but the last run beside the backward pass. Yet the step is barely
+# shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take longer, by nearly what GPU 1 hides.
 #
-# What runs beside no compute is [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
+# What overlaps no compute is [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
 
 # %% tags=["explain"]
 timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "batch": 8192}, calls=1)
@@ -108,7 +105,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # ## Explore: half the weights each
 #
 # In [[tensor parallelism]] each GPU holds half of each layer. Here a pair of layers goes to four times the width and back. The
-# first is cut by outputs, the second by inputs, and one all-reduce adds up the outputs: samples times width, not width squared.
+# first is cut by outputs, the second by inputs, and one all-reduce adds up the outputs: samples times width, no weights.
 #
 # 1. With one sample, from which width on does splitting pay? Why not below?
 # 2. At width 1024, how many samples does it take until two GPUs win?
@@ -116,7 +113,7 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 #
 # <details><summary>Answers</summary>
 #
-# 1. From 8192 on. Below, the host sets the pace, and the all-reduce adds a launch.
+# 1. From 8192 on. Below, the host sets the split's pace: the all-reduce adds a launch.
 # 2. Only with 16384, and by little: matmuls grow with the samples, but so does the exchange.
 # 3. The MLP: from 2048 samples on each GPU. The block: from 8, as it uses each weight in all 512 tokens. The recurrent layer: only
 #    with 512; below, the host sets the pace.
@@ -134,7 +131,7 @@ explore("tensor_parallel", at=one, lines=["one", "split", "alone"], sliders=["wi
 # ## Your turn: what can hide
 #
 # Two GPUs exchange 1 GB of gradients at 450 GB/s each way; ignore the fixed time. The backward pass takes 1.5 ms and fills ten
-# equal buckets, one after the other. A bucket's exchange begins when it is full and the one before is exchanged. *Calculate*
+# equal buckets at equal intervals. An exchange begins once its bucket is full and the previous exchange is done. *Calculate*
 # how long the exchange takes, and what share of it, from 0 to 1, runs beside the backward pass.
 
 # %% tags=["your-turn", "exercise:14-exchange", "calculates"]
@@ -158,7 +155,7 @@ check("14-shards", cut=...)
 # %% [markdown] tags=["claims"]
 # ## Which claims held
 #
-# All were fixed before the data.
+# All were fixed before measuring.
 
 # %% tags=["claims"]
 claims("14")
@@ -167,8 +164,8 @@ claims("14")
 # ## Remember
 #
 # - A small exchange costs a fixed time, nearly all of it the host's; a large one costs its bytes over the link's bandwidth.
-# - Data parallelism exchanges gradients, tensor parallelism outputs: two GPUs pay where the GPUs set the pace and do much work for each byte.
-# - An exchange beside compute slows it down: it hides only in part.
+# - Data parallelism exchanges gradients, tensor parallelism outputs: two GPUs pay where they set the pace and do much work per exchanged byte.
+# - An overlapped exchange slows compute: less time is gained than hidden.
 #
 # Terms: [[all-reduce]], [[NCCL]], [[NVLink]], [[data parallelism]], [[tensor parallelism]], [[exposed communication]].
 
@@ -176,7 +173,7 @@ claims("14")
 # ## At work
 #
 # `torchrun --nproc-per-node 2 train.py` starts a process for each GPU, `NCCL_DEBUG=INFO` says what NCCL chose, and
-# [nccl-tests](https://github.com/NVIDIA/nccl-tests) measures the link. Nothing here is measured on more than two.
+# [nccl-tests](https://github.com/NVIDIA/nccl-tests) measures the link. No measurement here uses more than two.
 #
 # ```python
 # import torch, torch.distributed as dist

@@ -33,7 +33,7 @@ def drawing(source: Source) -> Made:
         )
     sizes = tuple(sorted({nbytes for times in found.values() for nbytes in times}))
     dials = Dial("nbytes", "bytes", sizes), Dial("operation", "operation", tuple(found))
-    return dials, partial(draw, found=found), f"{source.badge(collective)}; the line: PREDICTED"
+    return dials, partial(draw, found=found), f"{source.badge(collective)}; the line: fitted"
 
 
 DRAWING = LessonDrawing("exchange-line", drawing)
