@@ -6,6 +6,7 @@ This module imports matplotlib, so load it inside the function that draws.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from brrr.core import units
 from brrr.drawing import style
 from brrr.gpu import is_cpu, is_queue
 from brrr.tracing.spans import HOST_LANES, Interval, Kind, Span, gaps
-from brrr.tracing.timeline import Timeline, lane_title, verdict
+from brrr.tracing.timeline import Timeline, device_of, lane_title, verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,29 +146,28 @@ def _pixel_ns(on: Axes) -> float:
 # -- the device's idle time -------------------------------------------------------------------------------------------
 
 
-def idle_gaps(found: Timeline, end_ns: int) -> list[Interval]:
+def idle_gaps(found: Timeline, end_ns: int, device: str = "") -> list[Interval]:
     """When no stream of the device did anything, up to the end of the picture."""
     if is_cpu(found.kind):
         return []
-    return gaps((span.interval for span in found.device_spans()), 0, end_ns)
+    return gaps((span.interval for span in found.device_spans() if device_of(span.lane) == device), 0, end_ns)
 
 
 def _idle(on: Axes, found: Timeline, lanes: Sequence[str], end_ns: int) -> None:
-    """Shade the gaps over all of the device's lanes; the long ones say so, and how long they are."""
-    first = next((place for place, lane in enumerate(lanes) if lane not in HOST_LANES), None)
-    if first is None or is_cpu(found.kind):
-        return
-    high = len(lanes) - first
-    shaded = idle_gaps(found, end_ns)
-    boxes = [Rectangle((start, first - 0.5), end - start, high) for start, end in shaded]
-    on.add_collection(PatchCollection(boxes, facecolor=IDLE, edgecolor="none", zorder=0.5, gid="idle"))
-    longest = sorted(shaded, key=lambda gap: gap[0] - gap[1])[:8]
-    for start, end in longest:
-        wide, full = (end - start) / _pixel_ns(on), f"idle {units.seconds((end - start) * 1e-9, 2)}"
-        text = full if wide > LETTER * len(full) else "idle" if wide > 4.5 * LETTER else ""
-        if text:
-            on.text((start + end) / 2, first - 0.5 + high / 2, text, ha="center", va="center", fontsize=8.5,
-                    color="#8a3b12", clip_on=True, zorder=4)  # fmt: skip
+    """Shade the gaps over all of a device's lanes; the long ones say so, and how long they are."""
+    for device, own in groupby((lane for lane in lanes if lane not in HOST_LANES), device_of):
+        mine = list(own)
+        high, first = len(mine), lanes.index(mine[0])
+        shaded = idle_gaps(found, end_ns, device)
+        boxes = [Rectangle((start, first - 0.5), end - start, high) for start, end in shaded]
+        on.add_collection(PatchCollection(boxes, facecolor=IDLE, edgecolor="none", zorder=0.5, gid="idle"))
+        longest = sorted(shaded, key=lambda gap: gap[0] - gap[1])[:8]
+        for start, end in longest:
+            wide, full = (end - start) / _pixel_ns(on), f"idle {units.seconds((end - start) * 1e-9, 2)}"
+            text = full if wide > LETTER * len(full) else "idle" if wide > 4.5 * LETTER else ""
+            if text:
+                on.text((start + end) / 2, first - 0.5 + high / 2, text, ha="center", va="center", fontsize=8.5,
+                        color="#8a3b12", clip_on=True, zorder=4)  # fmt: skip
 
 
 # -- bars and arrows --------------------------------------------------------------------------------------------------

@@ -49,6 +49,21 @@ def test_idle_is_where_no_stream_works() -> None:
     assert idle_gaps(replace(timelines.pipeline(), kind="cpu"), 40_000) == []
 
 
+def test_each_of_several_devices_has_idle_time_of_its_own() -> None:
+    spans = (
+        Span("GPU 0 compute", "kernel", "k", 0, 10_000, 0),
+        Span("GPU 0 exchange", "kernel", "k", 10_000, 40_000, 0),
+        Span("GPU 1 compute", "kernel", "k", 25_000, 40_000, 0),
+    )
+    found = timelines.timeline(spans, 1, 40e-6, 50e-6)
+    assert [idle_gaps(found, 40_000, f"GPU {n}") for n in (0, 1)] == [[], [(0, 25_000)]]
+    figure = draw(found)
+    assert [text for text in words(figure) if text.startswith("idle")][-1] == "idle 25 µs"
+    boxes = [each for on in figure.axes for each in on.collections if each.get_gid() == "idle"]
+    (shaded,) = [each for each in boxes if each.get_paths()]
+    assert shaded.get_paths()[0].get_extents().intervaly.tolist() == [1.5, 2.5], "the third lane, GPU 1's only one"
+
+
 def test_arrows_go_from_launch_to_kernel() -> None:
     found = timelines.host_bound(4)
     heads = [span.start_ns for span in found.spans if span.kind == "kernel"]
