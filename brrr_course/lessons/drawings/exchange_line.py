@@ -47,14 +47,18 @@ def line_of(way: str, times: Times) -> Link:
 def text(way: str, nbytes: int, times: Times, link: Link) -> str:
     """What the picture shows at a size."""
     at, kernel = times.get(nbytes), times[nbytes].kernel_s if nbytes in times else None
-    itself = f", its kernel {units.seconds(kernel.median)}" if kernel else ""
-    took = f"takes {units.seconds(at.period_s.median)}{itself}" if at and at.period_s else "was not measured"
+    took, itself = "was not measured", ""
+    if at and at.period_s:
+        took = f"takes {units.seconds(at.period_s.median)}"
+        waited = bool(kernel and kernel.median > at.period_s.median)
+        while_profiled = " under the profiler, where it waited for the other device" * waited
+        itself = f", its kernel {units.seconds(kernel.median)}{while_profiled}" if kernel else ""
     said = units.seconds(link.seconds(BUS[way](RANKS) * nbytes))
     beta = link.beta_bytes_per_s
     rates = [units.quantity(each, "B/s") for each in (beta.median, beta.low, beta.high)]
     return (
-        f"{way} of {units.nbytes(nbytes)} {took}; the line says {said}. The line: a fixed time of {link.alpha_s}, then "
-        f"{rates[0]} ({rates[1]} to {rates[2]})."
+        f"{way} of {units.nbytes(nbytes)} {took}{itself}; the line says {said}. The line: a fixed time of "
+        f"{link.alpha_s}, then {rates[0]} ({rates[1]} to {rates[2]})."
     )
 
 

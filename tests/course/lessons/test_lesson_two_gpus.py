@@ -1,5 +1,6 @@
 """Lesson 14: its exercises tell the usual slips apart; its drawing and its sentences say what was measured."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,6 +84,13 @@ def test_the_line_is_that_of_the_times() -> None:
     assert "takes 30.5 µs; the line says 30.5 µs" in said and "a fixed time of 20 µs" in said and "100 GB/s" in said
     assert "was not measured" in text("all-reduce", 2**21 + 1, times, link)
     assert line_of("all-gather", times).beta_bytes_per_s.median == pytest.approx(5e10), "half of it crosses the link"
+
+
+def test_a_kernel_that_takes_longer_than_a_call_has_waited() -> None:
+    times = on_a_line(2e-5, 1e11)
+    for kernel_s, said in ((1e-5, "its kernel 10 µs;"), (9e-5, "its kernel 90 µs under the profiler, where it waited")):
+        times[8] = replace(times[8], kernel_s=Estimate.of([kernel_s]))
+        assert said in text("send", 8, times, line_of("send", times))
 
 
 def test_too_few_sizes_are_no_line() -> None:
