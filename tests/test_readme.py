@@ -10,6 +10,7 @@ from PIL import Image
 
 import brrr
 from brrr.core.files import PACKAGE
+from brrr.roofline.communication import fitted
 from brrr_course.experiments import experiment
 from brrr_course.lessons.claims_table import main
 from brrr_course.sources import source
@@ -34,7 +35,13 @@ def given() -> dict[str, Any]:
     model = torch.nn.Sequential(torch.nn.Linear(1024, 64), torch.nn.ReLU())
     x = torch.randn(64, 1024)
     names = {"brrr": brrr, "torch": torch, "model": model, "step": torch.relu, "x": x, "b": torch.randn(64, 1024)}
-    return {**names, "a": torch.randn(48, 64)}
+    two = {
+        "half": torch.nn.Linear(1024, 64),
+        "link": fitted({8: 1e-5, 1e6: 2e-5, 1e9: 1e-2}),
+        "work": 1e-4,
+        "exchange": 1e-4,
+    }
+    return {**names, **two, "a": torch.randn(48, 64)}
 
 
 def test_every_name_of_the_package_exists() -> None:
