@@ -40,7 +40,7 @@ for cell in solution.cells:
         marks.append(given.pop("mark", None))
 assert [mark.right for mark in marks if mark is not None] == [True, True], marks
 assert test_teaching.lacks(build._section(build.SOURCE / "19_sorting.py")) == []
-assert "| [19 TODO](notebooks/19_sorting.ipynb) | TODO: the question? | 45 | 13 |" in build.readme()
+assert "| [19 TODO](notebooks/19_sorting.ipynb) | TODO: the question? | 45 | 14 |" in build.readme()
 """
 
 
