@@ -21,7 +21,7 @@ BUS: Mapping[str, Callable[[int], float]] = {
 
 
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Student's t of two-sided 95 %, by degrees of freedom from 1 on."""
+"""Student's t of two-sided 95 %, by degrees of freedom n from 1 on; from 11 on 1.96 + 2.4 / n is within 0.03 of it."""
 
 
 class Link(NamedTuple):

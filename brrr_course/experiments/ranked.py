@@ -103,6 +103,8 @@ class Together(PointInputs):
             events, seconds = zip(*self.call(_traced, way), strict=True)
             if all(any(event.on_device for event in of_rank) for of_rank in events):
                 break
+        else:
+            raise UnavailableError("trace: the profiler recorded nothing on one of the GPUs; trace again")
         name = f"{len(events)} x {name_of('cuda')}"
         return Timeline(in_lanes(events), "cuda", name, date.today().isoformat(), torch.__version__, TRACED,
                         loop, one, max(seconds) / TRACED)  # fmt: skip

@@ -105,7 +105,7 @@ class Ranks:
                     )
                 found |= {number: self._answer(number) for number in left if self._pipes[number] in ready}
         except BaseException as error:
-            self.end(f"{type(error).__name__}: {error}".rstrip(": "))
+            self.end(f"{type(error).__name__}: {error}")
             raise
         return [found[number] for number in sorted(found)]
 
@@ -124,7 +124,7 @@ class Ranks:
 
     def end(self, why: str = "end() was called") -> None:
         """Kill the processes, whatever they are at; they hold nothing that anybody misses."""
-        self.over = self.over or why
+        self.over = self.over or why.rstrip(": ")  # as Ctrl-C says nothing more
         for pipe, process in zip(self._pipes, self._processes, strict=False):
             if process.pid is not None:
                 process.kill()
@@ -172,12 +172,12 @@ def require_devices(count: int, processor: Processor) -> None:
     import torch
 
     here = torch.cuda.device_count()
-    if is_gpu(processor) and here >= count and not torch.distributed.is_nccl_available():
-        raise UnavailableError("this build of torch has no NCCL, by which GPUs exchange; recordings show it")
     if is_gpu(processor) and here < count:
         raise UnavailableError(
             f"it takes {count} GPUs of one host, and this one has {here}. Recordings show it, and processes on the CPU"
         )
+    if is_gpu(processor) and not torch.distributed.is_nccl_available():
+        raise UnavailableError("this build of torch has no NCCL, by which GPUs exchange; recordings show it")
 
 
 def _join(rank: Rank, store: str, timeout_s: float) -> None:

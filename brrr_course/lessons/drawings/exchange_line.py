@@ -81,13 +81,8 @@ def draw(settings: Mapping[str, Value], found: Mapping[str, Times]) -> Picture:
     for number, (label, field) in enumerate((("a call in a loop", "period_s"), ("its kernel alone", "kernel_s"))):
         shown = {n: each.median for n, m in times.items() if (each := getattr(m, field))}
         if shown:
-            on.plot(
-                list(shown),
-                list(shown.values()),
-                color=style.COLOURS[number],
-                marker=style.MARKERS[number],
-                label=label,
-            )
+            colour, marker = style.COLOURS[number], style.MARKERS[number]
+            on.plot(list(shown), list(shown.values()), color=colour, marker=marker, label=label)
     said = [link.seconds(BUS[way](RANKS) * n) for n in sizes]
     on.plot(sizes, said, color=style.INK, ls=style.PREDICTED_DASHES, label="fixed time + bytes / bandwidth, fitted")
     on.axvline(nbytes, color=style.FAINT, linewidth=0.9, zorder=0)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ import rank_calls
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr.core.measurement import Point
+from brrr.timing import activity
 from brrr.tracing.events import Event
 from brrr_course.experiments import experiment, ranks
-from brrr_course.experiments.ranked import in_lanes, ranked
+from brrr_course.experiments.ranked import Together, in_lanes, ranked
 from brrr_course.experiments.ranks import Ranks, end_ranks, require_devices
 from brrr_course.sources.live import Live
 from brrr_course.sources.rows import Timed
@@ -199,6 +201,33 @@ def test_a_timeline_of_ranks_has_one_time_and_the_exchange_in_lanes_of_its_own()
     causes = {each.lane: spans[each.cause].start_ns for each in spans if each.cause >= 0}
     assert causes == {"GPU 0 compute": 12, "GPU 0 exchange": 30}, "the second rank's host is not shown"
     assert len([each for each in spans if not each.on_device]) == 4
+
+
+@pytest.mark.parametrize(("empty", "asked"), [(1, 2), (activity.ATTEMPTS, activity.ATTEMPTS)])
+def test_a_timeline_in_which_a_gpu_recorded_nothing_is_taken_again_or_refused(
+    empty: int, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made up, since it takes GPUs: of the first recordings one rank's has nothing of its device."""
+    loop = [Event("brrr_loop", "annotation", 0, 900), Event("brrr_call", "annotation", 0, 400)]
+    whole = [*loop, Event("gemm", "kernel", 100, 200)]
+    recorded = [*[([whole, loop])] * empty, [whole, whole]]
+    made = Together(SimpleNamespace(processor="cuda"), lambda *_: {}, ("one",))  # type: ignore[arg-type]
+    asked_for = []
+
+    def call(function: Any, *_: Any) -> list[Any]:
+        if function.__name__ != "_traced":
+            return [(1e-3, 1e-3)] * 2
+        asked_for.append(function)
+        return [(events, 1e-3) for events in recorded[len(asked_for) - 1]]
+
+    monkeypatch.setattr(made, "call", call)
+    monkeypatch.setattr("brrr_course.experiments.ranked.name_of", lambda _: "GPU")
+    if empty < activity.ATTEMPTS:
+        assert made.traced("one").streams == ("GPU 0 compute", "GPU 1 compute")
+    else:
+        with pytest.raises(UnavailableError, match="nothing on one of the GPUs"):
+            made.traced("one")
+    assert len(asked_for) == asked
 
 
 def test_processes_on_a_cpu_have_no_timeline() -> None:
