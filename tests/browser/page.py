@@ -17,6 +17,12 @@ HARMLESS = (
     r"GPU stall due to ReadPixels",
 )
 _KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
+_IDLE = """name => {
+  const {shell} = window.jupyterapp, mine = [...shell.widgets('main')].find(each => each.context?.path === name);
+  if (mine && shell.currentWidget !== mine) shell.activateById(mine.id);
+  return mine && shell.currentWidget === mine && mine.sessionContext?.session?.kernel?.status === 'idle';
+}"""
+"""Whether the notebook stands in front with an idle kernel; JupyterLab's launcher may come late, in front of it."""
 _RAISED = """() => [...window.jupyterapp.shell.currentWidget.model.cells].flatMap(
   cell => cell.type === 'code' ? cell.outputs.toJSON() : []
 ).filter(output => output.output_type === 'error').map(output => output.ename + ': ' + output.evalue)"""
@@ -86,7 +92,7 @@ class NotebookPage:
     """A notebook in JupyterLab; `errors` keeps what the console complained about."""
 
     def __init__(self, window: Window, name: str) -> None:
-        self.window, self.page, self.command = window, window.page, window.command
+        self.window, self.page, self.command, self.name = window, window.page, window.command, name
         self.errors: list[str] = []
         self.command("docmanager:open", path=name, factory="Notebook")
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
@@ -97,7 +103,7 @@ class NotebookPage:
         from playwright.sync_api import TimeoutError as Expired
 
         try:
-            self.page.wait_for_function(f"() => {_KERNEL}?.status === 'idle'", timeout=1000 * seconds, polling=POLL_MS)
+            self.page.wait_for_function(_IDLE, arg=self.name, timeout=1000 * seconds, polling=POLL_MS)
         except Expired:
             state = self.page.evaluate(f"() => `${{{_KERNEL}?.status}}, ${{{_KERNEL}?.connectionStatus}}`")
             pytest.fail(f"the kernel is {state} after {seconds} s; JupyterLab:\n{self.window.lab.said()}")

@@ -12,3 +12,12 @@ BARE = "assert 'torch' in loaded and not loaded & {'brrr', 'brrr_course', 'trito
 def test_a_kernel_is_warm_and_bare(window: Window) -> None:
     with window.ran("warm.ipynb", LOADED, BARE):
         pass
+
+
+def test_a_launcher_that_comes_late_hides_no_notebook(window: Window) -> None:
+    window.page.evaluate("() => setTimeout(() => window.jupyterapp.commands.execute('launcher:create'), 400)")
+    page = window.open(window.lab.write("late.ipynb", "1 + 1"))
+    window.command("launcher:create")
+    page.run_all()
+    assert page.errors == []
+    page.close()
