@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -87,6 +87,14 @@ HOST_BOUND_PERIOD, HOST_BOUND_HOST = 1.1, 0.9
 """A call is host-bound when `period_s >= 1.1 span_s` and `host_s >= 0.9 period_s`."""
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """The median of each round of samples, and which samplers took turns in these rounds."""
+
+    together: object
+    values: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Estimate:
     """A time in seconds as a median with its 95 % interval, or a number computed from such times.
@@ -94,11 +102,13 @@ class Estimate:
     >>> print(Estimate(2e-6, 1.9e-6, 2.2e-6, 40))
     2 µs (1.9 to 2.2 µs, n=40)
     >>> ratio = Estimate(4.0, 3.0, 5.0, 9) / Estimate(2.0, 1.0, 2.5, 7)
-    >>> ratio, f"{ratio:x}", f"{1 / ratio:%}"
-    (Estimate(median=2.0, low=1.2, high=5.0, n=7), '2x (1.2x to 5x)', '50 % (20 % to 83 %)')
+    >>> print(ratio, f"{1 / ratio:%}")
+    2x (1.2x to 5x, n=7) 50 % (20 % to 83 %)
+    >>> print(Estimate(3e-6, 3e-6, 3e-6, 1) / Estimate(2e-6, 1e-6, 3e-6, 9))
+    1.5x (n=1, no interval)
 
-    Estimates can be divided, multiplied and subtracted, by each other and by numbers; the format ``x`` writes a ratio
-    and ``%`` a share. They sort by their medians.
+    Estimates can be divided, multiplied and subtracted, by each other and by numbers. The result knows its unit: a time
+    over a time is a ratio. The format ``x`` writes a ratio and ``%`` a share. They sort by their medians.
 
     Parameters
     ----------
@@ -107,25 +117,31 @@ class Estimate:
     low, high : float
         The ends of the interval. That of a quotient, product or difference is the widest that the two intervals allow.
     n : int
-        How many samples there are; of a result, the smaller number of the two.
+        How many samples there are; of a result, the smaller number of the two. A single sample has no interval.
+    power : int
+        The power of seconds that it counts: 1 for a time, 0 for a ratio, -1 for a rate.
 
     Notes
     -----
     The interval's ends are two of the sorted samples, chosen by the binomial distribution (W. J. Conover, "Practical
-    Nonparametric Statistics", 3.2); with fewer than six samples they are the extremes. A divisor must be positive. Its
-    lower end may be zero, because a clock's tick may reach that far down; then the quotient's upper end is infinite.
+    Nonparametric Statistics", 3.2); with fewer than six samples they are the extremes. The ratio of two times that
+    `measure_together` took is that of their pairs, round by round, so that what slows both down drops out. A divisor's
+    lower end may be zero, because a clock's tick may reach that far down; then the quotient's upper end is infinite. If
+    the divisor may be negative too, the quotient has no interval.
     """
 
     median: float
     low: float
     high: float
     n: int
+    power: int = 1
+    rounds: Rounds | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, samples: Sequence[float], tick: float = 0.0) -> Estimate:
+    def of(cls, samples: Sequence[float], tick: float = 0.0, power: int = 1) -> Estimate:
         """Make an estimate from samples in seconds; its interval is never narrower than the clock's `tick`."""
         middle, low, high = median_interval(samples, tick)
-        return cls(middle, low, high, len(samples))
+        return cls(middle, low, high, len(samples), power)
 
     @property
     def relative_half_width(self) -> float:
@@ -134,31 +150,48 @@ class Estimate:
 
     def shifted(self, by: float) -> Estimate:
         """The same estimate with a constant added, such as a calibrated overhead, but never below zero."""
-        return Estimate(max(0.0, self.median + by), max(0.0, self.low + by), max(0.0, self.high + by), self.n)
+        middle, low, high = (max(0.0, each + by) for each in (self.median, self.low, self.high))
+        rounds = self.rounds and replace(self.rounds, values=tuple(max(0.0, each + by) for each in self.rounds.values))
+        return Estimate(middle, low, high, self.n, self.power, rounds)
 
     def __truediv__(self, other: Estimate | float) -> Estimate:
         by = _exact(other)
-        high = self.high / by.low if by.low > 0 else float("inf")
-        return Estimate(self.median / by.median, self.low / by.high, high, min(self.n, by.n))
+        if self.rounds and by.rounds and self.rounds.together is by.rounds.together:
+            pairs = zip(self.rounds.values, by.rounds.values, strict=False)  # one may have ended first
+            return Estimate.of([_quotient(mine, theirs) for mine, theirs in pairs], power=self.power - by.power)
+        ends = [_quotient(mine, theirs) for mine in (self.low, self.high) for theirs in (by.low, by.high)]
+        low, high = (-math.inf, math.inf) if by.low < 0 <= by.high else (min(ends), max(ends))
+        middle = _quotient(self.median, by.median)
+        return Estimate(middle, low, high, min(self.n, by.n), self.power - by.power)
 
     def __rtruediv__(self, number: float) -> Estimate:
         return _exact(number) / self
 
     def __mul__(self, other: Estimate | float) -> Estimate:
         by = _exact(other)
-        return Estimate(self.median * by.median, self.low * by.low, self.high * by.high, min(self.n, by.n))
+        ends = [mine * theirs for mine in (self.low, self.high) for theirs in (by.low, by.high)]
+        return Estimate(self.median * by.median, min(ends), max(ends), min(self.n, by.n), self.power + by.power)
 
     __rmul__ = __mul__
 
     def __sub__(self, other: Estimate | float) -> Estimate:
         less = _exact(other)
-        return Estimate(self.median - less.median, self.low - less.high, self.high - less.low, min(self.n, less.n))
+        n = min(self.n, less.n)
+        return Estimate(self.median - less.median, self.low - less.high, self.high - less.low, n, self.power)
 
     def __rsub__(self, number: float) -> Estimate:
-        return _exact(number) - self
+        return replace(_exact(number), power=self.power) - self
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval: not of one sample, nor of a quotient whose divisor may be zero."""
+        return self.n > 1 and (self.low > -math.inf or self.high < math.inf)
 
     def __str__(self) -> str:
-        return f"{units.seconds(self.median)} ({units.seconds_range(self.low, self.high)}, n={self.n})"
+        write = {1: units.seconds, 0: units.ratio}.get(self.power, lambda value: f"{value:.3g} s^{self.power}")
+        ends = f"{write(self.low)} to {write(self.high)}"
+        ends = units.seconds_range(self.low, self.high) if self.power == 1 and self.has_interval else ends
+        return self._with(write(self.median), ends + f", n={self.n}" * (self.n < sys.maxsize))
 
     def __format__(self, spec: str) -> str:
         """`x` writes a ratio with its interval, `%` a share."""
@@ -167,12 +200,20 @@ class Estimate:
         middle, low, high = (
             units.ratio(each) if spec == "x" else units.percent(each, 2) for each in (self.median, self.low, self.high)
         )
-        return f"{middle} ({low} to {high})"
+        return self._with(middle, f"{low} to {high}")
+
+    def _with(self, middle: str, interval: str) -> str:
+        lacking = "n=1, no interval" if self.n == 1 else "no interval"
+        return f"{middle} ({interval if self.has_interval else lacking})"
+
+
+def _quotient(one: float, by: float) -> float:
+    return one / by if by else math.copysign(math.inf, one)
 
 
 def _exact(value: Estimate | float) -> Estimate:
     """A number as an estimate that any other's number of samples is below."""
-    return value if isinstance(value, Estimate) else Estimate(value, value, value, sys.maxsize)
+    return value if isinstance(value, Estimate) else Estimate(value, value, value, sys.maxsize, power=0)
 
 
 @dataclass(frozen=True, repr=False)

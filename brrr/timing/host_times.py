@@ -3,11 +3,12 @@
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from operator import mul
 from typing import Any
 
-from brrr.core.measurement import Estimate, median
+from brrr.core.measurement import Estimate, Field, Rounds, median
 
 BURST = 8
 """Calls issued between two synchronisations for `host_s`: few enough that the queue is never full."""
@@ -61,6 +62,7 @@ class HostTimes:
         self.period: list[float] = []
         self.latency: list[float] = []
         self.loops: list[int] = []  # calls in each loop
+        self.rounds: list[tuple[float, float, float]] = []  # of each round the medians of host, period and latency
         self.warm: list[float] = []  # warm-up calls: they tell no time, but whether calls take turns
 
     def one(self) -> tuple[Any, float, float]:
@@ -89,15 +91,24 @@ class HostTimes:
     def round(self, slice_s: float) -> None:
         """Take some samples of each time in about `slice_s`; at least one of each, however long a call takes."""
         latency_s = self._sample_latency(slice_s / 4)
-        if not self.waits:
-            self.host.append(latency_s)
-        else:
-            self._sample_host(slice_s / 4)
-        self._sample_period(slice_s / 2)
+        host_s = self._sample_host(slice_s / 4) if self.waits else None
+        period_s = self._sample_period(slice_s / 2)
+        if host_s is None:  # a call has ended when it returns
+            self.host.append(host_s := period_s)
+        self.rounds.append((host_s, period_s, latency_s))
 
     def forget(self) -> None:
         """Drop the samples so far."""
-        self.host, self.period, self.latency, self.loops = [], [], [], []
+        self.host, self.period, self.latency, self.loops, self.rounds = [], [], [], [], []
+
+    def estimates(self, together: object) -> dict[Field, Estimate | None]:
+        """`host_s`, `period_s` and `latency_s`; `together` stands for whatever took turns with this call."""
+        period, latency = self.period_estimate(), self.estimate(self.latency)
+        host = self.estimate(self.host) if self.waits or not self.uneven else period
+        found: dict[Field, Estimate | None] = {"host_s": host, "period_s": period, "latency_s": latency}
+        of_each = zip(*self.rounds, strict=True) if self.rounds and not self.uneven else [None] * len(found)
+        rounds = [Rounds(together, each) if each else None for each in of_each]
+        return {name: e and replace(e, rounds=of) for (name, e), of in zip(found.items(), rounds, strict=True)}
 
     def estimate(self, samples: list[float]) -> Estimate | None:
         """The samples as an estimate, the cost of reading the clock taken off; None without samples."""
@@ -152,19 +163,21 @@ class HostTimes:
         known = self.latency[-1] if self.latency else SHORT_S
         return max(1, math.ceil(10 * SHORT_S / known)) if 0 < known < SHORT_S else 1
 
-    def _sample_host(self, slice_s: float) -> None:
-        until = time.perf_counter() + slice_s
-        while True:
+    def _sample_host(self, slice_s: float) -> float:
+        until, samples = time.perf_counter() + slice_s, list[float]()
+        while not samples or time.perf_counter() < until:
             self.wait()
             for _ in range(BURST):
                 start = time.perf_counter_ns()
                 self.call()
-                self.host.append(self._net(time.perf_counter_ns() - start))
+                samples.append(self._net(time.perf_counter_ns() - start))
                 if time.perf_counter() >= until:
-                    self.wait()
-                    return
+                    break
+        self.wait()
+        self.host += samples
+        return median(samples)
 
-    def _sample_period(self, slice_s: float) -> None:
+    def _sample_period(self, slice_s: float) -> float:
         calls = self._loop_calls(slice_s) + len(self.loops) % 2  # so that no turn of the calls is always left out
         self.wait()
         start = time.perf_counter_ns()
@@ -173,11 +186,12 @@ class HostTimes:
         self.wait()
         self.period.append(self._net(time.perf_counter_ns() - start) / calls)
         self.loops.append(calls)
+        return self.period[-1]
 
     def _loop_calls(self, slice_s: float) -> int:
         """So many calls that the loop's ends weigh at most END_SHARE, as far as the slice allows."""
         latency = median(self.latency[-50:])
-        period = self.period[-1] if self.period else max(median(self.host[-50:]), latency / 4)
+        period = self.period[-1] if self.period else max(median((self.host or self.latency)[-50:]), latency / 4)
         ends = max(latency - period, 0.0)
         wanted = max(3, math.ceil(ends / (END_SHARE * period))) if period > 0 else 1000
         wanted = max(wanted, math.ceil(slice_s / 4 / max(period, 1e-9)))

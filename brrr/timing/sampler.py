@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
 from brrr.core import units
 from brrr.core.callables import require_run
 from brrr.core.errors import DeviceMemoryError
-from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound, median
+from brrr.core.measurement import Cache, Estimate, Field, Measurement, Rounds, is_host_bound, median
 from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.host_times import HostTimes, clock_tick_s
@@ -224,13 +225,9 @@ class Sampler:
         self.rounds += 1
         self.spent_s += time.perf_counter() - start
 
-    def finish(self) -> Measurement:
-        """The measurement of all samples so far, the kernels' own times added."""
-        fields: dict[Field, Estimate | None] = {}
-        if self.cache == "hot":
-            fields["latency_s"] = self.host.estimate(self.host.latency)
-            fields["host_s"] = self.host.estimate(self.host.host)
-            fields["period_s"] = self.host.period_estimate()
+    def finish(self, together: object = None) -> Measurement:
+        """The measurement of all samples so far, the kernels' own times added; `together` stands for its neighbours."""
+        fields: dict[Field, Estimate | None] = self.host.estimates(together or self) if self.cache == "hot" else {}
         notes = [TURNS_NOTE] if self.host.uneven else []
         kernels, origin, clock, power = None, "", None, None
         if self.device_times is not None:
@@ -247,6 +244,10 @@ class Sampler:
                 budget_s=self.budget_s,
                 profiler=self.profiler,
             )
+            if span := fields.get("span_s"):
+                by = span.median - median(self.device_times.span)
+                rounds = tuple(max(0.0, each + by) for each in self.device_times.rounds)
+                fields["span_s"] = replace(span, rounds=Rounds(together or self, rounds))
         elif isinstance(self.place, CpuQueue) and not self._single:
             kernels, fields["kernel_s"] = self._worked(self.place)
         if self.drifted:

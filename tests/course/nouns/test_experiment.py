@@ -419,7 +419,7 @@ def test_an_interval_of_two_estimates_holds_what_both_may_be(
 def test_with_a_number_an_estimate_is_only_scaled(one: Estimate, number: float) -> None:
     assert one * number == number * one == Estimate(one.median * number, one.low * number, one.high * number, 9)
     assert one / number == Estimate(one.median / number, one.low / number, one.high / number, 9)
-    assert number / one == Estimate(number / one.median, number / one.high, number / one.low, 9)
+    assert number / one == Estimate(number / one.median, number / one.high, number / one.low, 9, power=-1)
     assert (one - number).high == one.high - number
 
 
