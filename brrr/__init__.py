@@ -10,11 +10,5 @@ Importing it loads no torch and no matplotlib: each name is loaded when it is fi
 from brrr.core import __version__ as __version__
 from brrr.core.lazy import attach
 
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    __file__,
-    elsewhere="Experiment Live Recorded Scaling Transition check claims compare explore "
-    "factory find_transition guess pays scaling_test timeline",
-    hint="brrr.{name} is the course's: from brrr_course import {name} (the distribution brrr-course)",
-)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
 __all__ += ["__version__"]

@@ -11,11 +11,4 @@ from brrr.core.recordings import offer
 from brrr_course.nouns import places
 
 offer(places.share("data") / "recordings")
-__getattr__, __dir__, __all__ = attach(
-    __name__,
-    __file__,
-    elsewhere="compare_classes compare_data compare_errors compare_fused compare_growth compare_memory "
-    "compare_published compare_regimes compare_speedup compare_steps compare_values mlp_table strassen_table "
-    "first_available reachable",
-    hint="{name} is gone: see help(brrr_course.explore), compare, speedup_table and against_float64",
-)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -14,22 +14,17 @@ if TYPE_CHECKING:  # loading typing takes longer than all the rest of `import br
     from typing import Any
 
 
-def attach(
-    package: str, file: str, elsewhere: str = "", hint: str = ""
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`.
 
     Each line of the stub that counts is `from .module import name as name`. Used as
-    `__getattr__, __dir__, __all__ = attach(__name__, __file__)`. A name among the words of `elsewhere` is an
-    ImportError with the hint, where `{name}` stands for it.
+    `__getattr__, __dir__, __all__ = attach(__name__, __file__)`.
     """
     with open(file.removesuffix("c") + "i", encoding="utf-8") as stub:
         lines = [line.split() for line in stub if line.startswith("from ")]
     where = {words[3]: words[1] for words in lines}
 
     def load(name: str) -> Any:
-        if name in elsewhere.split():
-            raise ImportError(hint.format(name=name), name=package)
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from brrr.core.errors import extras  # loaded when it is first needed, like all else

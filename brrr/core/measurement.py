@@ -120,6 +120,8 @@ class Estimate:
         How many samples there are; of a result, the smaller number of the two. A single sample has no interval.
     power : int
         The power of seconds that it counts: 1 for a time, 0 for a ratio, -1 for a rate.
+    rounds : Rounds, optional
+        The median of each round of samples, from which times that were measured together are compared in pairs.
 
     Notes
     -----

@@ -1,7 +1,8 @@
 """A measurement over several ranks: what one `Measurement` says of calls that all of them make together.
 
 `period_s`: all ranks meet, each makes N calls without waiting and waits once at the end; over N, of the slowest rank.
-`latency_s`: the same of one call. `host_s` (GPU): until that call returned, of the slowest rank. `kernel_s`, `busy_s`
+`latency_s`: the same of one call. `host_s` (GPU): until the loop's last call returned, over N, of the slowest rank: a
+call that comes right after the ranks met is launched slower than those of a loop. `kernel_s`, `busy_s`
 and `kernels` (GPU): rank 0's alone, under the profiler while the others run as they are; a NCCL kernel's time holds its
 waiting for the other rank, and `kernel_s - busy_s` is how long kernels of two streams ran at once. The ways of a point
 take turns, so that no ratio of one run crosses two moments. A result is checked on every rank; the worst error counts.
@@ -84,7 +85,7 @@ class Together(PointInputs):
                 calls[name] = max(1, min(MOST_CALLS, round(SLICE_S / self._slowest(name, 2)[1])))
             taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in self.names}
             for name in self.names * ROUNDS[self.gpu]:
-                taken[name].append((*self._slowest(name, 1), self._slowest(name, calls[name])[1]))
+                taken[name].append((self._slowest(name, 1)[1], *self._slowest(name, calls[name])))
             self._found = {name: self._measurement(name, taken[name]) for name in self.names}
         return self._found[way]
 
@@ -110,7 +111,7 @@ class Together(PointInputs):
                         loop, one, max(seconds) / TRACED)  # fmt: skip
 
     def _measurement(self, name: str, taken: list[tuple[float, ...]]) -> Measurement:
-        samples = dict(zip(("host_s", "latency_s", "period_s"), zip(*taken, strict=True), strict=True))
+        samples = dict(zip(("latency_s", "host_s", "period_s"), zip(*taken, strict=True), strict=True))
         kernels: list[tuple[float, ...]] = []
         for _ in range(activity.ATTEMPTS if self.gpu else 0):  # a session may record nothing
             kernels = kernels or self.call(_profiled, name)[0]

@@ -81,10 +81,11 @@ def told(value: Any, unit: str) -> str:
     >>> told(Estimate(2.0, 1.9, 2.1, 9), "x"), told(0.25, "%"), told(3.0, "")
     ('2x (1.9x to 2.1x)', '25 %', '3')
 
-    Beyond the whole a share has a digit more, so that it is not told as 100 %, which may be the bound.
+    Beyond the whole a share has a digit more, so that it is not told as 100 %, which may be the bound. One sample has
+    no range, however wide a claim takes it to be.
 
-    >>> told(Estimate(0.92, 0.83, 1.01, 1), "%")
-    '92 % (83 % to 101 %)'
+    >>> told(Estimate(0.92, 0.83, 1.01, 9), "%"), told(Estimate(0.92, 0.83, 1.01, 1), "%")
+    ('92 % (83 % to 101 %)', '92 % (n=1, no interval)')
     """
     if isinstance(value, Table | list):
         return _told_table(value, unit)
@@ -95,6 +96,8 @@ def told(value: Any, unit: str) -> str:
     found = estimate(value)
     three = (found.median, found.low, found.high)
     median, low, high = (_number(each, unit, 2 if unit == "%" and each < 1 else 3) for each in three)
+    if not found.has_interval:
+        return f"{median} ({'n=1, ' * (found.n == 1)}no interval)"
     return median if found.low == found.high else f"{median} ({low} to {high})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -112,7 +112,7 @@ class Recorded:
                     f"recorded are {', '.join(self.experiments()) or 'none'}"
                 )
             names = {variant.name for variant in experiment.variants}
-            known = tuple(row for row in found.rows if row.variant in names)
+            known = tuple(as_read(row) for row in found.rows if row.variant in names)
             self._recordings[id(experiment)] = experiment, replace(found, rows=known)
         return self._recordings[id(experiment)][1]
 
@@ -284,11 +284,25 @@ def _newest(recording: Recording) -> dict[str, dict[Key, Row]]:
         if row.measurement.cache == cache:
             first = newest.setdefault(row.point, row)
             if software[row.run] == software[first.run]:
-                chosen.setdefault(row.variant, {}).setdefault(row.point, as_read(row))
+                chosen.setdefault(row.variant, {}).setdefault(row.point, row)
+    mixed = _on_several(recording, chosen.values())
     return {
-        name: {point: rows[point] for point in sorted(rows, key=lambda point: _place(experiment, point))}
+        name: {
+            point: flagged(rows[point], ["several-gpus"] * (point in mixed))
+            for point in sorted(rows, key=lambda point: _place(experiment, point))
+        }
         for name, rows in chosen.items()
     }
+
+
+def _on_several(recording: Recording, chosen: Iterable[Mapping[Key, Row]]) -> set[Key]:
+    """The points whose rows were not all measured on the same GPU, or GPUs: their ratios cross machines."""
+    count, used = recording.experiment.devices, dict[Key, set[str]]()
+    devices = {run.id: {each.uuid for each in run.devices[:count]} for run in recording.machine.runs}
+    for rows in chosen:
+        for point, row in rows.items():
+            used.setdefault(point, set()).update(devices[row.run])
+    return {point for point, there in used.items() if len(there) > count}
 
 
 UNSTABLE = 1.5
@@ -298,15 +312,23 @@ UNSTABLE = 1.5
 def as_read(row: Row) -> Row:
     """A row as it is shown and judged: unstable where its interval says so, n = 1 where it has none.
 
-    Rows of old recordings tell the one reading that they hold n times. The driver's readings are whole percents,
-    which may all agree.
+    Where a time is longer than another that it is part of, the row is flagged as contradictory. Rows of old recordings
+    tell the one reading that they hold n times. The driver's readings are whole percents, which may all agree.
     """
     m = row.measurement
     times = {name: e for name in FIELDS if (e := m.get(name)) is not None}
     once: dict[str, Any] = {name: replace(e, n=1) for name, e in times.items() if e.low == e.high != round(e.high, 2)}
     wide = any(e.high > UNSTABLE * e.low for name, e in times.items() if name in ("period_s", "span_s"))
-    flags = (*m.flags, "unstable") if wide and "unstable" not in m.flags else m.flags
-    return replace(row, measurement=replace(m, flags=flags, **once)) if once or wide else row
+    found = [flag for flag, holds in (("unstable", wide), ("contradictory", broken(m))) if holds]
+    return flagged(replace(row, measurement=replace(m, **once)) if once else row, found)
+
+
+def flagged(row: Row, flags: Sequence[str]) -> Row:
+    """The row with flags that the file does not have."""
+    if not flags:
+        return row
+    m = row.measurement
+    return replace(row, measurement=replace(m, flags=tuple(dict.fromkeys((*m.flags, *flags)))))
 
 
 NAMED = 3

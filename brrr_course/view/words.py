@@ -368,7 +368,8 @@ def cell(scene: Scene, name: str, row: Row | None) -> str:
         return ""
     x, middle, low, high = row
     beside = f", {_MARK}" if is_above(scene, name, middle, **{scene.view.x: x}) else ""
-    return f"{scene.quantity.short(middle)} ({scene.quantity.between(low, high)}){beside}"
+    interval = f" ({scene.quantity.between(low, high)})" if low < high else ""  # one sample has none
+    return f"{scene.quantity.short(middle)}{interval}{beside}"
 
 
 def height(scene: Scene, value: float | None) -> str:

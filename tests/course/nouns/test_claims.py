@@ -207,8 +207,9 @@ TIMES = {"host_s": 5e-6, "kernel_s": 8e-6, "busy_s": 8e-6, "span_s": 9e-6, "peri
     ("times", "pairs"),
     [
         ({}, []),
-        ({"host_s": 2.2e-5}, [("host_s", "latency_s")]),
-        ({"host_s": 2.1e-5}, []),  # within what the timers promise
+        ({"host_s": 2.2e-5, "period_s": 2.2e-5}, [("host_s", "latency_s")]),
+        ({"host_s": 2.04e-5, "period_s": 2.2e-5}, []),  # within what the timers promise
+        ({"host_s": 9.6e-6}, [("host_s", "period_s")]),  # a loop launches each of its calls
         ({"span_s": 3e-5}, [("span_s", "latency_s")]),
         ({"kernel_s": 1.1e-5, "busy_s": 1.1e-5}, [("busy_s", "span_s"), ("busy_s", "period_s")]),
         ({"busy_s": 1e-5, "kernel_s": 2e-5, "period_s": 8e-6, "span_s": 1e-5}, []),  # several streams
@@ -456,4 +457,4 @@ def test_a_claim_tells_each_flip_by_a_new_recording(
 
 def test_a_share_beyond_the_whole_is_not_told_as_the_whole() -> None:
     """Else an interval that ends above its bound of 100 % seems to end at it, and *undecided* has no reason."""
-    assert telling.told(Estimate(0.918, 0.827, 1.009, 1), "%") == "92 % (83 % to 101 %)"
+    assert telling.told(Estimate(0.918, 0.827, 1.009, 9), "%") == "92 % (83 % to 101 %)"

@@ -557,8 +557,9 @@ def odd(times: dict[str, float], size: int, tries: int) -> Callable[[Step], dict
 @pytest.mark.parametrize(
     ("times", "said"),
     [
-        ({"host_s": 2e-4}, "host_s of gpu is above latency_s"),
+        ({"host_s": 2e-4, "period_s": 2e-4}, "host_s of gpu is above latency_s"),
         ({"span_s": 2e-4, "period_s": 2e-4}, "span_s of gpu is above latency_s"),
+        ({"host_s": 7e-6}, "host_s of gpu is above period_s"),
         ({"busy_s": 1e-5, "kernel_s": 1e-5, "span_s": 1e-5, "period_s": 6e-6}, "busy_s of gpu is above period_s"),
     ],
 )

@@ -10,14 +10,14 @@ import pytest
 
 from brrr.core import recordings
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.measurement import Estimate, Measurement, Value
+from brrr.core.measurement import Estimate, Field, Measurement, Value
 from brrr.core.recordings import own_root, recorded_devices
 from brrr.counting.cost import Cost
 from brrr_course import sources
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import claims
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
-from brrr_course.nouns.source import Evidence
+from brrr_course.nouns.source import AT_MOST, Evidence, broken
 from brrr_course.sources import source, source_for
 from brrr_course.sources.folders import Store
 from brrr_course.sources.recorded import Recorded, as_read
@@ -411,15 +411,53 @@ def shown_with(root: Path, **times: Estimate | None) -> Measurement:
     rows = [dataclasses.replace(row, measurement=dataclasses.replace(row.measurement, **changed)) for row in old.rows]
     dataclasses.replace(old, rows=tuple(rows)).write(root / "h200")
     found = Recorded("h200", root)
-    assert [row.measurement for row in found.recording(MATMUL).rows] == [row.measurement for row in rows]
+    assert Recording.read(root / "h200", MATMUL).rows == tuple(rows), "the file keeps what was measured"
     return found.measure(MATMUL, "gpu", {"size": 256})
 
 
-@pytest.mark.parametrize("name", ["period_s", "span_s", "host_s"])
+@pytest.mark.parametrize("long_s", [2e-6, 1e-3])
+@pytest.mark.parametrize(("less", "more"), AT_MOST)
+def test_a_time_that_is_longer_than_what_holds_it_is_flagged(less: Field, more: Field, long_s: float) -> None:
+    def row(longer_s: float) -> Row:
+        low = long_s + longer_s
+        times: Any = {more: Estimate(long_s, long_s, long_s, 9), less: Estimate(1.1 * low, low, 1.2 * low, 9)}
+        return as_read(Row((8,), "gpu", Measurement(**times), Cost(0, 0), 0, "run"))
+
+    slack_s = max(0.03 * long_s, 0.5e-6)
+    assert "contradictory" in row(1.01 * slack_s).measurement.flags
+    assert "contradictory" not in row(0.99 * slack_s).measurement.flags
+
+
+@pytest.mark.parametrize("device", ["h200", "h100", "cpu"])
+def test_no_recorded_row_contradicts_itself_without_a_flag(device: str) -> None:
+    source = kept(device)
+    there = [experiment(name) for name in source.experiments() if name in NAMES]
+    rows = [row.measurement for each in there for row in source.recording(each).rows]
+    contradictory = [m for m in rows if broken(m)]
+    assert contradictory and all("contradictory" in m.flags for m in contradictory)
+    wide = [m for m in rows if m.period_s and m.period_s.high > 1.5 * m.period_s.low]
+    assert wide and all("unstable" in m.flags for m in wide)
+
+
+@pytest.mark.parametrize(("uuid", "mixed"), [("GPU-other", True), ("GPU-made-up", False)])
+def test_a_point_whose_rows_cross_gpus_is_flagged(tmp_path: Path, uuid: str, mixed: bool) -> None:
+    made_up.record(tmp_path, made_up.GPU, {"variant": ["gpu"], "size": ["2048", "4096"]})
+    run = with_uuid(made_up.run_info("run-2"), uuid)
+    made_up.record(tmp_path, made_up.GPU, {"variant": ["cpu"], "size": ["2048"]}, run=run)
+    joined = Recording.read(tmp_path / "h200", MATMUL)  # the recorder itself measures all of a point in one run
+    rows = tuple(row for row in joined.rows if (row.variant, row.run) != ("gpu", "run-2"))
+    dataclasses.replace(joined, rows=rows).write(tmp_path / "h200")
+    shown = Recorded("h200", tmp_path)
+    flags = {(name, key): m.flags for name in ("gpu", "cpu") for key, m in shown.known(MATMUL, name).items()}
+    found = {at for at, there in flags.items() if "several-gpus" in there}
+    assert found == ({("gpu", (2048,)), ("cpu", (2048,))} if mixed else set())
+
+
+@pytest.mark.parametrize("name", ["period_s", "span_s", "latency_s"])
 @pytest.mark.parametrize("high", [1.49, 1.51])
 def test_a_wide_interval_is_unstable_when_it_is_read(tmp_path: Path, name: str, high: float) -> None:
     found = shown_with(tmp_path, busy_s=None, **{name: Estimate(1.2e-5, 1e-5, high * 1e-5, 40)})
-    assert found.flags.count("unstable") == (high > 1.5 and name != "host_s")
+    assert found.flags.count("unstable") == (high > 1.5 and name != "latency_s")
     assert ("unstable" in str(found)) == bool(found.flags)
 
 
