@@ -1,5 +1,8 @@
 """Latency and bandwidth fitted to exchanges, against lines that are known."""
 
+import math
+
+import numpy as np
 import pytest
 from refusals import refused
 
@@ -35,6 +38,30 @@ def test_small_and_large_sizes_weigh_alike() -> None:
     times = line(2e-5, 3e11)
     times[SIZES[-1]] *= 1.2  # milliseconds, beside which all small times are nothing
     assert fitted(times).alpha_s.median == pytest.approx(2e-5, rel=0.05)
+
+
+def share_within(t: float, free: int) -> float:
+    """The probability that Student's t of so many degrees of freedom lies between -t and t, from its density."""
+    log_scale = math.lgamma((free + 1) / 2) - math.lgamma(free / 2) - math.log(free * math.pi) / 2
+    x = np.linspace(-t, t, 20_001)
+    return float(np.trapezoid(np.exp(log_scale - (free + 1) / 2 * np.log1p(x * x / free)), x))
+
+
+@pytest.mark.parametrize("sizes", [3, 4, 5, 8, 12, 13, 30])
+def test_an_interval_is_student_s_of_what_the_line_leaves_free(sizes: int) -> None:
+    """Against numpy's least squares: how many standard errors the interval takes, and how likely it is so."""
+    draw = np.random.default_rng(sizes)
+    nbytes = 10.0 ** np.linspace(3, 9, sizes)
+    times = (2e-5 + nbytes / 3e11) * draw.uniform(0.99, 1.01, sizes)
+    rows = np.stack([1 / times, nbytes / times], axis=1)
+    (alpha, slope), (left,), *_ = np.linalg.lstsq(rows, np.ones(sizes), rcond=None)
+    errors = np.sqrt(np.diag(np.linalg.inv(rows.T @ rows)) * left / (sizes - 2))
+    found = fitted(dict(zip(nbytes.tolist(), times.tolist(), strict=True)))
+    assert found.alpha_s.median == pytest.approx(alpha) and found.beta_bytes_per_s.median == pytest.approx(1 / slope)
+    assert found.alpha_s.n == found.beta_bytes_per_s.n == sizes
+    widths = (found.alpha_s.high - alpha) / errors[0], (1 / found.beta_bytes_per_s.low - slope) / errors[1]
+    for width in widths:
+        assert share_within(width, sizes - 2) == pytest.approx(0.95, abs=0.003)
 
 
 def test_what_is_no_line_is_refused() -> None:
