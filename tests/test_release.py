@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from hatchling.builders.wheel import WheelBuilder
+from packaging.metadata import Metadata
+from packaging.version import Version
 
 import brrr
 from brrr_course.nouns.places import REPOSITORY
@@ -85,12 +88,16 @@ def test_a_release_says_what_is_new_in_short(tmp_path: Path) -> None:
     """GitHub makes each end of a line a new line, and knows no address for a link into this repository."""
     steps = workflow(ROOT / ".github" / "workflows" / "release.yml")["jobs"]["build"]["steps"]
     (step,) = (each["run"] for each in steps if "CHANGELOG.md" in each.get("run", ""))
-    shutil.copy(ROOT / "CHANGELOG.md", tmp_path)
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    heading = next(line for line in changelog.split("\n") if line.startswith(f"## {brrr.__version__}"))
 
-    def told(tag: str) -> int:
+    def told(tag: str, mark: str = "(2026-11-28)") -> int:
+        dated = changelog.replace(heading, f"## {brrr.__version__} {mark}", 1)
+        (tmp_path / "CHANGELOG.md").write_text(dated, "utf-8")
         call = ["bash", "-e", "-c", step]
         return subprocess.run(call, cwd=tmp_path, env={**os.environ, "GITHUB_REF_NAME": tag}, check=False).returncode
 
+    assert told(f"v{brrr.__version__}", "*(not released yet)*") != 0, "a tag before the section has its date"
     assert told(f"v{brrr.__version__}") == 0
     lines = (tmp_path / "notes.md").read_text("utf-8").strip().split("\n")
     assert lines[0] == "**New, in short.**" and "**Moved, in short.**" in lines and len(lines) <= 25
@@ -115,6 +122,83 @@ def test_the_repository_stands_in_one_place() -> None:
         known = {REPOSITORY} if REPOSITORY.startswith("https://") else set()
         assert set(project.get("urls", {}).values()) >= known
         assert known or "urls" not in project, "no address is known yet: brrr_course/nouns/places.py"
+
+
+PUBLISHER = "pypa/gh-action-pypi-publish@dc37677b2e1c63e2034f94d8a5b11f265b73ba33 # v1.14.2"
+BUNDLED = {"twine": "7.0.0", "packaging": "26.2", "readme-renderer": "44.0", "docutils": "0.22", "nh3": "0.3.0"}
+"""What this action has in its requirements/runtime.txt, as far as its check of a wheel depends on it."""
+
+READS = {"2.4": {"twine": "6.1.0", "packaging": "24.2"}, "2.5": {"twine": "7.0.0", "packaging": "26.0"}}
+"""The first versions that take a Metadata-Version."""
+
+
+def tools() -> dict[str, str]:
+    """What .ci/wheels installs, every file of it held against a hash."""
+    lines = (ROOT / ".ci" / "wheels.txt").read_text("utf-8").replace("\\\n", " ").splitlines()
+    found = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    assert all(
+        hashes and all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", each) for each in hashes) for _, *hashes in found
+    )
+    return dict(pin.split("==") for pin, *_ in found)
+
+
+def test_the_tools_that_build_are_held_to_hashes() -> None:
+    pins, asked = tools(), (ROOT / ".ci" / "wheels.in").read_text("utf-8")
+    lines = [line for line in asked.splitlines() if not line.startswith("#")]
+    assert {name for name, _, _ in (line.partition("==") for line in lines)} <= pins.keys()
+    assert all(pins[name] == version for name, _, version in (line.partition("==") for line in lines) if version)
+    assert f"hatchling=={pins['hatchling']}\n" in (ROOT / "constraints.txt").read_text("utf-8")
+    script = (ROOT / ".ci" / "wheels").read_text("utf-8")
+    assert len(re.findall("pip.? install ", script)) == 1 and "--require-hashes" in script
+    assert len(re.findall("-m build ", script)) == len(re.findall("-m build --no-isolation ", script)) == 2
+
+
+def test_what_is_built_is_what_the_publisher_takes() -> None:
+    """A release's build job has other tools than the job after it, whose action brings its own."""
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    assert set(re.findall(r"uses: (pypa/.+)", text)) == {PUBLISHER}, "another action bundles others: BUNDLED, wheels.in"
+    assert tools().items() >= BUNDLED.items() and PUBLISHER.split("# ")[1] in (ROOT / ".ci" / "wheels.in").read_text()
+    for folder in PROJECTS:
+        builder = WheelBuilder(str(folder))
+        written = builder.config.core_metadata_constructor(builder.metadata)
+        told = Metadata.from_email(written, validate=True)
+        assert told.name == PROJECTS[folder]["name"] and str(told.version) == brrr.__version__
+        first = READS[str(told.metadata_version)]
+        assert all(Version(tools()[name]) >= Version(version) for name, version in first.items())
+
+
+@pytest.mark.parametrize("name", ["release", "tests"])
+def test_both_workflows_build_with_the_same_script(name: str) -> None:
+    """What a pull request builds and checks is what a tag publishes, on the Python that the publisher has."""
+    jobs = workflow(ROOT / ".github" / "workflows" / f"{name}.yml")["jobs"].values()
+    (steps,) = (job["steps"] for job in jobs if any(step.get("run") == "bash .ci/wheels" for step in job["steps"]))
+    assert [step["with"]["python-version"] for step in steps if "setup-python" in step.get("uses", "")] == ["3.13"]
+    assert not any("pip" in step.get("run", "") for step in steps)
+
+
+def test_each_distribution_is_published_under_its_own_name() -> None:
+    """The index takes one pending publisher for an environment; the course needs brrr-gpu, which so comes first."""
+    jobs = workflow(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    needs = "build"
+    for project in PROJECTS.values():
+        name = project["name"]
+        job = jobs[f"publish-{name}"]
+        assert (job["needs"], job["environment"]) == (needs, f"release-{name}")
+        assert job["steps"][0]["with"] == {"name": name, "path": "dist"}
+        uploads = [step["with"]["path"] for step in jobs["build"]["steps"] if step.get("with", {}).get("name") == name]
+        assert uploads == [f"dist/{name.replace('-', '_')}-*"]
+        needs = f"publish-{name}"
+    assert jobs["tell"]["needs"] == needs
+    head = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8").split("name: release")[0]
+    assert all(f"`release-{project['name']}`" in head for project in PROJECTS.values())
+
+
+def test_what_is_set_up_once_is_said_in_a_file_s_head() -> None:
+    """GitHub makes the pages' environment for the default branch alone: a tag is refused until a rule names it."""
+    told = workflow(ROOT / ".github" / "workflows" / "pages.yml")
+    (tag,) = told[True]["push"]["tags"]  # YAML 1.1 reads `on` as true
+    head = (ROOT / ".github" / "workflows" / "pages.yml").read_text("utf-8").split("name: pages")[0]
+    assert f"tag rule `{tag}`" in head and told["jobs"]["deploy"]["environment"]["name"] in head
 
 
 def workflow(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from brrr.cli import own_error
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import write_atomically
 from brrr.diagnosis.diagnosing import diagnose_trace
-from brrr.gpu import is_cpu
+from brrr.gpu import free_bytes, is_cpu, used_bytes
 from brrr.gpu.device import default_device_kind
 from brrr.roofline.device_model import Where, known_here
 from brrr.roofline.peaks import MissingPeakError
@@ -180,18 +180,16 @@ def _limited(seconds: float, gb: float | None, said: list[str], shown: int) -> I
 
     The profiler keeps each event in memory, tens of megabytes a second.
     """
-    import psutil
-
-    process, over = psutil.Process(), threading.Event()
-    most = gb * 1e9 if gb is not None else psutil.virtual_memory().available / 2
-    most, until_s = most + process.memory_info().rss, time.monotonic() + seconds
+    over = threading.Event()
+    most = gb * 1e9 if gb is not None else free_bytes("cpu") / 2
+    most, until_s = most + used_bytes("cpu"), time.monotonic() + seconds
 
     def watch() -> None:
         sent = 0
         while not over.wait(0.1 if not said else 1.0):  # again, where a script has caught it
             if not said and time.monotonic() > until_s:
                 said.append(f"was ended after {seconds:g} s; --seconds S gives it longer")
-            elif not said and process.memory_info().rss > most:
+            elif not said and used_bytes("cpu") > most:
                 said.append(f"was ended with {most / 1e9:.3g} GB in memory; --memory GB lets it grow by more")
             if sent > GRACE_S:
                 resisted = f"It went on for {GRACE_S:g} s and was stopped: nothing is diagnosed"

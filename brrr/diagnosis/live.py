@@ -28,7 +28,9 @@ from brrr.diagnosis.interruptions import Interruption, compilations, compiling_a
 from brrr.diagnosis.keeping import found_in, kept_as_it_was
 from brrr.diagnosis.lineage import at_once
 from brrr.gpu import GPU, gpu_in_use
+from brrr.gpu.device import processor_for
 from brrr.timing import measure
+from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.tracing.kineto import LOOP
 from brrr.tracing.recording import session
 from brrr.tracing.trace_file import Trace, read_trace
@@ -91,12 +93,13 @@ def device_of(step: Callable[[], Any], around: tuple[Any, ...]) -> str:
     held = [*found.tensors, *(each for root in found.roots for each in (*root.parameters(), *root.buffers()))]
     if not gpu_in_use():
         return "cpu"
-    if not held or any(each.is_cuda for each in held):
-        return GPU
-    before = _made_on_gpu()
-    with kept_as_it_was(around):
-        step()
-    return GPU if _made_on_gpu() > before else "cpu"
+    if held and not any(each.is_cuda for each in held):
+        before = _made_on_gpu()
+        with kept_as_it_was(around):
+            step()
+        if _made_on_gpu() == before:
+            return "cpu"
+    return processor_for("diagnose", None, "device='cpu' diagnoses what works on the CPU")
 
 
 def _made_on_gpu() -> int:
@@ -108,7 +111,10 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
     """Measure and trace a step; `around` is what may hold modules and optimisers whose state is put back."""
     began_s = time.time()
     with kept_as_it_was(around) as modules:
-        once_s, warm_s = _warm(step, device), time.time()
+        once_s = _warm(step, device)
+        if once_s <= LONG_S:
+            refuse_elsewhere("diagnose", device, step)
+        warm_s = time.time()
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"
             print(f"diagnose: {said}: about {units.seconds(REPEATS * once_s, 2)}", file=sys.stderr)

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from brrr.core.errors import ArgumentError, UnavailableError, install
 from brrr.core.measurement import DeviceKind, Processor
-from brrr.gpu import is_gpu, probe
+from brrr.gpu import GPU, gpu_in_use, is_cpu, is_gpu, probe
 from brrr.gpu import probe as clocks
 from brrr.gpu.datasheet import DatasheetError, Hardware, find_hardware, hardware, hardware_names
 from brrr.gpu.probe import max_sm_clock_hz, sm_clock_hz, throttle_reasons
@@ -84,6 +84,18 @@ def default_device_kind() -> Processor:
     return "cpu" if cuda_problem() else "cuda"
 
 
+def processor_for(call: str, asked: object = None, instead: str = "`brrr doctor` names what would help") -> Processor:
+    """Where a call works: as it was asked to, else on the GPU that torch uses, else on the CPU.
+
+    UnavailableError, with the reason, where that is a GPU that does not work here, or that is not measured: another
+    maker's, or one too old for its torch. `instead` is what to do then.
+    """
+    problem = None if is_cpu(asked) else cuda_problem()
+    if problem and (asked is not None or gpu_in_use()):
+        raise UnavailableError(f"{call}: device is {asked!r}, but CUDA does not work here: {problem}. {instead}.")
+    return "cpu" if is_cpu(asked) or problem else GPU
+
+
 def cuda_problem() -> str | None:
     """Why CUDA does not work here, in words for the reader; None if it does.
 
@@ -154,8 +166,7 @@ def first_line(error: object) -> str:
 
 
 def _cuda_device() -> Device:
-    problem = cuda_problem()
-    if problem:
+    if problem := cuda_problem():
         raise UnavailableError(
             f"this_device: kind is 'cuda', but CUDA does not work here: {problem}. "
             "What was recorded needs no GPU; `python -m brrr doctor` names what would help."

@@ -226,16 +226,12 @@ def _weights(network: Network, weights: Weights | None, device: str | None) -> W
 
 
 def _device(device: str | None) -> str:
-    from brrr.gpu.device import cuda_problem, default_device_kind
+    from brrr.gpu.device import processor_for
 
-    if device is None:
-        return default_device_kind()
-    if device not in get_args(Processor):
+    if device not in (None, *get_args(Processor)):
         hint = "For another GPU, make it torch's current one: torch.cuda.device(...)"
         raise ArgumentError("best", "device", device, '"cuda" or "cpu"', hint)
-    if is_gpu(device) and (problem := cuda_problem()):
-        raise UnavailableError(f"best: device is {device!r}, but {problem}")
-    return device
+    return processor_for("best", device)
 
 
 def _remembered(known: Verdict, names: Sequence[str], weights: Weights) -> _Built | None:

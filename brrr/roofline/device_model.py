@@ -10,8 +10,9 @@ from typing import NoReturn
 from brrr.core import units
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu
+from brrr.gpu import GPU, is_cpu, is_gpu
 from brrr.gpu.datasheet import Hardware, find_hardware, hardware
+from brrr.gpu.probe import cpu_name
 from brrr.roofline.peak import Curve, Kind, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_recorded
 from brrr.roofline.reference import issued_like_the_reference, rates_of, reference
@@ -220,8 +221,9 @@ def model_of(device: Where) -> DeviceModel:
     'datasheet'
 
     `Peaks` and `Hardware` are taken as they are. "h200" means the peaks recorded for it, else its datasheet, with a
-    note; "datasheet:h200" the datasheet in any case; "cuda" this machine's GPU, as `brrr calibrate` left it. Where none
-    is named (None), it is this machine where it has peaks, else the H200, with a note (`STANDS_IN`).
+    note; "datasheet:h200" the datasheet in any case; "cuda" this machine's GPU, as `brrr calibrate` left it; "cpu" this
+    machine's CPU likewise, else the one that was recorded, with a note (`OTHER_CPU`). Where none is named (None), it is
+    this machine where it has peaks, else the H200, with a note (`STANDS_IN`).
     """
     if isinstance(device, Peaks):
         return DeviceModel.measured(device)
@@ -238,7 +240,10 @@ def model_of(device: Where) -> DeviceModel:
         raise ArgumentError("predict", "device", device, "a device's name, Peaks, or None for this machine")
     if device.startswith(DATASHEET):
         return DeviceModel.of_datasheet(_datasheet(device.removeprefix(DATASHEET), device))
-    return _by_name(device)
+    model = _by_name(device)
+    if is_cpu(device) and model.device != cpu_name():
+        model.note(OTHER_CPU)
+    return model
 
 
 def unnamed() -> Peaks | str:
@@ -251,7 +256,9 @@ def unnamed() -> Peaks | str:
 
 STAND_IN = "h200"
 STANDS_IN = "as no peaks of this machine are kept"
-"""Behind the name of the device that was not asked for."""
+OTHER_CPU = "not this machine's CPU: brrr calibrate --device cpu measures it"
+NOT_THIS_ONE = (STANDS_IN, OTHER_CPU)
+"""Notes that stand behind the name of a device that one could take for another."""
 
 
 def _by_name(device: str) -> DeviceModel:

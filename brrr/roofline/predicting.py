@@ -215,8 +215,9 @@ def predict(
         that `predict` has too, give it by ``functools.partial``.
     device : str, Peaks or Hardware, optional
         "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" (any device of
-        `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. By default this machine if it was
-        calibrated, else the H200, and the answer says so.
+        `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. "cuda" is this machine's GPU; "cpu" its
+        CPU if it was calibrated, else another one. By default this machine if it was calibrated, else the H200. The
+        answer says whose figures they are.
     how : {"eager", "graph", "compiled"}
         Operator by operator, replayed as a CUDA graph, or fused by torch.compile.
     calls : int

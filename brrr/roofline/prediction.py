@@ -12,7 +12,7 @@ from brrr.core import units
 from brrr.core.cards import Card, Carded
 from brrr.core.measurement import FIELDS
 from brrr.counting.cost import Cost
-from brrr.roofline.device_model import STANDS_IN, Used
+from brrr.roofline.device_model import NOT_THIS_ONE, Used
 from brrr.roofline.terms import OperatorTime
 
 How = Literal["eager", "graph", "compiled"]
@@ -129,7 +129,7 @@ def _said(found: Prediction) -> tuple[str, str, list[str]]:
     """The time and the bound, where they hold, and what is not in them."""
     about = f"{'at least' if found.unknown else 'about'} {units.seconds(found.period_s, 2)}, {_BOUND[found.bound][0]}"
     peaks = f"peaks: {' and '.join(found.kinds) or 'none'}"
-    where = filter(None, [found.device, STANDS_IN * (STANDS_IN in found.notes), _HOW[found.how], peaks])
+    where = [found.device, *(note for note in found.notes if note in NOT_THIS_ONE), _HOW[found.how], peaks]
     missing = (f"FLOP unknown: {', '.join(found.unknown)}" * bool(found.unknown), found.too_large)
     return about, ", ".join(where), [*filter(None, missing)]
 

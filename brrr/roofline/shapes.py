@@ -10,7 +10,7 @@ from brrr.core.cards import Card, Carded
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.carrying import operator_time
-from brrr.roofline.device_model import DATASHEET, STANDS_IN, DeviceModel, Where, model_of
+from brrr.roofline.device_model import DATASHEET, NOT_THIS_ONE, DeviceModel, Where, model_of
 from brrr.roofline.products import operator_of
 
 VECTOR = 16
@@ -124,7 +124,7 @@ def suggest_shape(
         seconds = _product_s(each, model)
         share = min(1.0, each.flop / product.flop)
         found.append(Suggestion(what, each, seconds, share * asked.seconds / seconds))
-    where = ", ".join([model.device, *(note for note in model.notes if note == STANDS_IN)])
+    where = ", ".join([model.device, *(note for note in model.notes if note in NOT_THIS_ONE)])
     return Suggestions(where, asked, _best(found, product))
 
 

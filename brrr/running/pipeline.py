@@ -249,16 +249,13 @@ def host_array(elements: int, dtype: Any = None, *, pinned: bool = True) -> Any:
 
 
 def _device(device: DeviceKind | None) -> DeviceKind:
-    from brrr.gpu.device import cuda_problem
+    from brrr.gpu.device import processor_for
 
     if device not in (None, *get_args(DeviceKind)):
         raise ArgumentError("Pipeline", "device", device, "'cuda', 'cpu' or 'cpu-queue'")
     if device is not None and not is_gpu(device):
         return device
-    problem = cuda_problem()
-    if problem and device:
-        raise UnavailableError(f"Pipeline: device is 'cuda', and {problem}; 'cpu-queue' shows the same schedule here")
-    return "cpu" if problem else GPU
+    return processor_for("Pipeline", device, "'cpu-queue' shows the same schedule here")
 
 
 def _lanes(device: DeviceKind) -> tuple[Lane, Lane, Lane]:

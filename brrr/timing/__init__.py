@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from brrr.core.callables import require_callable
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Cache, Measurement
-from brrr.gpu import GPU, gpu_in_use, is_cpu, is_gpu
+from brrr.gpu import gpu_in_use, is_cpu, is_gpu
 from brrr.timing.cpu_queue import CpuQueue, Place
 from brrr.timing.sampler import Sampler
 
@@ -172,16 +172,10 @@ def _refuse_arguments(fn: Callable[..., Any]) -> None:
 def _placed(device: Any) -> Place:
     if isinstance(device, CpuQueue):
         return device
-    if device is None:
-        return GPU if gpu_in_use() else "cpu"
-    if is_cpu(device):
+    if is_cpu(device) or (device is None and not gpu_in_use()):
         return "cpu"
-    if is_gpu(device):
-        from brrr.gpu.device import this_device
+    if device is None or is_gpu(device):
+        from brrr.gpu.device import processor_for
 
-        try:
-            this_device()
-        except UnavailableError as error:  # the reason stays, the call named is the one that the user made
-            raise UnavailableError(str(error).replace("this_device: kind", "measure: device", 1)) from None
-        return GPU
+        return processor_for("measure", device, "device='cpu' measures the CPU; `brrr doctor` names what would help")
     raise ArgumentError("measure", "device", device, "'cuda', 'cpu' or a CpuQueue")

@@ -1,5 +1,6 @@
 """Sampling the times of one function on one device: its warm-up, its rounds of samples, its measurement."""
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import Cache, Estimate, Field, Measurement, Rounds, is_host_bound, median
 from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
+from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.timing.host_times import HostTimes, clock_tick_s
 
 PRECISION = 0.005
@@ -46,10 +48,16 @@ DRIFT, FEW_DRIFT = 0.03, 0.1
 
 
 def cpu_seconds() -> tuple[float, float, float]:
-    """A clock, and the seconds so far that a core was idle, on average, and that all together ran other programs."""
+    """A clock, and the seconds so far that a core was idle, on average, and that all together ran other programs.
+
+    Not numbers, and so never crowded, where nobody tells them: a sandbox may have no /proc.
+    """
     import psutil
 
-    every, own = psutil.cpu_times(), os.times()
+    try:
+        every, own = psutil.cpu_times(), os.times()
+    except Exception:  # psutil raises what reading what is not there leads to
+        return time.perf_counter(), math.nan, math.nan
     idle_s = every.idle + getattr(every, "iowait", 0.0)
     others_s = sum(every[:8]) - idle_s - own.user - own.system  # behind these are guests', which the first ones hold
     return time.perf_counter(), idle_s / (psutil.cpu_count() or 1), others_s
@@ -124,6 +132,7 @@ class Sampler:
         if not self._single:
             result, host_s, self.call_s = self.host.one()
             require_run("measure", "fn", self.fn, result)
+            refuse_elsewhere("measure", self.place, lambda: result)
             self._note_nan(result)
             del result
             if self.call_s > SLOW_CALLS * self.budget_s:
@@ -137,7 +146,9 @@ class Sampler:
 
     def _settle(self, until: float) -> None:
         """Warm-up calls until they are steady; refuses a function that would use up the memory."""
-        self._refuse_growth()
+        if self.call_s <= self.budget_s:
+            refuse_elsewhere("measure", self.place, self.host.one)
+            self._refuse_growth()
         recent: list[float] = []
         while not recent or time.perf_counter() < until:
             result, _, self.call_s = self.host.one()
@@ -152,8 +163,6 @@ class Sampler:
 
         Four calls tell the growth; DeviceMemoryError if the calls to come would need more than what is free.
         """
-        if self.call_s > self.budget_s:
-            return
         used = []
         for _ in range(4):
             self.host.warm.append(self.host.one()[2])

@@ -10,6 +10,7 @@ from brrr.core.measurement import DeviceKind, median
 from brrr.gpu import is_gpu
 from brrr.timing import checked, no_collection
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
+from brrr.timing.elsewhere import refuse_elsewhere
 from brrr.timing.host_times import HostTimes
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
@@ -65,6 +66,7 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     loop = TracedLoop(fn, place)
     with no_collection():
         loop.warm_up()
+        refuse_elsewhere("trace", place, loop.times.one)
         count = calls or loop.fitting()
         loop.time(count)
         spans, seconds = loop.traced(count)

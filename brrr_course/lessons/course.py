@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.gpu import GPU
+from brrr.gpu.device import others
 from brrr_course.nouns.places import COURSE, share
 
 State = Literal["live", "partly live", "replayed", "problem"]
 
 _USUAL_NEEDS = ("cuda",)  # of a notebook that does not say what its figures need to be measured live
 
-# Words in a notebook's metadata -> the doctor's row.
+# Words in a notebook's metadata -> the doctor's row; the last two are no row of its.
 ROW_OF = {
     "cuda": "CUDA", "torch": "torch", "pycuda": "PyCUDA", "triton": "Triton", "nvmath": "nvmath",
-    "cupti": "CUPTI", "compiler": "C compiler",
+    "cupti": "CUPTI", "compiler": "C compiler", "two_gpus": "a second GPU", "two_boards": "both boards",
 }  # fmt: skip
 
 
@@ -84,32 +86,43 @@ def lessons_here(have: Callable[[str], bool]) -> Lessons:
 def _lesson(path: Path, have: Callable[[str], bool]) -> Lesson:
     name = path.stem
     try:
-        needs = _needs(path)
+        own = _own(path)
     except (OSError, ValueError) as error:
         return Lesson(name, "problem", f"{path.name} cannot be read: {error}")
-    missing = [ROW_OF[need] for need in needs if not have(ROW_OF[need])]
+    needs = own.get("needs", _USUAL_NEEDS)
+    missing = [ROW_OF[need] for need in needs if not _is_here(need, have)]
     if not missing:
         return Lesson(name, "live")
     if not have("torch"):
         return Lesson(name, "replayed", "recorded figures; nothing runs without torch")
-    if missing == ["CUDA"]:
-        return Lesson(name, "partly live", "GPU figures from the recording; what runs on a CPU is live")
-    return Lesson(name, "partly live", f"recorded figures where {', '.join(missing)} would be needed")
+    if "CUDA" not in missing:
+        return Lesson(name, "partly live", f"recorded figures where {', '.join(missing)} would be needed")
+    if not own.get("cpu", True):
+        return Lesson(name, "replayed", "recorded figures; a CPU runs none of its experiments")
+    what = "two processes on the CPU" if "two_gpus" in needs else "what runs on a CPU"
+    return Lesson(name, "partly live", f"GPU figures from the recording; BRRR_SOURCE=cpu measures {what}")
 
 
-def _needs(path: Path) -> tuple[str, ...]:
-    """What the notebook's metadata says under brrr.needs."""
+def _is_here(need: str, have: Callable[[str], bool]) -> bool:
+    """No machine has two boards of one chip: where these are compared, both are recorded."""
+    if need == "two_gpus":
+        return have("CUDA") and len(others(GPU, 1)) == 1
+    return need != "two_boards" and have(ROW_OF[need])
+
+
+def _own(path: Path) -> dict[str, Any]:
+    """What the notebook's metadata says under brrr: `needs`, and `cpu: false` where a CPU runs no experiment of it."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     metadata = notebook.get("metadata") if isinstance(notebook, dict) else None
     if not isinstance(metadata, dict):
         raise ValueError("it is not a notebook: it has no metadata")
     own = metadata.get("brrr")
-    if not isinstance(own, dict) or "needs" not in own:
-        return _USUAL_NEEDS
-    needs = own["needs"]
+    if not isinstance(own, dict):
+        return {}
+    needs = own.get("needs", [])
     if not isinstance(needs, list) or not all(isinstance(need, str) and need in ROW_OF for need in needs):
         raise ValueError(f"brrr.needs is {needs!r}; expected a list of {', '.join(ROW_OF)}")
-    return tuple(needs)
+    return own
 
 
 # ---------------------------------------------------------------------------------------------------------------------

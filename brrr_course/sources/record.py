@@ -20,7 +20,7 @@ from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, Recordi
 from brrr.core.measurement import DeviceKind
 from brrr.core.recordings import FILE, device_folders, own_root, search_path
 from brrr.gpu import is_gpu
-from brrr.gpu.device import default_device_kind, slug
+from brrr.gpu.device import processor_for, slug
 from brrr.gpu.probe import cpu_count, sm_clock_hz
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import quick
@@ -44,8 +44,8 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
     The experiments are the course's, or those offered.
     """
     options = _parser(offered).parse_args(argv)
-    options.device = options.device or default_device_kind()
     try:
+        options.device = options.device or processor_for("brrr record")
         os.environ |= {**THREADS, "OMP_NUM_THREADS": str(cpu_count()), **os.environ}  # read when torch and NumPy load
         return _plan(options) if options.plan else _record(options)
     except BrrrError as error:

@@ -2,7 +2,7 @@
 # jupyter:
 #   readme: {short: 'start here', asks: 'how do these notebooks work?', before: '–'}
 #   brrr:
-#     needs: []
+#     needs: [cuda]
 # ---
 
 # %% [markdown] tags=["question"]

@@ -2,6 +2,7 @@
 # jupyter:
 #   readme: {short: 'diagnose your model', asks: 'what holds *your* model back?', before: '03, 04, 05, 07'}
 #   brrr:
+#     cpu: false
 #     needs: [cuda]
 # ---
 

@@ -3,7 +3,8 @@
 #   readme: {short: 'memory swap', asks: 'what does a faster memory buy?', before: '04b, 07, 10'}
 #   brrr:
 #     leaves: '10'
-#     needs: []
+#     cpu: false
+#     needs: [cuda, two_boards]
 # ---
 
 # %% [markdown] tags=["question"]

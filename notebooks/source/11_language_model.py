@@ -3,7 +3,7 @@
 #   readme: {short: 'language model', asks: 'why does one token take so long?', before: '04, 05, 10'}
 #   brrr:
 #     recorded: h100
-#     needs: []
+#     needs: [cuda]
 # ---
 
 # %% [markdown] tags=["question"]

@@ -4,7 +4,7 @@
 #   brrr:
 #     leaves: '11'
 #     recorded: h100
-#     needs: []
+#     needs: [cuda]
 # ---
 
 # %% [markdown] tags=["question"]

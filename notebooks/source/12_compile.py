@@ -4,7 +4,7 @@
 #   brrr:
 #     leaves: '05'
 #     recorded: h100
-#     needs: []
+#     needs: [cuda]
 # ---
 
 # %% [markdown] tags=["question"]

@@ -4,7 +4,7 @@
 #   brrr:
 #     leaves: '10'
 #     recorded: h100
-#     needs: []
+#     needs: [cuda]
 # ---
 
 # %% [markdown] tags=["question"]

@@ -3,7 +3,7 @@
 #   readme: {short: 'two GPUs', asks: 'when are two GPUs faster than one?', before: '02, 07, 10'}
 #   brrr:
 #     leaves: '10'
-#     needs: []
+#     needs: [cuda, two_gpus]
 # ---
 
 # %% [markdown] tags=["question"]

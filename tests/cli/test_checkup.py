@@ -262,8 +262,8 @@ def test_one_failing_probe_leaves_the_others(machine: Machine, monkeypatch: pyte
 # Lessons
 
 
-def notebook(folder: Path, name: str, needs: object = None) -> None:
-    metadata = {} if needs is None else {"brrr": {"needs": needs}}
+def notebook(folder: Path, name: str, needs: object = None, **more: object) -> None:
+    metadata = {} if needs is None else {"brrr": {"needs": needs, **more}}
     text = json.dumps({"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
     (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
 
@@ -287,6 +287,19 @@ def test_needs_of_a_notebook_count(tmp_path: Path) -> None:
     by_name = {one.name: one for one in found}
     assert by_name["05_fusion"].note == "recorded figures where Triton would be needed"
     assert by_name["99_own"].state == "live"
+
+
+def test_without_a_gpu_a_line_says_what_a_cpu_adds(tmp_path: Path) -> None:
+    notebook(tmp_path, "06_killing_overhead", ["cuda", "pycuda"])
+    notebook(tmp_path, "10_diagnose", ["cuda"], cpu=False)
+    notebook(tmp_path, "14_two_gpus", ["cuda", "two_gpus"])
+    lines = course.Lessons(course.lessons(tmp_path, lambda row: row == "torch")).lines()
+    recorded = "GPU figures from the recording; BRRR_SOURCE=cpu measures"
+    many = f"06_killing_overhead ({recorded} what runs on a CPU)"
+    assert lines == [
+        f"Partly live: {many}; 14_two_gpus ({recorded} two processes on the CPU).",
+        "Replayed from recordings: 10_diagnose (recorded figures; a CPU runs none of its experiments).",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata": 3}', '{"metadata": {"brrr": {"needs": ["gpu"]}}}'])

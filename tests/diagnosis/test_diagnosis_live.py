@@ -372,5 +372,6 @@ def test_a_step_is_diagnosed_where_it_works(
         made[0] += makes
 
     monkeypatch.setattr(live, "gpu_in_use", lambda: gpu)
+    monkeypatch.setattr(live, "processor_for", lambda *_: "cuda")
     monkeypatch.setattr(live, "_made_on_gpu", lambda: made[0])
     assert live.device_of(step, (x,) if tensors else ()) == where

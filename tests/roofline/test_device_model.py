@@ -1,17 +1,19 @@
 """What a device model is asked by others: one stream, one operator by itself, and what is known of this machine."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
 from rooflines import cpu, gpu, pointwise, product
 
 from brrr.core.measurement import Processor
-from brrr.counting.cost import OperatorCost
+from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import hardware
 from brrr.roofline import device_model
 from brrr.roofline.carrying import kernel_time, operator_time
-from brrr.roofline.device_model import Where, known_here, model_of, peaks_here
-from brrr.roofline.peaks import MissingPeakError, Peaks
+from brrr.roofline.device_model import NOT_THIS_ONE, OTHER_CPU, Where, known_here, model_of, peaks_here
+from brrr.roofline.peaks import MissingPeakError, Peaks, recorded_peaks
+from brrr.roofline.predicting import predict
 from brrr.roofline.terms import stream_s
 
 
@@ -59,3 +61,26 @@ def test_of_this_machine_its_own_peaks_count_then_the_datasheet(
         return
     with pytest.raises(MissingPeakError, match="brrr calibrate"):
         known_here(kind)
+
+
+@pytest.mark.parametrize("here", ["AMD EPYC", "Apple M4"])
+def test_another_machine_s_cpu_is_said_to_be_one(here: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The course's recording has a CPU, which "cpu" means where this machine's own was not calibrated."""
+    monkeypatch.setattr(device_model, "cpu_name", lambda: here)
+    found = predict(Cost(2**26, 2**29), device="cpu")
+    assert found.device != here and f"{found.device}, {OTHER_CPU}, eager" in str(found) and OTHER_CPU in found.notes
+    assert OTHER_CPU in model_of("cpu").notes
+
+
+def test_this_machine_s_own_cpu_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = dataclasses.replace(recorded_peaks("cpu"), device="AMD EPYC")
+    monkeypatch.setattr(device_model, "cpu_name", lambda: own.device)
+    monkeypatch.setattr(device_model, "find_recorded", lambda name: own)
+    model = model_of("cpu")
+    assert (model.device, model.peaks) == ("AMD EPYC", own) and OTHER_CPU not in model.notes
+    assert OTHER_CPU not in str(predict(Cost(2**26, 2**29), device="cpu"))
+
+
+@pytest.mark.parametrize("device", ["h200", "datasheet:a100"])
+def test_a_device_that_was_named_is_no_other(device: str) -> None:
+    assert not {*model_of(device).notes} & {*NOT_THIS_ONE}

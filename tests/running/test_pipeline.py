@@ -216,7 +216,7 @@ def test_buffers_that_do_not_fit_are_refused_before_anything_is_allocated() -> N
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_without_a_gpu_it_says_so() -> None:
-    with pytest.raises(UnavailableError, match=r"device is 'cuda', and .*'cpu-queue'"):
+    with pytest.raises(UnavailableError, match=r"device is 'cuda', but .*'cpu-queue'"):
         Pipeline(squared, 10, device="cuda")
     assert Pipeline(squared, 10).device == "cpu"
 

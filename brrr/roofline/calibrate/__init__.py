@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, UnavailableError, extras
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_cpu, is_gpu
+from brrr.gpu import GPU, is_gpu
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -80,17 +80,10 @@ def calibrate(
 def _chosen(device: str | None) -> Processor:
     if device not in (None, *QUICK_S):
         raise ArgumentError("calibrate", "device", device, "'cuda', 'cpu' or None", "None: the GPU if there is one")
-    if is_cpu(device):
-        return "cpu"
-    from brrr.gpu.device import cuda_problem
+    from brrr.gpu.device import processor_for
 
-    problem = cuda_problem()
-    if device and problem:
-        raise UnavailableError(
-            f"calibrate: device is 'cuda', but CUDA does not work here: {problem}. The recorded peaks are there "
-            "instead: brrr.roofline.peaks.recorded_peaks('h200'); or calibrate the CPU: device='cpu'"
-        )
-    return "cpu" if problem else GPU
+    there = "The recorded peaks are there instead: brrr.roofline.peaks.recorded_peaks('h200')"
+    return processor_for("calibrate", device, f"{there}; or calibrate the CPU: device='cpu'")
 
 
 def measured_peaks(device: Processor, budget_s: float, *, quick: bool, progress: Callable[[str], None]) -> Peaks:

@@ -636,7 +636,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
         measured.append(step)
         return made_up.measure(step)
 
-    monkeypatch.setattr(record, "default_device_kind", lambda: "cuda")
+    monkeypatch.setattr(record, "processor_for", lambda call: "cuda")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
     monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
     monkeypatch.setattr(record, "sm_clock_hz", lambda: None)
@@ -710,7 +710,7 @@ def test_what_is_here_is_recorded_where_no_device_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(record, "default_device_kind", lambda: kind)
+    monkeypatch.setattr(record, "processor_for", lambda call: kind)
     monkeypatch.setattr(record, "collect_environment", lambda kind: asked.append(kind) or (GPU, made_up.run_info()))
     assert record.main(["matmul", "--plan", "--out", str(tmp_path)]) == 0
     assert asked == [kind]
