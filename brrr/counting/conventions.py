@@ -8,7 +8,8 @@
 | convolution | 2 x outputs x (input channels of a group) x taps, and 1 per output for the bias |
 | convolution, backward | the forward's products once for each gradient, of input and weight; the bias's is a sum |
 | attention kernels | their two products, five in the backward; all of them where the mask is causal; no softmax |
-| cuDNN's recurrent layers | their products and biases; per unit and step RNN 2, GRU 16, LSTM 22; backward unknown |
+| cuDNN's recurrent layers | their products and biases; per unit and step RNN 2, GRU 16, LSTM 22 |
+| the same, backward | the products once for all inputs, once for the weights; biases; RNN 4 (relu 3), GRU 17, LSTM 23 |
 | add, sub, mul, div, sqrt, exp, sin, tanh, erf, max, compare, where, relu and their like | 1 per element |
 | add with alpha other than 1 | 2 per element; addcmul and addcdiv 2, with a value other than 1: 3 |
 | lerp 3, sigmoid and silu 4, gelu 5 (tanh form 9), softplus 6, clamp 1 per bound | per element, by formula |

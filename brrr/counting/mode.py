@@ -20,7 +20,7 @@ from brrr.core.errors import TraceError
 from brrr.counting.call import Call, call_of, form_of
 from brrr.counting.conventions import counted, dtype_of
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.counting.parts import PARTS
+from brrr.counting.parts import DESCRIBED, PARTS
 from brrr.counting.traffic import Access, CallTraffic, amount, covered_by, is_view, region_of, storage_key, traffic_of
 from brrr.gpu import is_cpu, is_gpu
 
@@ -104,7 +104,8 @@ class CostMode(TorchDispatchMode):
             self._ledger.constant(out)
             return out
         args, kwargs = _pytree.tree_map_only(torch.Tensor, self._resident, (args, kwargs))
-        out = func(*args, **kwargs)
+        described = isinstance(args[0] if args else None, FakeTensor)
+        out = (DESCRIBED.get(func, func) if described else func)(*args, **kwargs)
         self._count(call_of(func, args, kwargs, out))
         return out
 

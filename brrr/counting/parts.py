@@ -1,6 +1,6 @@
 """Operators of torch that are whole layers, by the operators that a GPU runs for them; loops and branches by theirs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -89,6 +89,54 @@ PARTS: Mapping[Any, Callable[..., Any]] = {
     torch.ops.aten.to_padded_tensor.default: _unpacked,
     torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer,
     torch.ops.aten._native_multi_head_attention.default: _attention,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operators that torch computes, but whose results it describes wrongly, or not at all.
+
+_RNN, _GROUPED = torch.ops.aten._cudnn_rnn.default, torch.ops.aten._grouped_mm.default
+KEPT = {0: 1, 1: 1, 2: 6, 3: 5}
+"""Numbers of each unit and step that the backward needs, by cuDNN's mode (relu, tanh, LSTM, GRU): its gates, cell and
+output, a GRU's state behind its weight. How much cuDNN really keeps it tells only where it runs."""
+
+
+def _recurrent(x: Tensor, weight: Sequence[Tensor], *others: Any) -> tuple[Tensor, ...]:
+    """cuDNN's layer, with what its backward needs: torch's description leaves the buffers out.
+
+    That of the weights stays empty: each is read where it lies.
+    """
+    output, hy, cy, *_ = _RNN(x, weight, *others)
+    hx, mode, units, layers, train = others[2], others[4], others[5], len(others[2]), others[10]
+    kept = train * KEPT[mode] * layers * units * (x.numel() // x.shape[-1])
+    return output, hy, cy, x.new_empty(kept * x.element_size(), dtype=torch.uint8), hx.new_empty(0)
+
+
+def _recurrent_backward(
+    x: Tensor, weight: Sequence[Tensor], stride: int, buffer: Tensor, hx: Tensor, cx: Tensor | None, *others: Any
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """The gradients of a layer of cuDNN, which finds those of its input and states in any case."""
+    of_weights = [torch.empty_like(each) for each in weight] if others[-1][3] else []
+    of_cell = hx.new_empty(0) if cx is None else torch.empty_like(cx)
+    return torch.empty_like(x), torch.empty_like(hx), of_cell, of_weights
+
+
+def _grouped(
+    a: Tensor, b: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Any:
+    """Products of groups, which torch computes in three types and describes in bfloat16 alone."""
+    if a.dtype != b.dtype or a.dtype not in (torch.float32, torch.float16):
+        return _GROUPED(a, b, offs, bias, out_dtype)
+    torch._check(a.shape[-1] == b.shape[-2], lambda: "contraction dimension of mat_a and mat_b must match")
+    torch._check((offs is None) == (a.dim() == b.dim() == 3), lambda: "offs goes with a matrix of two dimensions")
+    groups = () if a.dim() != b.dim() else (len(a if offs is None else offs),)
+    return a.new_empty((*groups, a.shape[-2], b.shape[-1]), dtype=out_dtype)
+
+
+DESCRIBED: Mapping[Any, Callable[..., Any]] = {
+    _RNN: _recurrent,
+    torch.ops.aten._cudnn_rnn_backward.default: _recurrent_backward,
+    _GROUPED: _grouped,
 }
 
 

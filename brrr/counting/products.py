@@ -229,41 +229,56 @@ def products() -> dict[str, Formula]:
 # ---------------------------------------------------------------------------------------------------------------------
 # FLOP of cuDNN's recurrent layers, which run all steps in one call.
 
-# For each unit and step, after the products and their biases, by cuDNN's mode: relu, tanh, LSTM, GRU.
+# For each unit and step, beside the products and their biases, by cuDNN's mode: relu, tanh, LSTM, GRU.
 # RNN: the sum of both products, then the activation. LSTM: 4 sums, 3 sigmoids of 4, a tanh, f c + i g, o tanh(c).
 # GRU: 2 sums and 2 sigmoids of 4, then tanh(n + r h) and n + z (h - n).
 _PER_UNIT = {0: 2, 1: 2, 2: 22, 3: 16}
+# Back: a sum of what comes from above and from the next step (an LSTM's cell has another), each activation's gradient
+# as `conventions` counts it (2 for relu, else 3), and of the rest 6 products for an LSTM, 4 and 4 sums for a GRU.
+_PER_UNIT_BACK = {0: 3, 1: 4, 2: 2 + 5 * 3 + 6, 3: 1 + 3 * 3 + 4 + 3}
 
 
-def _steps(call: Call) -> tuple[int, int]:
-    """(rows of all steps together, batch): a packed sequence's rows too are its input's size over its width."""
-    x = call.tensor("input")
-    return x.numel() // x.shape[-1], call.tensor("hx").shape[1]
+def _steps(call: Call) -> list[int]:
+    """The batch of each step, which gets smaller in packed sequences."""
+    x, batch = call.tensor("input"), call.tensor("hx").shape[1]
+    return list(call.args["batch_sizes"]) or [batch] * (x.numel() // x.shape[-1] // batch)
 
 
 def _matmuls(call: Call) -> tuple[Matmul, ...]:
-    """A layer's weights come as (input's, state's), then biases: one product for all steps, then one for each step."""
-    rows, batch = _steps(call)
+    """A layer has the input's weight, which all steps share a product with; then the state's and a projection's."""
+    batches = _steps(call)
     found: list[Matmul] = []
-    for place, weight in enumerate(w for w in call.tensors("weight") if w.dim() == 2):
-        width, depth = weight.shape
-        of_state = place % 2
-        product = Matmul(batch if of_state else rows, width, depth, dtype=dtype_name(weight))
-        found += [product] * (rows // batch if of_state else 1)
+    for place, weight in enumerate(call.tensors("weight")):
+        if weight.dim() == 2:
+            rows = batches if place % call.args["weight_stride0"] else [sum(batches)]
+            width, depth = weight.shape
+            found += [Matmul(each, width, depth, dtype=dtype_name(weight)) for each in rows]
     return tuple(found)
 
 
-def _flop(call: Call) -> float | None:
-    """The products, a bias added to each, and the cell; None for a projected state, which has a third product."""
-    if call.args["proj_size"]:
-        return None
-    rows, _ = _steps(call)
-    biases = sum(bias.numel() for bias in call.tensors("weight") if bias.dim() == 1)
-    units = call.args["hidden_size"] * call.args["num_layers"] * (1 + call.args["bidirectional"])
-    products = sum(each.flop for each in _matmuls(call))
-    return products + float(rows * (biases + units * _PER_UNIT[call.args["mode"]]))
+def _backward_matmuls(call: Call) -> tuple[Matmul, ...]:
+    """For the inputs as many products as forward, for each weight one of all rows; cuDNN always finds the inputs'."""
+    rows = sum(_steps(call))
+    of_inputs = [Matmul(each.m, each.k, each.n, dtype=each.dtype) for each in _matmuls(call)]
+    weights = [each for each in call.tensors("weight") if each.dim() == 2 and call.args["output_mask"][3]]
+    of_weights = [Matmul(len(each), each.shape[1], rows, dtype=dtype_name(each)) for each in weights]
+    return (*of_inputs, *of_weights)
+
+
+def _layer(matmuls: Callable[[Call], tuple[Matmul, ...]], per_unit: dict[int, int]) -> Formula:
+    """The products, a bias added to each or its gradient summed, and the cell."""
+
+    def flop(call: Call) -> float:
+        wanted = call.args.get("output_mask", (True,))[-1]
+        biases = sum(bias.numel() for bias in call.tensors("weight") if bias.dim() == 1) * wanted
+        units = call.args["hidden_size"] * len(call.tensor("hx"))
+        cell = biases + units * per_unit[call.args["mode"]]
+        return sum(each.flop for each in matmuls(call)) + float(sum(_steps(call)) * cell)
+
+    return Formula("recurrent", flop, matmuls)
 
 
 def recurrent() -> dict[str, Formula]:
-    """cuDNN's forward call; its backward is not known."""
-    return {"aten._cudnn_rnn": Formula("recurrent", _flop, _matmuls)}
+    """cuDNN's calls, forward and backward."""
+    names = "aten._cudnn_rnn", "aten._cudnn_rnn_backward"
+    return {names[0]: _layer(_matmuls, _PER_UNIT), names[1]: _layer(_backward_matmuls, _PER_UNIT_BACK)}

@@ -77,13 +77,35 @@ def test_known_kinds_in_every_dimension_and_under_other_names(name: str) -> None
     assert trained.flop == with_gradients or (with_gradients == -1 and trained.flop > flop)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("groups", [None, array(4, "int32")])
-def test_grouped_products(groups: Any) -> None:
+def test_grouped_products(groups: Any, dtype: str) -> None:
     """Of 4 experts: each row goes to one of them, as often as it does; without groups, each has all its rows."""
-    x, w = a(*([64, 32] if groups else [4, 16, 32]), dtype="bfloat16"), a(4, 32, 24, dtype="bfloat16")
+    x, w = a(*([64, 32] if groups else [4, 16, 32]), dtype=dtype), a(4, 32, 24, dtype=dtype)
     found = cost(lambda x, w, groups: F.grouped_mm(x, w, offs=groups), x, w, groups, backward=True)
     assert sum(each.flop for each in found.matmuls) == found.flop == 3 * 2 * 64 * 32 * 24
     assert found.unknown == ()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(("first", "second"), [
+    ((32, 64), (4, 64, 48)), ((16, 32), (32, 24)), ((4, 16, 32), (32, 32)), ((4, 16, 32), (4, 32, 24)),
+])  # fmt: skip
+def test_grouped_products_are_described_as_torch_makes_them(first: Any, second: Any, dtype: torch.dtype) -> None:
+    ends = None if len(first) == len(second) == 3 else torch.tensor([8, 16, 24, 32], dtype=torch.int32)
+    x, w = torch.randn(first).to(dtype), torch.randn(second).to(dtype)
+    described, ran = (cost(lambda x, w: F.grouped_mm(x, w, offs=ends), x, w, run=run) for run in (False, True))
+    assert described.flop > 0 and described.operators[0] == ran.operators[0]
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ({"x": a(64, 31)}, "contraction dimension"), ({"groups": None}, "offs"),
+    ({"x": a(64, 32, dtype="float64")}, "type"),
+])  # fmt: skip
+def test_grouped_products_that_torch_refuses(change: dict[str, Any], said: str) -> None:
+    given = {"x": a(64, 32), "w": a(4, 32, 24), "groups": array(4, "int32"), **change}
+    with pytest.raises(RuntimeError, match=said):
+        cost(lambda x, w, groups: F.grouped_mm(x, w, offs=groups), *given.values())
 
 
 def test_linears_of_quantised_weights() -> None:

@@ -434,20 +434,67 @@ def test_batch_norms_of_a_gpu(name: str) -> None:
     assert (backward.read_bytes, backward.written_bytes) == (F32 * (160 + 15), F32 * (40 + 10))
 
 
-@pytest.mark.parametrize(("mode", "layer"), [(1, nn.RNN(K, H, 2)), (3, nn.GRU(K, H, 2, bidirectional=True))])
-def test_cudnn_layers_cost_what_their_operators_do(mode: int, layer: nn.RNNBase) -> None:
-    weights = [w.detach() for w in layer.parameters()]
-    stride = 4
+def fused(layer: nn.RNNBase, *states: Description, x: Description, batches: tuple[int, ...] = ()) -> Any:
+    """The layer as torch calls cuDNN for it, with the gradients of all that it takes."""
+    kind, weights = ["RNN_RELU", "RNN_TANH", "LSTM", "GRU"].index(layer.mode), list(layer.parameters())
+    sizes = kind, layer.hidden_size, layer.proj_size, layer.num_layers, layer.batch_first, 0.0, True
 
-    def cudnn(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        both = layer.bidirectional
-        return ATEN._cudnn_rnn(x, weights, stride, None, h, None, mode, H, 0, 2, False, 0.0, False, both, [], None)[0]
+    def call(x: torch.Tensor, h: torch.Tensor, c: torch.Tensor | None = None) -> Any:
+        stride = len(layer.all_weights[0])
+        found = ATEN._cudnn_rnn(x, weights, stride, None, h, c, *sizes, layer.bidirectional, batches, None)
+        return found[: 2 + (c is not None)]
 
-    state = a(2 * (1 + layer.bidirectional), MB, H)
-    steps, fused = cost(layer, a(7, MB, K), state), cost(cudnn, a(7, MB, K), state)
-    assert not fused.unknown and [each.kind for each in fused.operators] == ["recurrent"]
-    assert sum(each.flop for each in fused.matmuls) == sum(each.flop for each in steps.matmuls)
-    assert fused.flop == steps.flop
+    return cost(call, x, *states, backward=True)
+
+
+LAYERS: dict[str, tuple[Callable[..., nn.RNNBase], dict[str, Any]]] = {
+    "tanh": (nn.RNN, {"num_layers": 2}),
+    "relu": (nn.RNN, {"nonlinearity": "relu", "bias": False, "bidirectional": True}),
+    "GRU": (nn.GRU, {"num_layers": 2, "bidirectional": True, "batch_first": True}),
+    "LSTM": (nn.LSTM, {"num_layers": 3, "bias": False}),
+    "LSTM, projected": (nn.LSTM, {"num_layers": 2, "bidirectional": True, "proj_size": 3}),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_cudnn_layers_cost_what_their_operators_do(name: str) -> None:
+    make, options = LAYERS[name]
+    layer, t = make(K, H, **options), 7
+    deep = layer.num_layers * (1 + layer.bidirectional)
+    x = g(MB, t, K) if layer.batch_first else g(t, MB, K)
+    states = [g(deep, MB, layer.proj_size or H), g(deep, MB, H)][: 1 + (layer.mode == "LSTM")]
+    steps = cost(layer, x, states[0] if len(states) == 1 else tuple(states), backward=True)
+    found = fused(layer, *states, x=x)
+    assert not found.unknown and [each.kind for each in found.operators if each.flop] == ["recurrent"] * 2
+    for backward in (False, True):
+        one, many = ([each for each in of.operators if each.backward == backward] for of in (found, steps))
+        of_one, of_many = (sum(product.flop for each in of for product in each.matmuls) for of in (one, many))
+        assert of_one == of_many
+        if not backward:
+            assert sum(each.flop for each in one) == sum(each.flop for each in many)
+    units, biases = t * MB * H * deep, t * MB * sum(each.numel() for each in layer.parameters() if each.dim() == 1)
+    cell = {"RNN_TANH": 4, "RNN_RELU": 3, "GRU": 17, "LSTM": 23}[layer.mode]
+    assert one[-1].flop == 2 * sum(each.flop for each in found.operators[0].matmuls) + biases + cell * units
+
+
+def test_cudnn_goes_through_packed_sequences_step_by_step() -> None:
+    """Of three sequences of 4, 4 and 1 steps: so many rows and no more."""
+    layer = nn.LSTM(K, H, bias=False)
+    found = fused(layer, g(1, 3, H), g(1, 3, H), x=g(9, K), batches=(3, 2, 2, 2))
+    products = found.operators[0].matmuls
+    assert [each.m for each in products] == [9, 3, 2, 2, 2]
+    assert sum(each.flop for each in products) == 2 * 9 * 4 * H * (K + H)
+    assert found.flop == 3 * 2 * 9 * 4 * H * (K + H) + 9 * H * (22 + 23)
+
+
+def test_cudnn_keeps_no_more_than_the_backward_needs() -> None:
+    layer, x, h = nn.GRU(K, H), a(7, MB, K), a(1, MB, H)
+    frozen = layer.requires_grad_(False)
+    found = fused(frozen, h, x=g(7, MB, K))
+    forward, backward = (each for each in found.operators if each.kind == "recurrent")
+    assert sum(each.flop for each in backward.matmuls) == sum(each.flop for each in forward.matmuls), "of inputs alone"
+    assert cost(lambda x, h: ATEN._cudnn_rnn(x, list(layer.parameters()), 4, None, h, None, 3, H, 0, 1, False, 0.0,
+                False, False, [], None)[0], x, h).operators[0].written_bytes == F32 * (8 * MB * H)  # fmt: skip
 
 
 def test_cudnn_is_told_that_the_weights_lie_apart() -> None:

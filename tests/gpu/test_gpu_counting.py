@@ -10,6 +10,7 @@ from torch import nn
 
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
+from brrr.roofline.predicting import predict
 
 
 def on_gpu(module: nn.Module) -> nn.Module:
@@ -41,10 +42,56 @@ def test_a_trace_counts_as_a_run(name: str) -> None:
     assert not traced.unknown, traced.details()
 
 
-def test_cudnn_layers_are_known() -> None:
-    layer = nn.LSTM(64, 64).cuda()
-    found = cost(lambda x: layer(x)[0], array((16, 4, 64)))
-    assert not found.unknown and found.flop > 2 * 16 * 4 * 4 * 64 * 128, found.details()
+LAYERS: dict[
+    str, tuple[Callable[..., nn.RNNBase], dict[str, Any], int, int, int]
+] = {  # gates; FLOP of a unit, and back
+    "tanh": (nn.RNN, {"num_layers": 2}, 1, 2, 4),
+    "relu": (nn.RNN, {"nonlinearity": "relu", "bias": False}, 1, 2, 3),
+    "GRU": (nn.GRU, {"bidirectional": True, "batch_first": True}, 3, 16, 17),
+    "LSTM": (nn.LSTM, {"num_layers": 2, "dropout": 0.5}, 4, 22, 23),
+    "LSTM, projected": (nn.LSTM, {"proj_size": 32}, 4, 22, 23),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("name", LAYERS)
+def test_cudnn_layers_count_as_the_formula_says(name: str, dtype: torch.dtype) -> None:
+    """16 steps of 8 sequences: each product once forward, twice back; as a run, and predicted."""
+    make, options, gates, ahead, back = LAYERS[name]
+    layer = make(64, 128, device="cuda", dtype=dtype, **options)
+    shape, rows, deep = (8, 16, 64) if layer.batch_first else (16, 8, 64), 16 * 8, 1 + layer.bidirectional
+    out = layer.proj_size or 128
+    first, later = (gates * 128 * (width + out) + 128 * layer.proj_size for width in (64, out * deep))
+    products = 2 * rows * deep * (first + later * (layer.num_layers - 1))
+    units = deep * layer.num_layers * 128
+    cells = [rows * units * (each + 2 * gates * layer.bias) for each in (ahead, back)]
+    for given, run in ((array(shape, str(dtype)[6:], requires_grad=True), False),
+                       (torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True), True)):  # fmt: skip
+        found = cost(lambda x: layer(x)[0], given, backward=True, run=run)
+        layers = [each for each in found.operators if each.kind == "recurrent"]
+        assert [each.name for each in layers] == ["aten._cudnn_rnn", "aten._cudnn_rnn_backward"], found.details()
+        assert [each.flop for each in layers] == [products + cells[0], 2 * products + cells[1]]
+        assert not found.unknown
+        print(name, dtype, "ran" if run else "counted", [(each.read_bytes, each.written_bytes) for each in layers])
+    assert predict(layer, array(shape, str(dtype)[6:]), backward=True).period_s > 0
+    assert not any(type(each) is not nn.Parameter or each.grad is not None for each in layer.parameters())
+
+
+def test_packed_sequences_count_their_own_rows() -> None:
+    """By a run: how long each sequence is are values."""
+    layer = nn.LSTM(64, 128, bias=False, device="cuda")
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(4, 3, 64, device="cuda"), [4, 4, 1])
+    found = cost(lambda: layer(packed)[0].data, backward=True, run=True)
+    assert found.flop == 3 * 2 * 9 * 4 * 128 * (64 + 128) + 9 * 128 * (22 + 23)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_grouped_products_count_in_each_type(dtype: str) -> None:
+    ends = torch.tensor([8, 16, 24, 32], dtype=torch.int32, device="cuda")
+    x, w = (torch.randn(shape, device="cuda", dtype=getattr(torch, dtype)) for shape in ((32, 64), (4, 64, 48)))
+    found, ran = (cost(lambda x, w: F.grouped_mm(x, w, offs=ends), x, w, run=run) for run in (False, True))
+    assert found.flop == 2 * 32 * 64 * 48
+    assert sum(each.flop for each in ran.matmuls) in (found.flop, 0), ran.details()  # some types run group by group
 
 
 def test_a_description_takes_no_gpu_memory() -> None:
