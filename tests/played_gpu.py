@@ -284,6 +284,7 @@ def play_gpu(gpu: Gpu, patch: pytest.MonkeyPatch) -> Gpu:
     patch.setattr(torch, "zeros", lambda *size, dtype=None, **_: zeros(*size, dtype=dtype))
     patch.setattr(torch.profiler, "profile", gpu.profile)
     patch.setattr(torch._C._autograd, "DeviceType", SimpleNamespace(CUDA="CUDA"))
+    patch.setattr("brrr.gpu.device.cuda_problem", lambda: None)
     patch.setattr("brrr.gpu.device.this_device", lambda *_: SimpleNamespace(name="a played GPU"))
     for module in (gate, calibration):
         patch.setattr(module, "probe_kernel", gpu.probe_kernel)
