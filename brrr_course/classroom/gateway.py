@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr_course.classroom import asked, teacher
 from brrr_course.classroom.ranking import Ranking
-from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import Known, User
 from brrr_course.classroom.turns import Request, TooManyError, Turns
 from brrr_course.experiments import experiment
@@ -37,7 +36,6 @@ ARRIVALS = 300.0
 """Strangers of one address at once, who may be a class behind a hub or a proxy."""
 MOST_LEVELS = 4000
 LONGEST_WAIT_S = 30.0
-MOST_ANSWERS = 2000
 BODY_S = 10.0
 """The rest of a request may take so long."""
 MOST_AT_ONCE = 128
@@ -72,6 +70,7 @@ class Gateway:
             Route("/health", _health), self._route("GET", "/about", _about), self._route("POST", "/measure", _measure),
             self._route("GET", "/requests/{id}", _look), self._route("DELETE", "/requests/{id}", _cancel),
             self._route("GET", "/points/{experiment}", _points), self._route("POST", "/answers", _answer),
+            self._route("DELETE", "/answers", _withdraw),
             self._route("POST", "/scores", _enter), self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
             self._route("GET", "/lessons", _lessons, teacher=True),
@@ -232,20 +231,20 @@ async def _points(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A guess, or an exercise's mark, of who agreed to send it; the newest counts."""
     given = asked.fields("answers", content, kind=str, name=str, value=str)
-    if given["kind"] not in ("guess", "check"):
-        raise ArgumentError("answers", "kind", given["kind"], "guess or check")
-    for name in ("name", "value"):
-        if not 0 < len(given[name]) <= 300 or not given[name].isprintable():
-            raise ArgumentError("answers", name, given[name], "1 to 300 printable characters")
-    return await gateway.turns.store.writing(_keep_answer, gateway.turns.store, user.name, given)
-
-
-def _keep_answer(store: Store, name: str, given: Mapping[str, Any]) -> object:
-    who = store.digest(name)
-    if store.read("SELECT COUNT(*) FROM answer WHERE who = ?", who)[0][0] >= MOST_ANSWERS:
-        raise TooManyError(f"{MOST_ANSWERS} answers of one student are kept, and no more")
-    store.write("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", who, given["kind"], given["name"], given["value"])
+    kind, name, value = given.values()
+    if (kind, name) not in await asyncio.to_thread(teacher.asked_by_lessons):
+        raise ArgumentError("answers", kind, name, "an exercise (check) or a question (guess) of this course's lessons")
+    if not 0 < len(value) <= 300 or not value.isprintable():
+        raise ArgumentError("answers", "value", value, "1 to 300 printable characters")
+    store = gateway.turns.store
+    await store.writing(store.answer, user.name, kind, name, value)
     return {}
+
+
+async def _withdraw(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """A student who agreed does no longer: their answers are taken out."""
+    store = gateway.turns.store
+    return {"answers": await store.writing(store.withdraw, user.name)}
 
 
 async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> object:
