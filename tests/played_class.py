@@ -18,6 +18,7 @@ from brrr.core.measurement import Processor
 from brrr_course.classroom.connections import SilenceLimited
 from brrr_course.classroom.gateway import Gateway
 from brrr_course.classroom.store import Store
+from brrr_course.classroom.teacher import asked_by_lessons
 from brrr_course.classroom.tokens import issue, of_class
 from brrr_course.classroom.turns import Turns
 from brrr_course.experiments import experiment
@@ -30,6 +31,10 @@ RUN = RunInfo("20260101-000000-000000", "2026-01-01T00:00:00+00:00", "0.2.0", (R
 def asks(size: int, *variants: str) -> dict[str, Any]:
     """What a student sends."""
     return {"experiment": "matmul", "variants": list(variants or ("cpu",)), "point": {"size": size}}
+
+
+QUESTION, ANOTHER = sorted(name for kind, name in asked_by_lessons() if kind == "guess")[:2]
+"""What lessons ask: the gateway takes no answer to anything else."""
 
 
 def answer(request: Mapping[str, Any], run: RunInfo = RUN, error: str = "") -> dict[str, Any]:

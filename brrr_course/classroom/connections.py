@@ -1,21 +1,25 @@
-"""Connections that say nothing, or not all: each is closed after a while, and the oldest where there are too many."""
+"""Connections that say nothing, or read nothing, are closed after a while, and the oldest where there are too many."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import resource
+from collections import Counter, defaultdict
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_S = 10.0
-"""A request's header may take so long."""
+"""A request's header may take so long, and so long an answer until it is read."""
 MOST = 4000
-"""Connections at a time; of them a quarter may be silent."""
+"""Connections at a time; of them a quarter may be silent, and half one address's."""
 FILES = 500
 """Open files beside them: the workers', the database's, and what the system accepts before it is counted."""
-_silent: dict[SilenceLimited, asyncio.TimerHandle] = {}
+_open = Counter[str]()
+_silent = defaultdict[str, dict["SilenceLimited", asyncio.TimerHandle]](dict)
+"""Of each address: how many connections it has, and those at which it is the client's turn, the oldest first."""
 
 
 def most_connections() -> int:
@@ -29,44 +33,64 @@ def most_connections() -> int:
 
 
 class SilenceLimited(H11Protocol):
-    """uvicorn's connection, which by itself waits for a header for ever.
+    """uvicorn's connection, which by itself waits for ever: for a header, and for its answer to be read.
 
-    Whoever holds many silent connections open has their oldest closed: a header that is sent at once is soon there.
+    Here it is either the gateway's turn, which has a whole header and has not answered, or the client's, which has so
+    long for it whatever it does meanwhile. An address with many connections loses its oldest of those first.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """It is silent at first."""
+        """The client's turn."""
         super().connection_made(transport)
-        self._fall_silent()
+        self.host = self.client[0] if self.client else ""
+        _open[self.host] += 1
+        self._look()
+        if _open[self.host] > self._most() // 2:
+            self._close_oldest(self.host)
 
     def data_received(self, data: bytes) -> None:
-        """A whole header ends the silence, a part of one does not."""
+        """A whole header makes it the gateway's, a part of one does not. Who asks on before the answer gets no more."""
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._speak()
-        elif self not in _silent and not self.transport.is_closing():
-            self._fall_silent()
+        if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+            self.cycle.keep_alive = False
+        self._look()
 
     def on_response_complete(self) -> None:
-        """Answered, and kept for another request: silent again."""
+        """Answered: the client's, to read it and to ask again."""
         super().on_response_complete()
-        if self not in _silent and not self.transport.is_closing() and self.cycle.response_complete:
-            self._fall_silent()
+        self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Gone."""
         self._speak()
+        _open[self.host] -= 1
+        if not _open[self.host]:
+            del _open[self.host], _silent[self.host]
         super().connection_lost(exc)
 
-    def _fall_silent(self) -> None:
-        if len(_silent) >= (self.limit_concurrency or MOST) // 4:
-            oldest = next(iter(_silent))
-            oldest._speak()
-            oldest.transport.abort()
-        _silent[self] = self.loop.call_later(HEADER_S, self.transport.abort)
+    def _look(self) -> None:
+        """Whose turn it is now: the client's time goes on, or begins, or ends.
+
+        Who asks again and has not read what was answered is not answered before they do.
+        """
+        if self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused:
+            self._speak()
+        elif self not in _silent[self.host]:
+            if sum(map(len, _silent.values())) >= self._most() // 4:
+                self._close_oldest(max(_silent, key=lambda host: len(_silent[host])))
+            _silent[self.host][self] = self.loop.call_later(HEADER_S, self.transport.abort)
+
+    def _most(self) -> int:
+        return self.limit_concurrency or MOST
+
+    @staticmethod
+    def _close_oldest(host: str) -> None:
+        oldest = next(iter(_silent[host]))
+        oldest._speak()
+        oldest.transport.abort()
 
     def _speak(self) -> None:
-        if timer := _silent.pop(self, None):
+        if timer := _silent[self.host].pop(self, None):
             timer.cancel()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -47,8 +48,9 @@ class Dask:
     >>> engine = await Dask.embedded([])  # doctest: +SKIP
     """
 
-    def __init__(self, client: Any, cluster: Any, kind: Processor, limit_s: float) -> None:
+    def __init__(self, client: Any, cluster: Any, kind: Processor, limit_s: float, meeting: Any = None) -> None:
         self._client, self._cluster, self.kind, self._limit_s = client, cluster, kind, limit_s
+        self._meeting = meeting
         self._futures: dict[str, Any] = {}
         self.on_start: Callable[[str], None] = lambda key: None
         client.subscribe_topic(worker.TOPIC, lambda event: self.on_start(event[1]["key"]))
@@ -58,42 +60,38 @@ class Dask:
                        dashboard: int | None = None) -> Dask:  # fmt: skip
         """Start a scheduler and its workers, on this machine alone: one a GPU, or some of the CPU where there is none.
 
-        Only this process can talk to them: their connections are encrypted by a key that nobody else holds, for a
-        scheduler runs any code that it is sent, and students may have accounts on this machine.
+        Only processes of this user can talk to them, over `sockets`: a scheduler runs any code that it is sent, and
+        students may have accounts on this machine.
         """
         import dask
         from distributed import Client, Nanny, Scheduler
         from distributed.deploy.spec import SpecCluster
-        from distributed.security import Security
+
+        from brrr_course.classroom import sockets
 
         never_back()
         scratch = str(private_folder("dask"))  # workers import from it, and this process as long as they run
-        dask.config.set({"temporary-directory": scratch})
-        security = Security.temporary()
+        meeting = tempfile.TemporaryDirectory(prefix="brrr-")  # a socket's path has a hundred letters at most
+        dask.config.set({"temporary-directory": scratch, sockets.FOLDER: meeting.name})
         devices = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{"CUDA_VISIBLE_DEVICES": ""}] * workers
         share = _shares(len(devices))
-        # a worker's own pages, which nobody needs, and its profiler, which wakes a hundred times a second
-        quiet = {"distributed.worker.http.routes": [], "distributed.worker.profile.enabled": False}
-        if not dashboard:
-            dask.config.set({"distributed.scheduler.http.routes": []})
-        dask.config.set({"distributed.worker.profile.enabled": False})
-        options = {"host": "127.0.0.1", "security": security}
+        quiet = {"distributed.worker.profile.enabled": False}  # it wakes a hundred times a second
+        dask.config.set(quiet)
+        options = {"host": sockets.HOST, "protocol": sockets.PROTOCOL}
         preload = ["brrr_course.classroom.clock"]
         nanny = {**options, "nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL, "config": quiet,
-                 "local_directory": scratch, "preload": preload}  # fmt: skip
+                 "local_directory": scratch, "preload": preload, "worker_class": sockets.SilentWorker}  # fmt: skip
         specs = {
             number: {"cls": Nanny, "options": {**nanny, "env": {**device, CORES: share[number]}}}
             for number, device in enumerate(devices)
         }
-        address = f"127.0.0.1:{dashboard or 0}"  # any free port, or dask takes 8787
-        pages = {"dashboard": bool(dashboard), "dashboard_address": address}
-        scheduler = {"cls": Scheduler, "options": {**options, **pages}}
-        cluster = await SpecCluster(workers=specs, scheduler=scheduler, asynchronous=True, security=security,
-                                    silence_logs=logging.ERROR)  # fmt: skip
+        pages = {"dashboard": bool(dashboard), "dashboard_address": f"127.0.0.1:{dashboard}"}
+        scheduler = {"cls": Scheduler if dashboard else sockets.SilentScheduler, "options": {**options, **pages}}
+        cluster = await SpecCluster(workers=specs, scheduler=scheduler, asynchronous=True, silence_logs=logging.ERROR)
         sys.path[:] = [each for each in sys.path if not each.startswith(scratch)]
-        client = await Client(cluster, asynchronous=True, security=security)
+        client = await Client(cluster, asynchronous=True)
         await client.wait_for_workers(len(devices))
-        return cls(client, cluster, "cuda" if gpus else "cpu", limit_s)
+        return cls(client, cluster, "cuda" if gpus else "cpu", limit_s, meeting)
 
     @classmethod
     async def joined(cls, address: str, kind: Processor, limit_s: float = 120.0) -> Dask:
@@ -155,6 +153,7 @@ class Dask:
         await self._client.close()
         if self._cluster is not None:
             await self._cluster.close()
+            self._meeting.cleanup()
 
 
 def _shares(workers: int) -> list[str]:

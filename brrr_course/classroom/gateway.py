@@ -1,7 +1,7 @@
 """The gateway: the one address that students reach. It takes names and numbers, and gives measurements.
 
-Every request carries a token; its body is small, its rate is limited, and what it may say is checked by `asked.parse`.
-No code, no path and no pickle is ever taken from it.
+Whatever is asked for, and by whom, its rate is limited first. All but `/health` and the teacher's page needs a token; a
+body is small, and what it may say is checked by `asked.parse`. No code, no path and no pickle is ever taken from it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Http
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr_course.classroom import asked, teacher
 from brrr_course.classroom.ranking import Ranking
-from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import Known, User
 from brrr_course.classroom.turns import Request, TooManyError, Turns
 from brrr_course.experiments import experiment
@@ -33,11 +34,10 @@ from brrr_course.experiments import experiment
 MOST_BODY_BYTES = 8192
 RATE, BURST = 20.0, 100.0
 """Requests a second and user, and how many at once after a pause."""
-ARRIVALS = 300.0
-"""Strangers of one address at once, who may be a class behind a hub or a proxy."""
+LINE_S = 5.0
+"""So long a stranger waits in the line of their address, which may be a proxy's with the whole class behind it."""
 MOST_LEVELS = 4000
 LONGEST_WAIT_S = 30.0
-MOST_ANSWERS = 2000
 BODY_S = 10.0
 """The rest of a request may take so long."""
 MOST_AT_ONCE = 128
@@ -72,67 +72,75 @@ class Gateway:
             Route("/health", _health), self._route("GET", "/about", _about), self._route("POST", "/measure", _measure),
             self._route("GET", "/requests/{id}", _look), self._route("DELETE", "/requests/{id}", _cancel),
             self._route("GET", "/points/{experiment}", _points), self._route("POST", "/answers", _answer),
+            self._route("DELETE", "/answers", _withdraw),
             self._route("POST", "/scores", _enter), self._route("GET", "/scores/{experiment}", _scores),
             self._route("GET", "/status", _status, teacher=True),
             self._route("GET", "/lessons", _lessons, teacher=True),
             self._route("GET", "/guesses/{lesson}", _guesses, teacher=True), *teacher.page_routes(),
         ]  # fmt: skip
         # A redirect to the same with or without a slash would go where the request's Host says.
-        self.app = Starlette(routes=[Mount(prefix.rstrip("/"), Router(routes, redirect_slashes=False))])
+        router = Router(routes, redirect_slashes=False)
+        self.app = Starlette(routes=[Mount(prefix.rstrip("/"), router)], middleware=[Middleware(self._door)])
         self.app.router.redirect_slashes = False
+
+    def _door(self, app: ASGIApp) -> ASGIApp:
+        """What every request passes, whatever it asks for, and where each that fails is answered."""
+
+        async def door(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await self._let_in(Http(scope))
+                await app(scope, receive, send)
+            except Exception as error:
+                await self._failed(error)(scope, receive, send)
+
+        return door
+
+    def _failed(self, error: Exception) -> Response:
+        if isinstance(error, _Refused):
+            return error.response
+        if isinstance(error, TimeoutError | ClientDisconnect):
+            return _error(408, "UnavailableError", f"the rest of the request did not come within {BODY_S:.0f} s")
+        if isinstance(error, BrrrError):
+            status = next((code for kind, code in STATUS if isinstance(error, kind)), 507)
+            return _error(status, type(error).__name__, str(error))
+        # what it says may tell of the machine: students get its kind
+        self.turns.trouble = f"{type(error).__name__}: {error}"
+        return _error(500, "BrrrError", f"the gateway failed ({type(error).__name__}): tell your teacher")
 
     def _route(self, method: str, path: str, handler: Handler, *, teacher: bool = False) -> Route:
         async def call(http: Http) -> Response:
-            try:
-                user = await self._user(http, teacher)
-                with self._one_of_few(user):
-                    body = await asyncio.wait_for(_body(http), BODY_S)
-                    return _json(await handler(self, http, user, asked.loads(body) if body else None))
-            except _Refused as refused:
-                return refused.response
-            except (TimeoutError, ClientDisconnect):
-                return _error(408, "UnavailableError", f"the rest of the request did not come within {BODY_S:.0f} s")
-            except BrrrError as error:
-                status = next((code for kind, code in STATUS if isinstance(error, kind)), 507)
-                return _error(status, type(error).__name__, str(error))
-            except Exception as error:  # what it says may tell of the machine: students get its kind
-                self.turns.trouble = f"{type(error).__name__}: {error}"
-                return _error(500, "BrrrError", f"the gateway failed ({type(error).__name__}): tell your teacher")
+            if (user := http.state.user) is None:
+                raise _Refused(401, "the token is missing, unknown or has expired: ask your teacher for a new one")
+            if teacher and not user.teacher:
+                raise _Refused(403, "this is for the teacher")
+            with self._one_of_few(user):
+                body = await asyncio.wait_for(_body(http), BODY_S)
+                return _json(await handler(self, http, user, asked.loads(body) if body else None))
 
         return Route(path, call, methods=[method])
 
-    async def _user(self, http: Http, teacher: bool) -> User:
+    async def _let_in(self, http: Http) -> None:
+        """Say whose request it is; a user's is refused above their rate, strangers of one address stand in a line."""
+        if "content-length" in http.headers and "transfer-encoding" in http.headers:
+            raise _Refused(400, "a body has a Content-Length or a Transfer-Encoding: with both, two ends may differ")
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
-        stranger = f"\n{http.client.host if http.client else ''}"  # no name has a line's end
-        charged = False
+        http.state.user = user = await self._known(token if scheme.lower() == "bearer" else "")
+        if user is not None:
+            self._limit(user.name)
+        else:
+            await asyncio.sleep(self._limit(f"\n{http.client.host if http.client else ''}", line_s=LINE_S))
 
-        def charge() -> None:
-            nonlocal charged
-            charged = True
-            self._limit(stranger, ARRIVALS)
-
-        user = await self._known(token if scheme.lower() == "bearer" else "", charge)
-        if user is None:
-            raise _Refused(401, "the token is missing, unknown or has expired: ask your teacher for a new one")
-        if charged:  # a class that arrives holds up nobody who comes after it
-            level, then_s = self._levels[stranger]
-            self._levels[stranger] = (level + 1, then_s)
-        self._limit(user.name)
-        if teacher and not user.teacher:
-            raise _Refused(403, "this is for the teacher")
-        return user
-
-    def _limit(self, name: str, burst: float = 0.0) -> None:
-        """A bucket that fills at RATE and holds BURST, or more; strangers of one address share one."""
-        burst = burst or BURST
+    def _limit(self, name: str, line_s: float = 0.0) -> float:
+        """A bucket that holds BURST and fills at RATE: the seconds until there is enough in it, if at most so many."""
         now_s = time.monotonic()
         if len(self._levels) > MOST_LEVELS:
-            self._levels = {who: each for who, each in self._levels.items() if now_s - each[1] < burst / RATE}
-        level, then_s = self._levels.get(name, (burst, now_s))
-        level = min(burst, level + (now_s - then_s) * RATE)
-        self._levels[name] = (max(0.0, level - 1), now_s)
-        if level < 1:
+            self._levels = {who: each for who, each in self._levels.items() if now_s - each[1] < BURST / RATE + LINE_S}
+        level, then_s = self._levels.get(name, (BURST, now_s))
+        level = min(BURST, level + (now_s - then_s) * RATE) - 1
+        if level < -line_s * RATE:
             raise _Refused(429, f"more than {RATE:.0f} requests a second: slow down")
+        self._levels[name] = (level, now_s)
+        return max(0.0, -level / RATE)
 
     @contextmanager
     def _one_of_few(self, user: User) -> Iterator[None]:
@@ -176,7 +184,7 @@ def _error(status: int, error: str, reason: str) -> Response:
     response = _json({"error": error, "reason": reason}, status)
     if status == 429:
         response.headers["Retry-After"] = "1"
-    if status in (401, 408, 413):  # the rest of a body is not waited for
+    if status in (400, 401, 408, 413, 429):  # the rest of a body is not waited for, nor what was sent with it
         response.headers["Connection"] = "close"
     return response
 
@@ -232,20 +240,20 @@ async def _points(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A guess, or an exercise's mark, of who agreed to send it; the newest counts."""
     given = asked.fields("answers", content, kind=str, name=str, value=str)
-    if given["kind"] not in ("guess", "check"):
-        raise ArgumentError("answers", "kind", given["kind"], "guess or check")
-    for name in ("name", "value"):
-        if not 0 < len(given[name]) <= 300 or not given[name].isprintable():
-            raise ArgumentError("answers", name, given[name], "1 to 300 printable characters")
-    return await gateway.turns.store.writing(_keep_answer, gateway.turns.store, user.name, given)
-
-
-def _keep_answer(store: Store, name: str, given: Mapping[str, Any]) -> object:
-    who = store.digest(name)
-    if store.read("SELECT COUNT(*) FROM answer WHERE who = ?", who)[0][0] >= MOST_ANSWERS:
-        raise TooManyError(f"{MOST_ANSWERS} answers of one student are kept, and no more")
-    store.write("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", who, given["kind"], given["name"], given["value"])
+    kind, name, value = given.values()
+    if (kind, name) not in await asyncio.to_thread(teacher.asked_by_lessons):
+        raise ArgumentError("answers", kind, name, "an exercise (check) or a question (guess) of this course's lessons")
+    if not 0 < len(value) <= 300 or not value.isprintable():
+        raise ArgumentError("answers", "value", value, "1 to 300 printable characters")
+    store = gateway.turns.store
+    await store.writing(store.answer, user.name, kind, name, value)
     return {}
+
+
+async def _withdraw(gateway: Gateway, http: Http, user: User, content: Any) -> object:
+    """A student who agreed does no longer: their answers are taken out."""
+    store = gateway.turns.store
+    return {"answers": await store.writing(store.withdraw, user.name)}
 
 
 async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> object:

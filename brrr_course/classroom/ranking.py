@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from operator import itemgetter
 from typing import Any
@@ -14,10 +15,18 @@ from brrr_course.classroom.store import Store
 from brrr_course.experiments import PLAYED, experiment, own_choice
 
 OWN_CHOICE = "brrr's own choice"
-CYRILLIC = "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u043c\u0442\u0432\u043d\u0433"
-GREEK = "\u03b1\u03bf\u03c1\u03bd\u03c5\u03ba\u03c4\u03b9"
-ALIKE = str.maketrans(CYRILLIC + GREEK + "\u026101l", "aeopcyxijsdkmtbhr" + "aopvukti" + "goii")
+CYRILLIC = (
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u043a\u043c\u0442\u0432\u043d\u0433"
+    "\u044c\u043f\u0454\u045b\u0452\u0431\u0438"
+)
+LATIN = "\u0131\u00f8\u0142\u0111\u00f0\u00fe\u0127\u0167\u014b\u00e6\u0153\u00df"
+"""Letters of European languages that are none of a to z with an accent."""
+KANA = "\u30d8\u30cb\u30ab\u30ed\u30a8\u30bf\u30c8\u30cf\u30fc\u30ea"
+HAN = "\u3078\u4e8c\u529b\u53e3\u5de5\u5915\u535c\u516b\u4e00\u308a"
+ALIKE = str.maketrans(CYRILLIC + LATIN[:9] + KANA + "01l|!569", "aeopcyxijskmtbhrbnehhbuioiddphtn" + HAN + "oiiiisbg")
 """Letters that a reader takes for others."""
+EAST_ASIAN = ("CJK UNIFIED IDEOGRAPH", "HIRAGANA LETTER", "KATAKANA", "HANGUL SYLLABLE")
+EMOJI = re.compile("[\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff]")
 
 
 class Ranking:
@@ -57,8 +66,10 @@ class Ranking:
         if any(wanted.point == own_choice(name, variant) for variant in self._variant(name)):
             raise ArgumentError("scores", "point", dict(wanted.point), f"another than {OWN_CHOICE}, which stands there")
         given, shown = shown, " ".join(unicodedata.normalize("NFKC", shown).split())
-        if not 0 < len(shown) <= 30 or not given.isprintable():
-            raise ArgumentError("scores", "shown", given, "1 to 30 printable characters")
+        scripts = {_script(letter) for letter in shown} - {""}
+        if not 0 < len(shown) <= 30 or not given.isprintable() or None in scripts or len(scripts) > 1:
+            expected = "1 to 30 letters (Latin, Cyrillic, or Chinese, Japanese and Korean), digits, ASCII signs, emoji"
+            raise ArgumentError("scores", "shown", given, expected)
         others = store.read("SELECT shown FROM score WHERE challenge = ? AND who != ?", name, who)
         if looks(shown) in {looks(OWN_CHOICE), *(looks(other) for (other,) in others)}:
             raise ArgumentError("scores", "shown", shown, "a name that looks like nobody else's")
@@ -87,5 +98,23 @@ def looks(name: str) -> str:
     >>> looks("BRRR's  own choice") == looks("brrr\u2019s own ch\u043eice")
     True
     """
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold()).translate(ALIKE)
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
+    plain = "".join(each for each in plain if unicodedata.category(each)[0] != "M").translate(ALIKE)
+    plain = plain.replace("rn", "m").replace("vv", "w")
     return "".join(letter for letter in plain if letter.isalnum()) or plain
+
+
+def _script(letter: str) -> str | None:
+    """What a letter of a name belongs to, "" for what goes with all; None where nobody has said what it looks like.
+
+    >>> [_script(letter) for letter in "\u00e9\u0436\u5b57!\u03b1"]
+    ['Latin', 'Cyrillic', 'East Asian', '', None]
+    """
+    base = unicodedata.normalize("NFD", letter)[0].lower()
+    if base.isascii() or base in LATIN:
+        return "Latin" if base.isalpha() else ""
+    if "\u0430" <= base <= "\u044f" or base in CYRILLIC:
+        return "Cyrillic"
+    if unicodedata.name(letter, "").startswith(EAST_ASIAN):
+        return "East Asian"
+    return "" if EMOJI.match(letter) else None

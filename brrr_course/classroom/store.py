@@ -291,6 +291,14 @@ class Store:
         gone = [number for number, point in points if at.items() <= point.items()]
         return sum(self.write("DELETE FROM point WHERE number = ?", number) for number in gone)
 
+    def answer(self, name: str, *given: str) -> None:
+        """Keep somebody's answer: its kind, what it answers, and its text; the newest counts."""
+        self.write("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", self.digest(name), *given)
+
+    def withdraw(self, name: str) -> int:
+        """Take somebody's answers out, and that they agreed to be named; how many there were."""
+        return self.write("DELETE FROM answer WHERE who = ?", self.digest(name))
+
     def digest(self, name: str) -> str:
         """Somebody as this file knows them where no name shall stand: the same each time, and in no other file."""
         ((salt,),) = self.read("SELECT value FROM salt")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from brrr_course.classroom.histogram import Form, read, rows
 from brrr_course.classroom.store import Store
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
-from brrr_course.lessons.sharing import line
+from brrr_course.lessons.sharing import AGREED, line
 from brrr_course.nouns.places import share
 
 FORMS: Mapping[str, Callable[..., Form]] = {each.__name__: each for each in (Choice, Quantity, Ranking)}
@@ -62,6 +63,22 @@ def titles() -> dict[str, str]:
         (first, *_) = json.loads(path.read_text("utf-8"))["cells"]
         found[path.stem.partition("_")[0]] = "".join(first["source"]).partition("\n")[0].strip("# ").replace("*", "")
     return found
+
+
+@lru_cache
+def asked_by_lessons() -> frozenset[tuple[str, str]]:
+    """What may be answered: `("check", exercise)` and `("guess", question)`, as the executed lessons have them.
+
+    >>> ("check", "00-launches") in asked_by_lessons()
+    True
+    """
+    found = {AGREED}
+    for path in notebooks_in(share("notebooks")):
+        for cell in (cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"):
+            printed = "".join(text for output in cell["outputs"] for text in output.get("text", ()))
+            found |= {("check", name) for name in re.findall(r'\bcheck\("([^"]+)"', "".join(cell["source"]))}
+            found |= {("guess", line(question)) for question in re.findall(r"(.+)\nNot answered yet", printed)}
+    return frozenset(found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

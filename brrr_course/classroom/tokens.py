@@ -18,10 +18,14 @@ from brrr_course.classroom.store import Store
 MOST_NAME = 64
 FRESH_S = 1.0
 """What the file says of tokens is not asked again so long."""
+AGAIN_S = 0.02
+"""Nor sooner than this for a token that it does not know, however many come."""
 HEARD_S, MOST_HEARD = 60.0, 10_000
 """What a hub said of a token is not asked again so long, of so many tokens."""
-HUB_CALLS = 4
-"""So many at a time."""
+HUB_CALLS, STRANGER_S = 4, 0.05
+"""So many at a time, and a pause after each that found nobody: who arrives waits in a line, and the hub has time.
+
+Of those whom it knows it is asked beside that line."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,8 @@ class User:
     teacher: bool = False
 
 
-Known = Callable[[str, Callable[[], None]], Awaitable["User | None"]]
-"""From a token to who holds it; None for one that is unknown, or has expired.
-
-The other argument is called before anything is asked about a token that is not known yet; it may refuse."""
+Known = Callable[[str], Awaitable["User | None"]]
+"""From a token to who holds it; None for one that is unknown, or has expired."""
 
 
 def issue(store: Store, name: str, *, days: float = 120.0, teacher: bool = False) -> str:
@@ -87,13 +89,13 @@ def of_class(store: Store) -> Known:
         same = hmac.compare_digest(_digest(secret), kept)  # compared for an unknown id too, in the same time
         return User(name, bool(teacher)) if same and time.time() < expires else None
 
-    async def known(token: str, charge: Callable[[], None]) -> User | None:
-        await read(time.monotonic() - FRESH_S)
-        if (user := holder(token)) is None:  # or it was issued this moment
-            charge()
-            await read(time.monotonic())
-            user = holder(token)
-        return user
+    async def known(token: str) -> User | None:
+        asked_s = time.monotonic()
+        await read(asked_s - FRESH_S)
+        if token and holder(token) is None:  # or it was issued this moment
+            await asyncio.sleep(read_s + AGAIN_S - asked_s)
+            await read(asked_s)
+        return holder(token)
 
     return known
 
@@ -116,7 +118,8 @@ def of_hub(store: Store, service: str) -> Known:
         raise UnavailableError("--hub: JUPYTERHUB_API_TOKEN is not set: let the hub run this as its service (deploy/)")
     auth = HubAuth(cache_max_age=1)
     wanted, own = {f"access:services!service={service}", "access:services"}, of_class(store)
-    threads, heard = ThreadPoolExecutor(HUB_CALLS), dict[str, tuple[float, User | None]]()
+    arriving, here = ThreadPoolExecutor(HUB_CALLS), ThreadPoolExecutor(HUB_CALLS)
+    heard = dict[str, tuple[float, User | None]]()
     asking: dict[str, asyncio.Future[User | None]] = {}
 
     def ask(token: str) -> User | None:
@@ -125,17 +128,18 @@ def of_hub(store: Store, service: str) -> Known:
         except Exception as error:
             raise UnavailableError(f"the hub does not answer ({type(error).__name__}): try again") from error
         if not model or model.get("kind") != "user" or not auth.check_scopes(wanted, model):
+            time.sleep(STRANGER_S)
             return None
         return User(model["name"], bool(model.get("admin")))
 
-    async def known(token: str, charge: Callable[[], None]) -> User | None:
+    async def known(token: str) -> User | None:
         at_s, met = heard.get(token, (float("-inf"), None))
         if at_s > time.monotonic() - HEARD_S:
             return met
-        if (user := await own(token, (lambda: None) if met else charge)) or not token:
+        if (user := await own(token)) or not token:
             return user
         if token not in asking:  # once, however many of its requests wait for it
-            asking[token] = asyncio.get_running_loop().run_in_executor(threads, ask, token)
+            asking[token] = asyncio.get_running_loop().run_in_executor(here if met else arriving, ask, token)
             asking[token].add_done_callback(lambda _: asking.pop(token, None))
         user = await asyncio.shield(asking[token])
         if len(heard) > MOST_HEARD:

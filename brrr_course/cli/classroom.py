@@ -38,7 +38,7 @@ CACHE = Path("class.db")
 
 
 def main(argv: Sequence[str]) -> int:
-    """`brrr class serve | token | status | export | answers | report`: 0 when it went well, 2 for an error."""
+    """`brrr class serve | token | status | export | answers | report | ...`: 0 when it went well, 2 for an error."""
     options = _parser().parse_args(argv)
     try:
         options.run(options)
@@ -83,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="exercises done and guesses as CSV, by the names of tokens")
     report.add_argument("file", type=Path, metavar="FILE")
     report.add_argument("names", nargs="*", metavar="NAME", help="users of a hub, whose names the class's file lacks")
+    withdraw = commands.add_parser("withdraw", help="take a student's answers out, and that they agreed to be named")
+    withdraw.add_argument("names", nargs="+", metavar="NAME")
     for command, run in (
         (serve, _serve),
         (token, _token),
@@ -91,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
         (export, _export),
         (answers, _answers),
         (report, _report),
+        (withdraw, _withdraw),
     ):
         command.add_argument("--cache", type=Path, default=CACHE, metavar="FILE", help="(default: %(default)s)")
         command.set_defaults(run=run)
@@ -200,6 +203,12 @@ def _report(options: argparse.Namespace) -> None:
     rows = list(report(_there(options), options.names))
     _write(options.file, rows)
     print(f"{len(rows) - 1} students in {options.file}, {sum(row[1] == 'yes' for row in rows[1:])} of them agreed")
+
+
+def _withdraw(options: argparse.Namespace) -> None:
+    store = _there(options)
+    for name in options.names:
+        print(f"{name}: {store.withdraw(name)} rows taken out")
 
 
 def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:

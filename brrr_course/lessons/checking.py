@@ -57,5 +57,5 @@ def check(exercise: str = "", /, **answers: Any) -> Mark:
         mark = found.marked(**answers)
     except KeyboardInterrupt:
         return Mark("not answered", "it was interrupted before your function returned.")
-    send("check", exercise, mark.status)
+    send("check", found.name, mark.status)
     return mark

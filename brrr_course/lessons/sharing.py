@@ -36,7 +36,7 @@ def share(agree: bool = True) -> Said:
     Parameters
     ----------
     agree : bool
-        False ends it.
+        False ends it, and takes out of the class's file what you sent, in earlier sessions too.
 
     Returns
     -------
@@ -49,13 +49,16 @@ def share(agree: bool = True) -> Said:
         If `BRRR_SOURCE` names no gateway, or if it does not answer.
     """
     _agreed.clear()
-    if not agree:
+    if not agree and not isinstance(source(), Remote):
         return Said("Nothing is sent.")
+    if not agree:
+        gateway("share").connection.ask("DELETE", "/answers")
+        return Said("Nothing is sent from now on, and what you had sent is taken out.")
     found, (kind, name) = gateway("share"), AGREED
     found.connection.ask("POST", "/answers", {"kind": kind, "name": name, "value": "named"})
     _agreed.append(found)
     return Said("Your guesses and the marks of your exercises are sent from now on. The class sees how many gave which "
-                "answer, your teacher also the name of your token; share(False) ends it.")  # fmt: skip
+                "answer, your teacher also the name of your token; share(False) takes them out again.")  # fmt: skip
 
 
 def send(kind: str, name: str, value: str) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import random
+import re
 import resource
 import socket
 import sqlite3
@@ -9,21 +11,24 @@ import stat
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from played_class import Classroom, Played, asks, served, settle
+import uvicorn
+from played_class import QUESTION, Classroom, Played, asks, served, settle
+from starlette.routing import Mount
 
 from brrr_course.classroom import connections, serving, tokens
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import store as store_module
 from brrr_course.classroom.store import Store
-from brrr_course.classroom.tokens import User, of_hub
-from brrr_course.classroom.turns import TooManyError
+from brrr_course.classroom.tokens import User, issue, of_class, of_hub
 from brrr_course.experiments import experiment
 from brrr_course.sources.remote import Remote
 
@@ -59,7 +64,7 @@ def test_who_locks_the_file_holds_up_who_writes_alone(path: Path) -> None:
         async with Classroom(path, Played()) as room, room.client("ada") as ada:
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("BEGIN IMMEDIATE")
-            writes = asyncio.create_task(ada.post("/answers", json={"kind": "guess", "name": "q", "value": "1"}))
+            writes = asyncio.create_task(ada.post("/answers", json={"kind": "guess", "name": QUESTION, "value": "1"}))
             assert (await ada.get("/about")).status_code == (await ada.get("/points/matmul")).status_code == 200
             assert not writes.done()
             other.execute("ROLLBACK")
@@ -91,7 +96,7 @@ def test_the_loop_itself_asks_no_file(path: Path, monkeypatch: pytest.MonkeyPatc
             point = {"experiment": "schedule", "point": {"chunks": 1, "buffers": 2}, "shown": "ada"}
             answers = [
                 await ada.get(f"/requests/{told['id']}?wait=5"), await ada.get("/points/matmul"),
-                await ada.post("/answers", json={"kind": "guess", "name": "q", "value": "1"}),
+                await ada.post("/answers", json={"kind": "guess", "name": QUESTION, "value": "1"}),
                 await ada.post("/scores", json=point), await ada.get("/scores/schedule"),
             ]  # fmt: skip
             cancelled = (await ada.post("/measure", json=asks(128))).json()["id"]
@@ -118,11 +123,17 @@ def test_a_long_list_comes_in_pages(path: Path, monkeypatch: pytest.MonkeyPatch)
 # -- connections ------------------------------------------------------------------------------------------------------
 
 
-def silent(url: str, text: bytes = b"GET /about HT") -> socket.socket:
+ASKS = "GET {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n"
+
+
+def connected(url: str, text: bytes = b"GET /about HT") -> socket.socket:
+    """A connection that reads little, and has said so much."""
     host, _, port = url.removeprefix("http://").partition(":")
-    found = socket.create_connection((host, int(port)))
-    found.sendall(text)
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     found.settimeout(20)
+    found.connect((host, int(port)))
+    found.sendall(text)
     return found
 
 
@@ -135,29 +146,172 @@ def until_closed(held: socket.socket) -> bytes:
     return found
 
 
-def test_a_header_that_does_not_come_ends_its_connection(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def until(seen: Callable[[], bool]) -> None:
+    """TimeoutError where it does not come."""
+    end_s = time.monotonic() + 20
+    while not seen():
+        if time.monotonic() > end_s:
+            raise TimeoutError
+        time.sleep(0.005)
+
+
+def drip(held: socket.socket, text: str, end: Callable[[], bool]) -> None:
+    """A piece at a time, as long as the gateway takes it."""
+    for piece in text:
+        if end():
+            return
+        held.sendall(piece.encode())
+        time.sleep(0.01)
+    raise AssertionError("the gateway took it all")
+
+
+SLOW = ["says nothing", "drips its header", "drips a body that nobody wants", "asks nothing more", "reads no answer",
+        "reads no answer and asks again", "reads no answer of many", "reads no refusal", "drips a body"]  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize("way", SLOW)
+def test_however_a_connection_stalls_it_is_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, way: str, before: int
+) -> None:
     monkeypatch.setattr(connections, "HEADER_S", 0.1)
-    with served(path, Played()) as (url, _, _):
-        for text in (b"", b"GET /about HT", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"):
-            with silent(url, text) as held:
-                assert until_closed(held).endswith(b"}") == text.endswith(b"\n")
-
-
-def test_of_too_many_silent_connections_the_oldest_are_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MOST", 40)
+    monkeypatch.setattr(gateway_module, "BODY_S", 0.1)
+    monkeypatch.setattr(Store, "known", lambda *_: "[" + 9_000_000 * " " + "]")  # more than the system takes unread
     with served(path, Played()) as (url, token, _):
-        held = [silent(url) for _ in range(30)]
-        assert Remote(url, token).kind == "cpu"  # another is answered
-        assert len(connections._silent) <= 10
-        for each in held:
-            each.close()
+        here, much, made = ASKS.format("/about", token), ASKS.format("/points/matmul", token), list[Any]()
+        real = connections.SilenceLimited.connection_made
+        monkeypatch.setattr(
+            connections.SilenceLimited, "connection_made", lambda *given: (made.append(given), real(*given))
+        )
+
+        def closed() -> bool:
+            return bool(made) and not connections._open
+
+        with connected(url, b"") as held:
+            with suppress(OSError):  # it may be closed at any moment
+                for _ in range(before):  # it was a good one until then
+                    held.sendall(here.encode())
+                    while (piece := held.recv(4096)) and not piece.endswith(b"}"):
+                        pass
+                match way:
+                    case "drips its header":
+                        drip(held, here[:-2] + 999 * "X: y\r\n", closed)
+                    case "drips a body that nobody wants":
+                        drip(
+                            held, "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n" + 9999 * "x", closed
+                        )
+                    case "drips a body":
+                        drip(
+                            held, here.replace("GET", "POST")[:-2] + "Content-Length: 9999\r\n\r\n" + 9999 * "x", closed
+                        )
+                    case "asks nothing more":
+                        held.sendall(here.encode())
+                    case "reads no answer":
+                        held.sendall(much.encode())
+                    case "reads no answer and asks again":
+                        held.sendall(much.encode())
+                        until(
+                            lambda: any(
+                                each.flow.write_paused for host in connections._silent.values() for each in host
+                            )
+                        )
+                        held.sendall(here.encode())
+                    case "reads no answer of many":
+                        held.sendall(500 * much.encode())
+                    case "reads no refusal":
+                        held.sendall(much.encode() + here.replace(token, "x").encode())
+            until(closed)
+        monkeypatch.setattr(connections.SilenceLimited, "connection_made", real)
+        assert Remote(url, token).kind == "cpu"
+
+
+def test_who_asks_on_before_the_answer_has_one_answer(path: Path) -> None:
+    with served(path, Played()) as (url, token, _):
+        for times in (2, 3, 50):
+            with connected(url, times * ASKS.format("/about", token).encode()) as held:
+                assert until_closed(held).count(b"HTTP/1.1 200") <= 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_address_with_many_connections_loses_its_own(path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Whatever they do: no more than a quarter are silent, an address has half at most, the others keep theirs."""
+    drawn, most, lost = random.Random(seed), 40, list[Any]()
+
+    class Wire(asyncio.Transport):
+        def __init__(self, host: str) -> None:
+            super().__init__({"peername": (host, 1), "sockname": ("127.0.0.1", 1)})
+            self.closing, self.write, self.close = False, lambda data: None, self.abort
+
+        def abort(self) -> None:
+            if not self.closing:
+                self.closing = True
+                asyncio.get_running_loop().call_soon(lost.append, self)
+
+        is_closing = lambda self: self.closing  # noqa: E731
+        pause_reading = resume_reading = lambda self: None
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(3600)
+
+    async def run() -> None:
+        config = uvicorn.Config(app, limit_concurrency=most, lifespan="off", log_level="critical")
+        state, there = uvicorn.server.ServerState(), list[tuple[Any, Wire]]()
+        few = [connect(config, state, "9.9.9.9") for _ in range(3)]
+        for _ in range(400):
+            if drawn.random() < 0.6 or not there:
+                there.append(connect(config, state, drawn.choice(["1.1.1.1", "1.1.1.1", "2.2.2.2"])))
+            else:
+                drawn.choice(there)[0].data_received(drawn.choice([b"GET / HT", b"TP/1.1\r\nHost: x\r\n\r\n", b"X"]))
+            await asyncio.sleep(0)
+            for wire in lost:
+                next(made for made, each in [*few, *there] if each is wire).connection_lost(None)
+            there = [(made, wire) for made, wire in there if wire not in lost]
+            lost.clear()
+            silent = {made for host in connections._silent.values() for made in host}
+            assert len(silent) <= most // 4 and not any(wire.closing for _, wire in few)
+            assert all(sum(made.host == host for made, _ in there) <= most // 2 for host in ("1.1.1.1", "2.2.2.2"))
+            assert sum(connections._open.values()) == len(there) + 3
+            assert silent == {made for made, _ in [*few, *there] if made.cycle is None}
+        for made, _ in [*few, *there]:
+            made.connection_lost(None)
+        assert not connections._open and not connections._silent
+        for task in state.tasks:
+            task.cancel()
+
+    def connect(config: Any, state: Any, host: str) -> tuple[connections.SilenceLimited, Wire]:
+        made, wire = connections.SilenceLimited(config, state, {}), Wire(host)
+        made.connection_made(wire)
+        return made, wire
+
+    asyncio.run(run())
+
+
+FRAMED = [
+    ("Content-Length: 3", "Transfer-Encoding: chunked"), ("Transfer-Encoding: chunked", "Content-Length: 3"),
+    ("transfer-encoding:chunked", "CONTENT-LENGTH:0"), ("Content-Length: 3", "Content-Length: 4"),
+    ("Transfer-Encoding: identity",), ("Transfer-Encoding: chunked, chunked",), ("Content-Length: +3",),
+    ("Transfer-Encoding : chunked",), ("Content-Length: 3\r\n ,4",),
+    ("Transfer-Encoding: \x0bchunked", "Content-Length: 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("fields", FRAMED)
+def test_a_body_whose_end_two_readers_see_differently_ends_the_connection(
+    path: Path, method: str, fields: tuple[str, ...]
+) -> None:
+    with served(path, Played()) as (url, token, _):
+        head = "\r\n".join((f"{method} /about HTTP/1.1", "Host: x", f"Authorization: Bearer {token}", *fields))
+        with connected(url, f"{head}\r\n\r\n0\r\n\r\n{ASKS.format('/about', token)}".encode()) as held:
+            answer = until_closed(held)
+        assert answer.count(b"HTTP/1.1 ") == 1 and answer[9:12] in (b"400", b"501"), answer
 
 
 def test_a_body_that_stops_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_module, "BODY_S", 0.1)
     with served(path, Played()) as (url, token, _):
         head = f"POST /measure HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n[1"
-        with silent(url, head.encode()) as held:
+        with connected(url, head.encode()) as held:
             answer = until_closed(held)
         assert b" 408 " in answer and b"did not come within" in answer
 
@@ -203,24 +357,79 @@ def test_the_address_told_is_one_that_students_reach(host: str, said: str | None
 # -- strangers, and a hub that is slow ---------------------------------------------------------------------------------
 
 
-def test_strangers_are_held_back_before_anything_is_asked_about_them(
+def every_route(routes: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Each method and path that an app answers, so that a new route is among them."""
+    for route in routes:
+        if isinstance(route, Mount):
+            yield from every_route(route.routes, prefix + route.path)
+        else:
+            path = re.sub("{.*?}", "x", prefix + route.path)
+            yield from ((method, path) for method in route.methods or ["GET"])
+
+
+@pytest.mark.parametrize("prefix", ["/", "/services/brrr"])
+@pytest.mark.parametrize("token", ["", "Bearer made.up"])
+def test_strangers_have_a_limit_whatever_they_ask_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, token: str
+) -> None:
+    monkeypatch.setattr(gateway_module, "BURST", 3.0)
+    monkeypatch.setattr(gateway_module, "LINE_S", 0.0)
+    monkeypatch.setattr(gateway_module, "RATE", 0.001)
+    monkeypatch.setattr(tokens, "AGAIN_S", 0.0)
+
+    async def run() -> None:
+        async with Classroom(path, Played(), prefix=prefix) as room, room.client("ada") as ada:
+            found = [*every_route(room.gateway.app.routes)]
+            assert {each.removeprefix(prefix.rstrip("/")) for _, each in found} >= {"/health", "/teacher", "/measure"}
+            unknown = [("GET", "/"), ("GET", "/x"), ("PUT", f"{prefix}health"), ("OPTIONS", "*"), ("BREW", "/about//")]
+            for method, place in (*found, *unknown):
+                room.gateway._levels.clear()
+                answers = [await ada.request(method, place, headers={"Authorization": token}) for _ in range(5)]
+                codes = [each.status_code for each in answers]
+                assert 429 not in codes[:3] and codes[3:] == [429] * 2, (method, place, codes)
+                assert all(each.headers["connection"] == "close" for each in answers[3:])
+                assert (await ada.get(f"{prefix.rstrip('/')}/about")).status_code == 200, "who is known is no stranger"
+
+    asyncio.run(run())
+
+
+def test_strangers_of_an_address_wait_in_a_line_as_long_as_it_is_short(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_module, "ARRIVALS", 4.0)
-    monkeypatch.setattr(gateway_module, "RATE", 0.001)
+    for name, value in (("BURST", 2.0), ("RATE", 100.0), ("LINE_S", 0.05)):
+        monkeypatch.setattr(gateway_module, name, value)
+    monkeypatch.setattr(gateway_module, "time", SimpleNamespace(monotonic=lambda: now_s))
+    now_s = 0.0
+
+    async def run() -> None:
+        nonlocal now_s
+        async with Classroom(path, Played()) as room, room.client("ada") as ada:
+            asks_health = [ada.get("/health", headers={"Authorization": ""}) for _ in range(10)]
+            codes = sorted(each.status_code for each in await asyncio.gather(*asks_health))
+            assert codes == [200] * 7 + [429] * 3
+            waits = [room.gateway._limit("\nother", gateway_module.LINE_S) for _ in range(7)]
+            assert waits == pytest.approx([0, 0, 0.01, 0.02, 0.03, 0.04, 0.05])
+            with pytest.raises(gateway_module._Refused):
+                room.gateway._limit("\nother", gateway_module.LINE_S)
+            now_s = 0.01  # who was refused has not made the line longer
+            assert room.gateway._limit("\nother", gateway_module.LINE_S) == pytest.approx(0.05)
+
+    asyncio.run(run())
+
+
+def test_the_file_is_read_for_all_strangers_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "FRESH_S", 60.0)
 
     async def run() -> None:
-        async with Classroom(path, Played()) as room, room.client("ada") as ada, room.client("bob") as arrives:
-            assert (await ada.get("/about")).status_code == 200
-            asked, real = list[str](), room.store.read
-            room.store.read = lambda query, *values: asked.append(query) or real(query, *values)
-            identity = ada.headers["authorization"].partition(".")[0]
-            stranger = [f"{'Bearer x' if n % 2 else identity}.{n}" for n in range(20)]
-            wrong = [await ada.get("/about", headers={"Authorization": each}) for each in stranger]
-            assert [each.status_code for each in wrong] == [401] * 4 + [429] * 16 and len(asked) == 4
-            assert wrong[0].headers["connection"] == "close"
-            assert [(await each.get("/about")).status_code for each in (ada, arrives)] == [200, 200]
+        store = Store(path)
+        known, asked, real = of_class(store), list[str](), store.read
+        store.read = lambda query, *values: asked.append(query) or real(query, *values)  # type: ignore[method-assign,func-returns-value]
+        old = issue(store, "ada")
+        assert await known(old) == User("ada")
+        new = issue(store, "bob")
+        found = await asyncio.gather(*(known(f"{old[:8]}.{n}") for n in range(50)), known(new), known(""), known(old))
+        assert found == [None] * 50 + [User("bob"), None, User("ada")] and len(asked) == 2
+        store.close()
 
     asyncio.run(run())
 
@@ -246,10 +455,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         def user_for_token(self, token: str) -> Any:
             asked.append(token)
-            time.sleep(0.05)
+            time.sleep(0.005)
             if token == "broken":
                 raise RuntimeError("500 of the hub")
-            return {"kind": "user", "name": token} if token == "ada" else None
+            return {"kind": "user", "name": token} if token.startswith("ada") else None
 
         def check_scopes(self, *_: object) -> bool:
             return True
@@ -262,25 +471,62 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(
-    path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused() -> None:
-        raise TooManyError
-
+def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(path: Path, hub: list[str]) -> None:
     async def run() -> None:
         store = Store(path)
         known = of_hub(store, "brrr")
-        users = await asyncio.gather(*(known(name, list) for name in ["ada"] * 20 + ["eve"] * 20))
+        users = await asyncio.gather(*(known(name) for name in ["ada"] * 20 + ["eve"] * 20))
         assert users == [User("ada")] * 20 + [None] * 20 and sorted(hub) == ["ada", "eve"]
-        reading, store.reading = store.reading, None  # type: ignore[assignment]  # who is known is asked about in the loop alone
-        assert await known("ada", refused) == User("ada") and await known("eve", refused) is None and len(hub) == 2
-        store.reading = reading  # type: ignore[method-assign]
+        store.reading = None  # type: ignore[assignment,method-assign]  # who is known is asked about in the loop alone
+        assert await known("ada") == User("ada") and await known("eve") is None and len(hub) == 2
+        store.close()
+
+    asyncio.run(run())
+
+
+def test_who_arrives_at_a_hub_waits_behind_few_of_the_strangers(
+    path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in ((tokens, "STRANGER_S"), (gateway_module, "LINE_S"), (gateway_module, "RATE")):
+        monkeypatch.setattr(module, name, 0.001)
+    strangers, stop = 8, asyncio.Event()
+
+    async def run() -> None:
+        async with Classroom(path, Played()) as room, room.client("x") as client:
+            room.gateway._known = of_hub(room.store, "brrr")
+
+            async def flood(who: int) -> None:
+                for number in count():
+                    made_up = {"Authorization": f"Bearer made up {who} {number}"}
+                    assert (await client.get("/about", headers=made_up)).status_code in (401, 429)
+                    if stop.is_set():
+                        return
+
+            floods = [asyncio.create_task(flood(who)) for who in range(strangers)]
+            while len(hub) < 2 * strangers:
+                await asyncio.sleep(0.001)
+            for name in ("ada", "ada 2", "ada 3"):
+                before = len(hub)
+                answer = await client.get("/about", headers={"Authorization": f"Bearer {name}"})
+                assert answer.status_code == 200 and hub.index(name) - before <= 5 * strangers
+            stop.set()
+            await asyncio.gather(*floods)
+
+    asyncio.run(run())
+
+
+def test_whom_a_hub_knows_waits_behind_no_stranger(path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        store = Store(path)
+        known = of_hub(store, "brrr")
+        assert await known("ada") == User("ada")
         monkeypatch.setattr(tokens, "HEARD_S", -1.0)
-        assert await known("ada", refused) == User("ada"), "who was met is no stranger"
-        with pytest.raises(TooManyError):
-            await known("eve", refused)
-        assert hub[2:] == ["ada"]
+        monkeypatch.setattr(tokens, "STRANGER_S", 0.2)
+        strangers = [asyncio.create_task(known(f"made up {number}")) for number in range(2 * tokens.HUB_CALLS)]
+        while len(hub) < 1 + tokens.HUB_CALLS:
+            await asyncio.sleep(0.001)
+        assert await known("ada") == User("ada") and not any(each.done() for each in strangers[tokens.HUB_CALLS :])
+        assert await asyncio.gather(*strangers) == [None] * len(strangers)
         store.close()
 
     asyncio.run(run())

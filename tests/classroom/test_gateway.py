@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,14 +12,19 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from played_class import Classroom, Played, asks, settle
+from played_class import ANOTHER, QUESTION, Classroom, Played, asks, settle
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import tokens as tokens_module
 from brrr_course.classroom.asked import parse
+from brrr_course.classroom.teacher import asked_by_lessons
 from brrr_course.classroom.tokens import issue, revoke
 from brrr_course.experiments import experiment
+from brrr_course.lessons.checking import exercises
+from brrr_course.lessons.sharing import AGREED, line
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def served(
@@ -133,11 +139,11 @@ def test_the_teacher_alone_sees_who_waits_and_what_was_answered(path: Path) -> N
         await settle()
         async with room.client("teacher", teacher=True) as teacher:
             assert (await teacher.get("/status")).json()["running"][0]["user"] == "ada"
-            for name, value in (("Question?", "25 µs"), ("Question?", "3 ms"), ("Other", "=1+1")):
+            for name, value in ((QUESTION, "25 µs"), (QUESTION, "3 ms"), (ANOTHER, "=1+1")):
                 sent = await ada.post("/answers", json={"kind": "guess", "name": name, "value": value})
                 assert sent.status_code == 200
         assert (await ada.get("/status")).status_code == 403
-        newest = room.store.read("SELECT value FROM answer WHERE name = 'Question?'")
+        newest = room.store.read("SELECT value FROM answer WHERE name = ?", QUESTION)
         assert newest == [("3 ms",)]
         ((who,),) = room.store.read("SELECT DISTINCT who FROM answer")
         assert "ada" not in who
@@ -256,13 +262,45 @@ def test_no_request_breaks_the_gateway(
     served(tmp_path_factory.mktemp("any") / "class.db", act)
 
 
-def test_answers_are_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_module, "MOST_ANSWERS", 3)
+def test_the_lessons_say_what_may_be_answered() -> None:
+    """Every exercise that marks itself, and every question of the executed lessons, those made by a loop too."""
+    asked = asked_by_lessons()
+    assert {name for kind, name in asked if kind == "check"} == {*exercises(), AGREED[1]}
+    texts = "".join(path.read_text("utf-8") for path in (ROOT / "notebooks" / "source").glob("*.py"))
+    written = {line(text) for text in re.findall(r'(?<![\w.])guess\("([^"]+)"', texts)}
+    assert len(written) > 40 and {("guess", each) for each in written} <= asked
+    assert ("guess", "A copy that moves 322 MB gets faster ...") in asked
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_an_answer_to_what_no_lesson_asks_is_not_kept(path: Path, data: st.DataObject) -> None:
+    kind, name = data.draw(st.sampled_from(sorted(asked_by_lessons())))
+    given = data.draw(
+        st.just((kind, name))
+        | st.tuples(st.sampled_from(["guess", "check", "share", ""]), st.text(max_size=40))
+        | st.sampled_from([("guess" if kind == "check" else "check", name), (kind, f"{name} "), (kind, name.upper())])
+    )
+    value = data.draw(st.sampled_from(["right", "3 ms", "", "a\nb", "x" * 301]))
+    good = given in asked_by_lessons() and value in ("right", "3 ms")
 
     async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        content = {"kind": "guess", "value": "3"}
-        codes = [(await ada.post("/answers", json={**content, "name": f"q{n}"})).status_code for n in range(5)]
-        assert codes == [200, 200, 200, 429, 429]
+        room.store.withdraw("ada")
+        sent = await ada.post("/answers", json={"kind": given[0], "name": given[1], "value": value})
+        assert sent.status_code == (200 if good else 400)
+        assert room.store.read("SELECT kind, name, value FROM answer") == ([(*given, value)] if good else [])
+
+    served(path, act)
+
+
+def test_who_agreed_may_take_their_answers_out_and_nobody_else_s(path: Path) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        async with room.client("bob") as bob:
+            for who in (ada, bob):
+                for name in (QUESTION, ANOTHER):
+                    await who.post("/answers", json={"kind": "guess", "name": name, "value": "1"})
+            assert (await ada.delete("/answers")).json() == {"answers": 2} != (await ada.delete("/answers")).json()
+            assert room.store.read("SELECT DISTINCT who FROM answer") == [(room.store.digest("bob"),)]
 
     served(path, act)
 

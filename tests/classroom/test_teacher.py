@@ -48,6 +48,7 @@ def in_class(
             await act(room, ada, prof)
 
     monkeypatch.setattr(teacher.Truths, "_run", truths)
+    monkeypatch.setattr(teacher, "asked_by_lessons", lambda: {("guess", each["question"]) for each in QUESTIONS})
     asyncio.run(run())
 
 

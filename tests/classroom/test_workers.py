@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,8 +14,6 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from distributed import Client
-from distributed.security import Security
 from played_class import Classroom, asks
 
 from brrr.core.errors import UnavailableError
@@ -175,15 +174,13 @@ def test_a_device_that_is_not_here_is_said_in_a_sentence(child: Child, capfd: py
 
 
 async def nobody_else_gets_in(engine: Any) -> None:
-    """The cluster listens to this machine alone, and talks to nobody without its certificate."""
+    """No process of the class has a port; the sockets that they meet at are their owner's alone."""
     mine = psutil.Process()
     every = [one for each in (mine, *mine.children(recursive=True)) for one in each.net_connections("inet")]
-    assert {one.laddr.ip for one in every if one.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
-    address = engine._cluster.scheduler_address
-    assert address.startswith("tls://127.0.0.1:")
-    for other, security in ((address, Security.temporary()), (address.replace("tls", "tcp"), None)):
-        with pytest.raises(OSError):
-            await Client(other, asynchronous=True, timeout=1, security=security)
+    assert not [one.laddr for one in every if one.status == psutil.CONN_LISTEN]
+    meeting = Path(engine._meeting.name)
+    assert stat.S_IMODE(meeting.stat().st_mode) == 0o700 and len(found := [*meeting.iterdir()]) == 3
+    assert all(stat.S_ISSOCK(each.stat().st_mode) and stat.S_IMODE(each.stat().st_mode) == 0o600 for each in found)
 
 
 def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(
@@ -213,8 +210,11 @@ def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_re
         rows = room.store.read("SELECT point, variant FROM point")
         assert len(rows) == len(set(rows)) == 4
         room.store.export(tmp_path)
+        meetings.append(Path(room.engine._meeting.name))
 
+    meetings = list[Path]()
     with_dask(tmp_path / "class.db", act)
+    assert not meetings[0].exists()
     recorded = Recorded("cpu", tmp_path)
     assert set(recorded.known(MATMUL, "cpu")) == {(64,), (128,), (3000,)}
     assert set(recorded.known(MATMUL, "queue")) == {(64,)}
