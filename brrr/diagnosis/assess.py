@@ -181,12 +181,16 @@ OVER_THE_BATCH = ("batch_norm", "batch_norm_backward")
 
 @dataclass(frozen=True)
 class Shares:
-    """The seconds of a stretch by regime: overhead by cause, and the device's work by limit; together the whole."""
+    """The seconds of a stretch by regime: overhead by cause, and the device's work by limit; together the whole.
+
+    waited_s: of what is unknown, in which launched work waited. It tells nothing of the regime.
+    """
 
     wall_s: float
     overhead_s: Mapping[str, float]
     work_s: Mapping[Limit, float]
     kernels: int
+    waited_s: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -199,10 +203,11 @@ def shares(split: Split, calls: Sequence[Assessed]) -> Shares:
     taken = {limit: sum(each.work_s for each in calls if each.limit == limit) for limit in LIMITS}
     whole = sum(taken.values())
     work = {limit: split.busy_s * part / whole for limit, part in taken.items() if part} if whole else {}
-    if split.busy_s and not whole:
-        work = {"unknown": split.busy_s}
+    unknown_s = split.waited_s + (0.0 if whole else split.busy_s)
+    if unknown_s:
+        work["unknown"] = work.get("unknown", 0.0) + unknown_s
     overhead = {**({"transfer": split.transfer_s} if split.transfer_s else {}), **split.idle_s}
-    return Shares(split.wall_s, overhead, work, sum(len(each.call.kernels) for each in calls))
+    return Shares(split.wall_s, overhead, work, sum(len(each.call.kernels) for each in calls), split.waited_s)
 
 
 def as_graph_s(busy_s: float, kernels: int, steps: int, model: DeviceModel | None) -> float:
@@ -220,7 +225,7 @@ def regime_of(found: Shares, steps: int, model: DeviceModel | None) -> Regime:
     busy_s = sum(found.work_s.values())
     if not busy_s or found.wall_s >= GRAPH_GAIN * as_graph_s(busy_s, found.kernels, steps, model):
         return "overhead"
-    if found.work_s.get("unknown", 0.0) > HALF * busy_s:
+    if found.work_s.get("unknown", 0.0) - found.waited_s > HALF * (busy_s - found.waited_s):
         return "unknown"
     return max((limit for limit in LIMITS if limit != "unknown"), key=lambda limit: found.work_s.get(limit, 0.0))
 

@@ -1,10 +1,12 @@
-"""*batched*: one product in place of many equal small ones, where it is known that none waits for another."""
+"""*batched*: one call in place of many equal small ones, where it is known that none waits for another."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from brrr.diagnosis.assess import Assessed, multiplies
+from brrr.diagnosis.calls import DISPATCHED_NS, nested
 from brrr.diagnosis.evidence import Evidence, Remedy
 from brrr.tracing.events import Event, Inputs
 
@@ -15,7 +17,7 @@ MANY = 16
 
 
 def alike(name: str, sizes: Iterable[Sequence[int]]) -> str:
-    """One name for products of equal sizes; what is no tensor has none.
+    """One name for calls of equal sizes; what is no tensor has none.
 
     >>> alike("aten::mm", [(2, 3), (3, 4), ()])
     'aten::mm ((2, 3), (3, 4))'
@@ -25,40 +27,58 @@ def alike(name: str, sizes: Iterable[Sequence[int]]) -> str:
 
 def looping(found: Evidence) -> Remedy | None:
     """Many equal small calls could be one, where none needs the result of another."""
-    products = [each for each in found.calls if multiplies(each.call.cost)]
-    groups = Counter((each.call.name, each.call.operator.inputs) for each in products)
-    picks = [each for each in found.events if each.name in PICKS]
-    refuted = None
-    for (name, inputs), count in groups.most_common():
-        if count < MANY * found.steps or len(picks) < 0.5 * count:
-            break
-        same = [each for each in products if (each.call.name, each.call.operator.inputs) == (name, inputs)]
-        per = min(count / found.steps, _independent(found, same, picks))
-        if per < MANY:
-            why = f"{name} is called {count / found.steps:.3g} times a step with equal sizes, but one needs another."
-            refuted = refuted or Remedy("batched", 1.0, why)
+    picks, groups = [each for each in found.events if each.name in PICKS], dict[str, dict[int, list[Assessed]]]()
+    told_of = _told_of(found)
+    for each in found.calls:
+        one = told_of.get(id(each.call.operator), each.call.operator)
+        if one.inputs is not None:
+            groups.setdefault(alike(one.name, one.inputs.sizes), {}).setdefault(id(one), []).append(each)
+    refuted, why, saved_s, short_s = "", "", 0.0, 0.0
+    for key, by_call in sorted(groups.items(), key=lambda group: -len(group[1])):
+        told, count, same = found.flags.get(key), len(by_call), list(chain(*by_call.values()))
+        sliced = multiplies(same[0].call.cost) and len(picks) >= 0.5 * count
+        if count < MANY * found.steps or not (told or sliced):
             continue
-        kernels = sum(len(each.call.kernels) or 1 for each in same) / max(1, found.shares.kernels, len(found.calls))
-        short_s = sum(each.work_s for each in same if each.limit in ("latency", "unknown"))
-        idle_s = sum(found.split.idle_s.get(cause, 0.0) for cause in ("dispatcher", "launch", "Python"))
+        per = count / found.steps * told if told else min(count / found.steps, _independent(found, same, picks))
+        said = f"{key.partition(' ')[0].removeprefix('aten::')} is called {{:.3g}} times a step with equal sizes, "
+        if per < MANY:
+            refuted = refuted or f"{said.format(count / found.steps)}but one needs another."
+            continue
+        why = why or f"{said.format(per)}on one slice after another."
         part = (per - 1) * found.steps / count
-        saved_s = part * (min(1.0, kernels) * idle_s + min(short_s, found.split.busy_s))
-        why = f"{name} is called {per:.3g} times a step with equal sizes, on one slice after another."
-        return Remedy("batched", found.wall_s / (found.wall_s - saved_s), why)
-    return refuted
+        kernels = sum(len(each.call.kernels) or 1 for each in same) / max(1, found.shares.kernels, len(found.calls))
+        idle_s = sum(found.split.idle_s.get(cause, 0.0) for cause in ("dispatcher", "launch", "Python"))
+        saved_s += part * min(1.0, kernels) * idle_s
+        short_s += part * sum(each.work_s for each in same if _is_short(each, found.gpu))
+    if not why:
+        return Remedy("batched", 1.0, refuted) if refuted else None
+    return Remedy("batched", found.wall_s / (found.wall_s - saved_s - min(short_s, found.split.busy_s)), why)
+
+
+def _told_of(found: Evidence) -> dict[int, Event]:
+    """By operator, the outermost around it that was followed, or itself: what works inside of one was not."""
+    made: dict[int, Event] = {}
+    for event, around in nested([each for each in found.events if each.sort == "operator"]):
+        if around and id(around[-1]) in made:
+            made[id(event)] = made[id(around[-1])]
+        elif event.inputs is not None and alike(event.name, event.inputs.sizes) in found.flags:
+            made[id(event)] = event
+    return made
+
+
+def _is_short(each: Assessed, gpu: bool) -> bool:
+    """Whether many of them take little longer at once: on a CPU, where a call takes about what dispatching it does."""
+    return each.limit in ("latency", "unknown") if gpu else each.call.work_ns < DISPATCHED_NS
 
 
 def _independent(found: Evidence, same: Sequence[Assessed], picks: Sequence[Event]) -> float:
-    """How many of a step's equal products do not wait for each other; in a saved trace, of which there is no doubt.
+    """How many of a step's equal products do not wait for each other in a saved trace, of which there is no doubt.
 
     There each takes another slice of one tensor, its result cannot be what the next one takes, and between them nothing
     else computes.
     """
     one = same[0].call
     assert one.cost is not None and one.operator.inputs is not None
-    told = found.flags.get(alike(one.operator.name, one.operator.inputs.sizes))
-    if told is not None:
-        return told
     step = next(step for step in found.by_step if same[0] in step)
     mine = [(each.call.name, each.call.operator.inputs) == (one.name, one.operator.inputs) for each in step]
     between = step[mine.index(True) : len(step) - mine[::-1].index(True)]

@@ -11,7 +11,7 @@ from typing import Literal
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.work import cost_of, kind_of
 from brrr.tracing.events import LINKED, Event
-from brrr.tracing.trace_file import Trace
+from brrr.tracing.trace_file import Trace, left_over
 
 MODULE = "brrr_module: "
 """How the spans begin that a live diagnosis puts around each module's forward."""
@@ -57,7 +57,10 @@ def turns(kernel: str) -> bool:
 
 
 def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[OperatorRun]:
-    """The calls between two times that did work, in the order of their starts; kernels without an operator in one."""
+    """The calls between two times that did work, in the order of their starts; kernels without an operator in one.
+
+    What the device still had to do from before is no call's.
+    """
     host = [each for each in trace.events if not each.on_device and start_ns <= each.start_ns < end_ns]
     if not gpu:
         return _by_own_time(host)
@@ -69,8 +72,9 @@ def calls_of(trace: Trace, start_ns: int, end_ns: int, gpu: bool) -> list[Operat
             if owner is not None:
                 one = OperatorRun(*owner, phase=_phase(around))
                 by_launch[event.correlation] = made.setdefault(id(owner[0]), one)
+    old = set(map(id, left_over(trace.events, start_ns)))
     for each in trace.events:
-        if each.on_device and each.sort not in LINKED and start_ns <= each.start_ns < end_ns:
+        if each.on_device and each.sort not in LINKED and start_ns <= each.start_ns < end_ns and id(each) not in old:
             call = by_launch.get(each.correlation)
             if call is None:
                 call = made.setdefault(id(each), OperatorRun(each, None))

@@ -37,7 +37,7 @@ from brrr.diagnosis.evidence import LEAST, Evidence, Remedy
 from brrr.diagnosis.interruptions import Interruption, breaking
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.split import Split, common, exchanged, split, window
+from brrr.diagnosis.split import Split, exchanged, split, window
 from brrr.diagnosis.timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
@@ -46,7 +46,7 @@ from brrr.roofline.device_model import DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES, dtype_of
 from brrr.tracing.kineto import LOOP
-from brrr.tracing.spans import Interval, length, union
+from brrr.tracing.spans import Interval, length
 from brrr.tracing.trace_file import Board, Trace, TraceFileError, launches, read_trace
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
         raise TraceFileError(f"{path}: all that it holds took no time")
     traced = split(trace, start, end)
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
-    said = [*other, PROFILED, *_queued(trace, start, end), *several, *([UNMARKED] if steps == 1 else [])]
+    said = [*other, PROFILED, *_queued(traced), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None and not other:
         advice = "name one with device=, such as 'h200'" if gpu else "brrr calibrate measures this machine's"
         said.append(f"no figures of {name or 'its device'} are known here: {advice}")
@@ -225,11 +225,9 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     return replace(found, device=name, source=str(path), notes=(*found.notes, *said), timeline=seen)
 
 
-def _queued(trace: Trace, start: int, end: int) -> list[str]:
+def _queued(found: Split) -> list[str]:
     """A note where the device does in the steps what was issued before them."""
-    before = {each.correlation for each in trace.events if each.sort == "runtime" and each.start_ns < start}
-    queued = [each.interval for each in trace.events if each.on_device and each.correlation in before]
-    share = length(common(union(queued), [(start, end)])) / (end - start)
+    share = found.waited_s / found.wall_s
     if share < QUEUED:
         return []
     return [f"in {units.percent(share)} of it the device does what was issued before the first step: mark more steps"]
@@ -288,16 +286,15 @@ def without_profiler(found: Split, wall_s: float, host_s: float, gpu: bool = Tru
     as at another clock, and on a CPU, which is host and device in one, all parts change alike.
     """
     idle_s = sum(found.idle_s.values())
-    working_s = found.busy_s + found.transfer_s
-    slower = max(1.0, min(busy_s, wall_s) / working_s) if gpu and working_s else 1.0
-    fits = gpu and slower * working_s <= wall_s < found.wall_s and idle_s > 0
+    slower = max(1.0, min(busy_s, wall_s) / found.device_s) if gpu and found.device_s else 1.0
+    fits = gpu and slower * found.device_s <= wall_s < found.wall_s and idle_s > 0
     work = slower if fits else wall_s / (found.wall_s or 1.0)
-    rest = (wall_s - work * working_s) / idle_s if fits else work
+    rest = (wall_s - work * found.device_s) / idle_s if fits else work
     host = min(1.0, host_s / found.issuing_s) if found.issuing_s else 1.0
     return Split(
         wall_s, found.busy_s * work, found.transfer_s * work,
         {cause: seconds * rest for cause, seconds in found.idle_s.items()},
-        {cause: seconds * host for cause, seconds in found.host_s.items()},
+        {cause: seconds * host for cause, seconds in found.host_s.items()}, found.waited_s * work,
     )  # fmt: skip
 
 

@@ -65,8 +65,8 @@ class Evidence:
 
     @property
     def device_s(self) -> float:
-        """Seconds in which the device worked, copies from and to the host included."""
-        return self.split.busy_s + self.split.transfer_s
+        """Seconds in which the device was taken, copies from and to the host included."""
+        return self.split.device_s
 
     @property
     def host_s(self) -> float:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from brrr.core import units
-from brrr.diagnosis.assess import Assessed, as_graph_s
+from brrr.diagnosis.assess import Assessed, as_graph_s, multiplies
 from brrr.diagnosis.calls import ENGINE
-from brrr.diagnosis.evidence import Evidence, Remedy
+from brrr.diagnosis.evidence import WORTH, Evidence, Remedy
 from brrr.diagnosis.split import common
 from brrr.roofline.terms import pinned_rate
 from brrr.tracing.events import Event
+from brrr.tracing.kineto import outermost
 from brrr.tracing.spans import TRANSFERS, union
 
 TRACEBACK_S = 6e-5
@@ -63,14 +64,17 @@ def graph(found: Evidence) -> Remedy | None:
     return Remedy("cuda graph", found.wall_s / left_s, f"{why} pieces of work a step one by one.{ready}")
 
 
-def batch(found: Evidence, mended: float = 1.0) -> Remedy | None:
-    """Twice the work for the same overhead, where host or latency is the limit. Loading and copies grow with it.
+def batch(found: Evidence, mended: float = 1.0, batched: float = 1.0) -> Remedy | None:
+    """Twice the work for the same overhead, where host or latency is the limit.
 
-    mended: what a remedy of the host's gains, which leaves that much less of the overhead.
+    Loading and copies grow with it, and so does what the host takes to make tensors of numbers.
+
+    mended: what a remedy of the host's gains, which leaves that much less of the overhead. batched: what is gained by
+    one call in place of a loop, whose turns grow in number.
     """
     latency_s = found.shares.work_s.get("latency", 0.0)
     loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
-    fixed_s = found.wall_s - found.device_s + latency_s - loading_s
+    fixed_s = found.wall_s / batched - found.device_s + latency_s - loading_s - sum(_making_s(found))
     if not found.split.busy_s or fixed_s < 0.3 * found.wall_s or all(each.call.cost is None for each in found.calls):
         return None  # a replayed CUDA Graph shows no operators, and its sizes are fixed
     why = f"{units.percent(fixed_s / found.wall_s)} of the time does not grow with the batch."
@@ -124,7 +128,10 @@ def optimiser(found: Evidence) -> Remedy | None:
 
 
 def own_steps(found: Evidence) -> list[Event]:
-    """The spans of the optimiser, each from where a closure in it, which computes the gradients, has ended."""
+    """The spans of the optimiser, each from where a closure in it, which computes the gradients, has ended.
+
+    One that is written by hand changes many tensors in place behind the gradients, and multiplies no matrices.
+    """
     engine = [each for each in found.events if each.name.startswith(ENGINE)]
     ends = [0, *accumulate((each.end_ns for each in engine), max)]
     steps = []
@@ -132,6 +139,12 @@ def own_steps(found: Evidence) -> list[Event]:
         if each.sort == "annotation" and each.name.startswith(OPTIMISER):
             closed = ends[bisect_left(engine, each.end_ns, key=lambda one: one.start_ns)]
             steps.append(replace(each, start_ns=min(max(each.start_ns, closed), each.end_ns)))
+    for calls in [] if steps else found.by_step:
+        last = max((at for at, each in enumerate(calls) if each.call.phase == "backward"), default=len(calls))
+        own = [each.call.operator for each in calls[last + 1 :]]
+        alone = not any(multiplies(each.call.cost) for each in calls[last + 1 :])
+        if alone and sum(each.name.endswith("_") and each.name[:-1] in BY_TENSOR for each in own) >= MANY:
+            steps.append(replace(own[0], end_ns=own[-1].end_ns))
     return steps
 
 
@@ -193,9 +206,35 @@ def pinning(found: Evidence) -> Remedy | None:
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
 
 
+def _making_s(found: Evidence) -> tuple[float, float]:
+    """Seconds in which the device is idle and the host puts Python's numbers into tensors, one by one; and other ones
+    before it makes a tensor of what is there, as an array of NumPy's.
+
+    torch goes over the numbers twice: once for their type, in front of the memory's allocation, and to copy them.
+    """
+    before = Event("", "other", found.start_ns, found.start_ns)
+    calls = [*3 * [before], *outermost(each for each in found.events if each.sort == "operator")]
+    gaps = [after.start_ns - one.end_ns for one, after in pairwise(calls)]
+    listed_ns = before_ns = 0
+    for at, each in enumerate(calls[3:], 3):
+        if each.name == "aten::lift_fresh":
+            listed = (calls[at - 2].name, calls[at - 1].name) == ("aten::empty", "aten::to")
+            filling_ns, before_ns = gaps[at - 2] * listed, before_ns + gaps[at - 3 if listed else at - 1]
+            typing_ns = min(filling_ns, gaps[at - 3])
+            listed_ns, before_ns = listed_ns + filling_ns + typing_ns, before_ns - typing_ns
+    python_s = (found.traced.host_s if found.gpu else found.traced.idle_s).get("Python", 0.0)
+    part = found.split.idle_s.get("Python", 0.0) / python_s / 1e9 if python_s else 0.0
+    return listed_ns * part, before_ns * part
+
+
 def keeping(found: Evidence) -> Remedy | None:
     """Without the copies, and without what the host does for them; in the time before them it makes what it copies."""
     loads = found.split.host_s.get("data loading") or "asleep_s" in found.flags
+    if not loads and (listed_s := _making_s(found)[0]) > (1 - 1 / WORTH) * found.wall_s:
+        share = units.percent(listed_s / found.wall_s)
+        why = f"In {share} of the time the host makes tensors of Python's numbers, one by one: keep one that does not"
+        gain = found.wall_s / max(found.wall_s - listed_s, 0.01 * found.wall_s)
+        return Remedy("keep on device", gain, f"{why} change; make others of an array, by torch.from_numpy.")
     copies = [each for each in found.events if each.sort == "copy in"]
     pageable = sum(each.nbytes for each in copies if PAGEABLE in each.name)
     if not found.split.busy_s or len(found.feeding) < found.steps or loads or pageable > BATCH_BYTES * found.steps:

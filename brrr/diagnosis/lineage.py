@@ -1,8 +1,8 @@
-"""How many equal products a step could do at once: those of which none needs the result of another.
+"""Which of a step's equal calls could be one: those on slices of one memory of which none needs the result of another.
 
->>> a, b = torch.ones(2, 2), torch.ones(2, 2)
->>> at_once(lambda: (a @ b, a @ b)), at_once(lambda: a @ b @ b)
-({'aten::mm ((2, 2), (2, 2))': 2.0}, {'aten::mm ((2, 2), (2, 2))': 1.0})
+>>> x = torch.ones(4, 2, 2)
+>>> at_once(lambda: [each @ each for each in x]), at_once(lambda: x[0] @ x[1] @ x[2])
+({'aten::mm ((2, 2), (2, 2))': 1.0}, {'aten::mm ((2, 2), (2, 2))': 0.5})
 """
 
 from collections import Counter
@@ -17,36 +17,78 @@ from torch.utils.flop_counter import flop_registry
 
 from brrr.diagnosis.batching import alike
 
+SUMS = ("aten::add", "aten::add_")
+"""A sum waits for all that it adds, in whatever order."""
+LARGEST = 1 << 24
+"""Bytes of a memory whose parts are told from each other; what is written to a part of others counts for all of it."""
+
 
 def at_once(step: Callable[[], Any]) -> dict[str, float]:
-    """A step's products by `alike`, each with how many of them, at most, do not wait for each other."""
+    """A step's calls by `alike`, each with the share of them that could be one: products, and what works on slices."""
     with _Lineage() as found:
         step()
     made: dict[str, float] = {}
-    for (name, _), count in found.products.items():
-        made[name] = max(made.get(name, 0.0), float(count))
+    for (name, _, _), count in found.equal.items():
+        made[name] = max(made.get(name, 0.0), count / found.calls[name])
     return made
 
 
 class _Lineage(TorchDispatchMode):
-    """Follows each memory's depth: through how many products, one behind the other, its numbers went."""
+    """Follows the depth of what memories hold: through how many calls, one behind the other, it went.
+
+    roots: of which memory's slices they were made.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.depths: dict[StorageWeakRef, int] = {}
-        self.products: Counter[tuple[str, int]] = Counter()
+        self.depths: dict[StorageWeakRef, int | torch.Tensor] = {}
+        self.roots: dict[StorageWeakRef, StorageWeakRef | None] = {}
+        self.calls: Counter[str] = Counter()
+        self.equal: Counter[tuple[str, int, StorageWeakRef | None]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        taken = list(_tensors((args, kwargs)))
-        depth = max((self.depths.get(_memory(each), 0) for each in taken), default=0)
-        if func.overloadpacket in flop_registry:
-            depth += 1
-            name = func.name().partition(".")[0]
-            self.products[alike(name, [each.shape for each in taken]), depth] += 1
         made = func(*args, **kwargs or {})
+        if func.is_view:
+            return made
+        taken, name = list(_tensors((args, kwargs))), func.name().partition(".")[0]
+        depth = max(map(self._depth, taken), default=0) + (name not in SUMS)
+        root = next(filter(None, map(self._root, taken)), None)
+        self.calls[key := alike(name, [each.shape for each in taken])] += 1
+        if root is not None or func.overloadpacket in flop_registry:
+            self.equal[key, depth, root] += 1
         for each in _tensors(made):
-            self.depths[_memory(each)] = max(depth, self.depths.get(_memory(each), 0))
+            self._write(each, depth)
+            self.roots[_memory(each)] = root
         return made
+
+    def _root(self, tensor: torch.Tensor) -> StorageWeakRef | None:
+        memory = _memory(tensor)
+        return self.roots.get(memory) or (memory if _is_part(tensor) else None)
+
+    def _depth(self, tensor: torch.Tensor) -> int:
+        known = self.depths.get(_memory(tensor), 0)
+        return known if isinstance(known, int) else int(_bytes(known, tensor).max())
+
+    def _write(self, tensor: torch.Tensor, depth: int) -> None:
+        memory, size = _memory(tensor), tensor.untyped_storage().nbytes()
+        known = self.depths.get(memory, 0)
+        if _is_part(tensor) and size <= LARGEST:
+            known = torch.full((size,), known, dtype=torch.int32) if isinstance(known, int) else known
+            _bytes(known, tensor).fill_(depth)
+        else:
+            known = max(depth, int(torch.as_tensor(known).max())) if _is_part(tensor) else depth
+        self.depths[memory] = known
+
+
+def _is_part(tensor: torch.Tensor) -> bool:
+    """Whether its memory holds more than it."""
+    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
+def _bytes(known: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """What is known of the first byte of each of its numbers."""
+    size = tensor.element_size()
+    return known.as_strided(tensor.shape, [size * each for each in tensor.stride()], size * tensor.storage_offset())
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:

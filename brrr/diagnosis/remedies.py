@@ -51,8 +51,9 @@ def remedies(found: Evidence) -> tuple[list[Remedy], list[Remedy]]:
         made = [_bounded(found, each) for look in looks if (each := look(found)) is not None]
         for each in sorted(made, key=lambda each: -each.gain):
             (named if each.gain >= (LEAST if each.name in ALWAYS else WORTH) else dropped).append(each)
-    host = [each.gain for each in named if each.name not in DEVICE]
-    if (last := batch(found, max(host, default=1.0))) is not None:
+    host = [each.gain for each in named if each.name not in (*DEVICE, "batched")]
+    turns = [each.gain for each in named if each.name == "batched"]
+    if (last := batch(found, max(host, default=1.0), max(turns, default=1.0))) is not None:
         (named if last.gain >= WORTH else dropped).append(last)
     return named, dropped
 

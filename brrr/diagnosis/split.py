@@ -1,7 +1,7 @@
 """Where the time between two moments of a trace went: what the device did, and why it did nothing.
 
 >>> from brrr.tracing.events import Event
->>> from brrr.tracing.trace_file import Trace
+>>> from brrr.tracing.trace_file import Trace, left_over
 >>> launch = Event("cudaLaunchKernel", "runtime", 0, 4000, correlation=1)
 >>> kernel = Event("gemm", "kernel", 4000, 10000, correlation=1)
 >>> found = split(Trace((launch, kernel), {}), 0, 10000)
@@ -14,23 +14,26 @@ from dataclasses import dataclass
 
 from brrr.tracing.events import LINKED, Event, waits
 from brrr.tracing.spans import Interval, gaps, length, union
-from brrr.tracing.trace_file import Trace
+from brrr.tracing.trace_file import Trace, left_over
 
 CAUSES = ("data loading", "transfer", "synchronisation", "allocation", "launch", "dispatcher", "Python")
 """Why a device is idle, by what the host does meanwhile: the first of these that it does."""
 LOADING = ("enumerate(DataLoader)", "DataLoader")
 ALLOCATING = ("Malloc", "Free", "HostAlloc", "HostRegister", "MemPool", "MemGetInfo")
+ON_ITS_WAY_NS = 100_000
+"""A launch reaches a device that has nothing to do sooner."""
 GAP = 0.1
 """What may lie between two steps, as a share of the first, for them to follow each other."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """The seconds of a stretch of a trace; `busy_s`, `transfer_s` alone and `idle_s` add up to `wall_s`.
+    """The seconds of a stretch of a trace; `busy_s`, `transfer_s`, `waited_s` and `idle_s` add up to `wall_s`.
 
     busy_s: kernels were running, and copies within the device; transfer_s: copies from or to the host, or another
     device, while no kernel ran; idle_s: nothing ran, by what the host did meanwhile; host_s: the host's time by the
-    same causes, until it has issued everything.
+    same causes, until it has issued everything. waited_s: launched work waited, for what was issued before the stretch
+    or nobody recorded: no host is to blame.
     """
 
     wall_s: float
@@ -38,6 +41,12 @@ class Split:
     transfer_s: float
     idle_s: Mapping[str, float]
     host_s: Mapping[str, float]
+    waited_s: float = 0.0
+
+    @property
+    def device_s(self) -> float:
+        """Seconds in which the device was taken, copies from and to the host included."""
+        return self.busy_s + self.transfer_s + self.waited_s
 
     @property
     def issuing_s(self) -> float:
@@ -87,13 +96,16 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
     on_gpu = any(each.on_device for each in events)
     host = _by_cause(events, start_ns, end_ns)
     if on_gpu:
-        worked = (each.interval for each in events if each.on_device and each.sort not in LINKED)
-        working = _cut(worked, start_ns, end_ns)
-        copying = _cut((each.interval for each in events if each.sort in LINKED), start_ns, end_ns)
+        old = left_over(trace.events, start_ns)
+        before = set(map(id, old))
+        work = [each for each in events if each.on_device and id(each) not in before]
+        working = _cut((each.interval for each in work if each.sort not in LINKED), start_ns, end_ns)
+        copying = _cut((each.interval for each in work if each.sort in LINKED), start_ns, end_ns)
+        waiting = _cut((*queued(trace.events), *(each.interval for each in old)), start_ns, end_ns)
     else:
-        working, copying = host.pop("dispatcher"), []
+        working, copying, waiting = host.pop("dispatcher"), [], []
     alone = without(copying, working)
-    free = gaps([*working, *copying], start_ns, end_ns)
+    free = gaps([*working, *copying, *waiting], start_ns, end_ns)
     idle = {}
     for cause, intervals in host.items():
         idle[cause] = length(common(free, intervals)) / 1e9
@@ -106,7 +118,21 @@ def split(trace: Trace, start_ns: int, end_ns: int) -> Split:
         (end_ns - start_ns) / 1e9, length(working) / 1e9, length(alone) / 1e9,
         {cause: idle[cause] for cause in CAUSES if idle.get(cause)},
         {cause: at_all[cause] for cause in CAUSES if at_all.get(cause)},
+        length(without(waiting, union([*working, *copying]))) / 1e9,
     )  # fmt: skip
+
+
+def queued(events: Sequence[Event]) -> list[Interval]:
+    """When launched work waited for the device, longer than a launch is on its way.
+
+    >>> launch = Event("cudaLaunchKernel", "runtime", 0, 5_000, correlation=1)
+    >>> queued([launch, Event("gemm", "kernel", 4_000_000, 5_000_000, correlation=1)])
+    [(5000, 4000000)]
+    """
+    launched = {each.correlation: each.end_ns for each in events if each.sort == "runtime" and each.correlation}
+    work = [each for each in events if each.on_device and each.correlation in launched]
+    waits = ((launched[each.correlation], each.start_ns) for each in work)
+    return union(wait for wait in waits if wait[1] - wait[0] > ON_ITS_WAY_NS)
 
 
 def exchanged(events: Iterable[Event], start_ns: int, end_ns: int) -> tuple[float, float]:

@@ -198,6 +198,7 @@ def _regime(found: Measurement, prediction: Prediction | None, notes: Sequence[s
         return f"what limits it is not known (FLOP unknown: {', '.join(prediction.unknown)})"
     busy = found.span_s or found.period_s or found.latency_s
     work_s = prediction.memory_s, prediction.compute_s
-    if busy is not None and max(work_s) * GRAPH_GAIN < HALF * busy.median and prediction.bound == "overhead":
-        return "latency-bound" if found.span_s is not None else "overhead-bound"
+    far = busy is not None and max(work_s) * GRAPH_GAIN < HALF * busy.median
+    if far and prediction.bound in ("overhead", "latency"):
+        return f"{'latency' if found.span_s is not None else prediction.bound}-bound"
     return "memory-bound" if work_s[0] >= work_s[1] else "compute-bound"

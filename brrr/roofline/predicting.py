@@ -158,14 +158,16 @@ def replay_s(times: Sequence[OperatorTime], model: DeviceModel) -> float:
     return model.use("graph-replay", curve.at(kernels), curve.points[0][1])
 
 
-def as_graph_s(times: Sequence[OperatorTime], model: DeviceModel) -> float | None:
-    """The period of the same kernels in a CUDA Graph, replayed again and again; None where there are no graphs.
+def without_host_s(times: Sequence[OperatorTime], model: DeviceModel, how: How, clocks: Clocks) -> float:
+    """The period of the same kernels without the host's part: in a CUDA Graph, replayed again and again.
 
-    What was not measured of graphs counts as it does in a stream, or nothing: the figure only tells whether the host
-    is what limits.
+    Of a graph it is what the device takes, on a CPU what the calls take beside dispatching. What was not measured of
+    graphs counts as it does in a stream, or nothing: the figure only tells whether the host is what limits.
     """
     if not model.is_gpu:
-        return None
+        return clocks.period_s - clocks.host_s
+    if how == "graph":
+        return clocks.span_s or 0.0
     gap = model.value("gap.graph") if model.has("gap.graph") else model.value("gap.stream")
     replayed = model.has("graph-replay") or model.has("host.graph-replay")
     inside = span_s([Issued(each.host_s, each.device_s) for each in times], gap)
@@ -249,8 +251,8 @@ def predict(
     A kernel takes the longer of two times, that of its bytes and that of its arithmetic: the roofline of S. Williams,
     A. Waterman and D. Patterson (2009). On top of it stand models of launches, streams, and the tiles and waves of
     matmuls, corrected by measured sweeps if the device was calibrated. A call counts as overhead-bound if a CUDA graph
-    would make it 1.3 times as fast, or if its bytes and FLOP take less than half of its time. docs/predictor.md says
-    how far the times are off.
+    would make it 1.3 times as fast, else as latency-bound if its bytes and FLOP take less than half of its time.
+    docs/predictor.md says how far the times are off.
     """
     _check(how, calls, dtype)
     model = model_of(device)
@@ -348,7 +350,7 @@ def _prediction(
     calls: int,
 ) -> Prediction:  # fmt: skip
     clocks, times = run_clocks(times, model, how, calls, before), before + times
-    bound, margin = bound_of(times, clocks.period_s, None if how == "graph" else as_graph_s(times, model))
+    bound, margin = bound_of(times, clocks.period_s, without_host_s(times, model, how, clocks))
     known = {each.name for each in times if each.known}  # by a sweep, whatever its FLOP
     lower = [*work.unknown, *(each.name for each in times if each.name.startswith(INTERPOLATED))]
     unknown = tuple(dict.fromkeys(name for name in lower if name not in known))

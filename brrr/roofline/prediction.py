@@ -21,6 +21,7 @@ _BOUND = {
     "overhead": ("overhead-bound", "without its overhead it would be {} as fast"),
     "memory": ("memory-bound", "its bytes take {} as long as its arithmetic"),
     "compute": ("compute-bound", "its arithmetic takes {} as long as its bytes"),
+    "latency": ("latency-bound", "at the roof of its bytes and arithmetic it would be {} as fast"),
     "balanced": ("balanced", "bytes and arithmetic differ by {}"), "unknown": ("what limits it is not known", ""),
 }  # fmt: skip
 """What limits it, and what its margin says."""
@@ -55,10 +56,11 @@ class Prediction(Carded):
     span_s, busy_s : float or None
         Seconds on the device, with and without the gaps between kernels; None on a CPU.
     bound : str
-        What limits it: "overhead", "memory", "compute", "balanced" or "unknown".
+        What limits it: "overhead" (the device waits for the host), "memory", "compute", "balanced", "latency" (the
+        device works, and reaches neither roof) or "unknown".
     margin : float
-        How clear that is: if overhead limits it, `period_s` over the time of the work alone; else the factor by which
-        the other resource could be slower before it were the limit.
+        How clear that is: of overhead and latency, `period_s` over the time of its bytes and arithmetic alone; else the
+        factor by which the other resource could be slower before it were the limit.
     operators : tuple of OperatorTime
         The times of the kernels and calls one by one.
     cost : Cost
@@ -115,7 +117,9 @@ class Prediction(Carded):
     def _card(self) -> Card:
         said, where, missing = _said(self)
         moving, computing = _limited(self.operators)
-        parts = {"overhead": self.period_s - moving - computing, "memory": moving, "compute": computing}
+        busy_s = min(self.period_s, self.period_s - self.host_s if self.busy_s is None else self.busy_s)
+        parts = {"overhead": self.period_s - busy_s, "memory": moving, "compute": computing}
+        parts["latency"] = busy_s - moving - computing
         shares = {name: part / self.period_s for name, part in parts.items() if self.bound != "unknown" and part > 0}
         why = f": {_BOUND[self.bound][1].format(units.ratio(self.margin))}" * math.isfinite(self.margin)
         times = [(units.seconds(time), what) for name, what in FIELDS.items() if (time := getattr(self, name, None))]
@@ -150,29 +154,29 @@ def _row(each: OperatorTime, count: int) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What limits a piece of work: overhead, memory or compute, or the last two alike; and by how much.
+# What limits a piece of work: overhead, memory or compute, or the last two alike, or latency; and by how much.
 
-Bound = Literal["overhead", "memory", "compute", "balanced", "unknown"]
+Bound = Literal["overhead", "memory", "compute", "balanced", "latency", "unknown"]
 
 RIDGE = 1.15
 """Memory and compute within 15 % of each other are balanced."""
 GRAPH_GAIN = 1.3
-"""What a CUDA Graph must gain for the host to be the limit."""
+"""What work without the host's part, as in a CUDA Graph, must gain for the host to be the limit."""
 WORK_SHARE = 0.5
-"""Where bytes and FLOP take less than this share of the time, overhead is the limit."""
+"""Where bytes and FLOP take less than this share of the time, neither of them is the limit."""
 
 
-def bound_of(times: Sequence[OperatorTime], period_s: float, graph_s: float | None) -> tuple[Bound, float]:
+def bound_of(times: Sequence[OperatorTime], period_s: float, alone_s: float) -> tuple[Bound, float]:
     """The bound and its margin.
 
-    `graph_s` is the period of the same kernels in a CUDA Graph, None where there is none to compare with. Overhead it
-    is where a graph gains 1.3x, or where bytes and FLOP take less than half of the time; its margin is the period over
-    the time of the work alone. Else each operator's time goes to what limits it, half and half within 15 % of its
-    ridge, and the larger sum is the bound. That margin is the factor by which the other resource could be slower.
+    `alone_s` is the period of the same kernels without the host's part. Overhead it is where that gains 1.3x; else
+    latency, where bytes and FLOP take less than half of the time. The margin of both is the period over the time of
+    bytes and FLOP alone. Else each operator's time goes to what limits it, half and half within 15 % of its ridge, and
+    the larger sum is the bound. That margin is the factor by which the other resource could be slower.
     """
     work = sum(each.work_s for each in times)
-    if work < WORK_SHARE * period_s or (graph_s is not None and period_s >= GRAPH_GAIN * graph_s):
-        return "overhead", period_s / work if work else float("inf")
+    if (waits := period_s >= GRAPH_GAIN * alone_s) or work < WORK_SHARE * period_s:
+        return "overhead" if waits else "latency", period_s / work if work else float("inf")
     moving, computing = _limited(times)
     memory, compute = sum(each.memory_s for each in times), sum(each.compute_s for each in times)
     if max(moving, computing) <= RIDGE * min(moving, computing):

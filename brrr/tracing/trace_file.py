@@ -25,6 +25,7 @@ from typing import Any
 from brrr.core.errors import BrrrError
 from brrr.core.files import open_regular
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
+from brrr.tracing.spans import length, union
 
 CHUNK = 1 << 20
 LARGEST, HEADER = 1 << 23, 1 << 26
@@ -343,8 +344,9 @@ def _whole(number: Any) -> int:
 # ---------------------------------------------------------------------------------------------------------------------
 # What makes a trace useless for idle times: a device's events that are missing, or on another clock.
 
-MISSING, EARLY = 0.2, 0.05
-"""Shares from which on: of launches without work or work without a launch; of work that begins before its launch."""
+MISSING, EARLY, RESTLESS = 0.2, 0.05, 0.5
+"""Shares from which on: of launches without work or work without a launch; of work that begins before its launch; of
+the time in which a device works that has a queue."""
 LAUNCHES = re.compile(r"(?i)^(?!.*graph(?!launch)).*(?:launch(?!host)|memcpy|memset)")
 """Calls of CUDA, HIP, SYCL and so on that give the device work; those that build a graph do not."""
 
@@ -352,6 +354,25 @@ LAUNCHES = re.compile(r"(?i)^(?!.*graph(?!launch)).*(?:launch(?!host)|memcpy|mem
 def launches(event: Event) -> bool:
     """Whether the host gives the device work in it."""
     return event.sort == "runtime" and LAUNCHES.search(event.name) is not None
+
+
+def left_over(events: Sequence[Event], start_ns: float = -math.inf) -> list[Event]:
+    """What the device still did from then on, of events by their starts, for launches from before, recorded or not.
+
+    It lies in front of the first work of its stream that was launched since: behind that, a launch is lost. Nor does a
+    device rest while it has launched work.
+    """
+    since = (each.correlation for each in events if each.sort == "runtime" and each.start_ns >= start_ns)
+    launched = {*since} - {0}
+    work = [each for each in events if each.on_device and each.end_ns > start_ns]
+    firsts: dict[tuple[int, int], int] = {}
+    for each in work:
+        if each.correlation in launched:
+            firsts.setdefault((each.device, each.stream), each.start_ns)
+    begun, others = min(firsts.values(), default=0), [each for each in work if each.correlation not in launched]
+    found = [each for each in others if each.start_ns < firsts.get((each.device, each.stream), begun)]
+    worked = union(each.interval for each in found)
+    return found if worked and length(worked) > RESTLESS * (worked[-1][1] - worked[0][0]) else []
 
 
 def broken(events: list[Event]) -> list[str]:
@@ -367,7 +388,7 @@ def broken(events: list[Event]) -> list[str]:
     reached = {each.correlation for each in work}
     lasting = [number for number, name in launched.items() if "memset" not in name.lower()]  # of no bytes does nothing
     lost = sum(number not in reached for number in lasting) / max(1, len(lasting))
-    orphans = 1 - len(joined) / len(work)
+    orphans = 1 - (len(joined) + len(left_over(events))) / len(work)
     early = sum(each.start_ns < issued[each.correlation].start_ns for each in joined)
     said = []
     if lost > MISSING:

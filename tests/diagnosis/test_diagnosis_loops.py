@@ -1,0 +1,306 @@
+"""Python's loops over what could be one call, drawn from a seed, beside programs whose equal calls could not be one."""
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from brrr.diagnosis.batching import MANY
+from brrr.diagnosis.diagnosing import diagnose, of_run
+from brrr.diagnosis.lineage import at_once
+from brrr.diagnosis.live import Run, _traced
+from brrr.diagnosis.report import Diagnosis
+from brrr.roofline.device_model import model_of
+
+Step = Callable[[], object]
+On = Callable[[torch.Tensor], torch.Tensor]
+
+STEPS = 3
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small calls wait for no other threads, which a busy machine may not run."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+def diagnosed(step: Step) -> Diagnosis:
+    """Judged by what was recorded alone: a step takes as long as it took under the profiler."""
+    step()
+    trace, taken_s = _traced(step, STEPS, "cpu")
+    run = Run(taken_s / STEPS, taken_s / STEPS, trace, STEPS, taken_s, at_once(step))
+    return of_run(run, model_of("datasheet:cpu"), False)
+
+
+def named(found: Diagnosis) -> list[str]:
+    return [each.name for each in found.remedies]
+
+
+# ---- loops over elements, rows and columns -------------------------------------------------------------------------
+
+
+ON_EACH: dict[str, On] = {
+    "twice and one": lambda x: x * 2 + 1, "relu": torch.relu, "tanh": torch.tanh, "clamp": lambda x: x.clamp(0, 1),
+    "two in turn": lambda x: (x - 0.5).abs(), "power": lambda x: x**3, "to double": lambda x: x.double() * 2,
+}  # fmt: skip
+
+
+def elements(on: On, n: int) -> Step:
+    x = torch.rand(n)
+
+    def step() -> torch.Tensor:
+        y = torch.empty(n)
+        for i in range(n):
+            y[i] = on(x[i])
+        return y
+
+    return step
+
+
+def nested(on: On, n: int) -> Step:
+    x = torch.rand(n // 4, 4)
+
+    def step() -> torch.Tensor:
+        y = torch.empty(n // 4, 4)
+        for i in range(n // 4):
+            for j in range(4):
+                y[i, j] = on(x[i][j])
+        return y
+
+    return step
+
+
+def rows(on: On, n: int) -> Step:
+    x = torch.rand(n, 12)
+    return lambda: torch.stack([on(row) for row in x])
+
+
+def columns(on: On, n: int) -> Step:
+    x = torch.rand(12, n)
+
+    def step() -> torch.Tensor:
+        y = torch.zeros(12, n)
+        for j in range(n):
+            y[:, j] = on(x[:, j])
+        return y
+
+    return step
+
+
+def in_place(on: On, n: int) -> Step:
+    x = torch.rand(n, 5)
+
+    def step() -> None:
+        for i in range(n):
+            x[i] = on(x[i])
+
+    return step
+
+
+def pairs(on: On, n: int) -> Step:
+    x, y = torch.rand(n, 6), torch.rand(n, 6)
+    return lambda: [on(a * b) for a, b in zip(x, y, strict=True)]
+
+
+def summed(on: On, n: int) -> Step:
+    x = torch.rand(n)
+
+    def step() -> torch.Tensor:
+        total = torch.zeros(())
+        for i in range(n):
+            total = total + on(x[i])
+        return total
+
+    return step
+
+
+def times_a_matrix(on: On, n: int) -> Step:
+    x, weight = torch.rand(n, 16), torch.rand(16, 16)
+    return lambda: torch.stack([on(row @ weight) for row in x])
+
+
+def chunks(on: On, n: int) -> Step:
+    x = torch.rand(2 * n, 3)
+    return lambda: torch.cat([on(x[at : at + 2]) for at in range(0, 2 * n, 2)])
+
+
+LOOPS = [elements, nested, rows, columns, in_place, pairs, summed, times_a_matrix, chunks]
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+def test_a_loop_over_slices_is_batched_whatever_it_does_to_each(loop: Callable[[On, int], Step]) -> None:
+    draw = random.Random(loop.__name__)
+    name, n = draw.choice(list(ON_EACH)), draw.randrange(2 * MANY, 6 * MANY, 4)
+    found = diagnosed(loop(ON_EACH[name], n))
+    assert "batched" in named(found) and "larger batch" not in named(found), (name, n, found.details())
+    (batched,) = [each for each in found.remedies if each.name == "batched"]
+    assert batched.gain > 1.2 and "on one slice after another" in batched.why
+
+
+# ---- what needs another, or is no slice of the same ----------------------------------------------------------------
+
+
+def scan() -> torch.Tensor:
+    x, y = torch.rand(64), torch.zeros(65)
+    for i in range(64):
+        y[i + 1] = y[i] * 0.5 + x[i] * y[i]
+    return y
+
+
+def smoothed_in_place() -> torch.Tensor:
+    x = torch.rand(64)
+    for i in range(1, 63):
+        x[i] = (x[i - 1] + x[i + 1]) * 0.5
+    return x
+
+
+def of_elements(x: torch.Tensor) -> torch.Tensor:
+    h = torch.zeros(())
+    for each in x:
+        h = torch.tanh(h * 0.5 + each)
+    return h
+
+
+def recurrent(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Each of its products needs the last one; a bias of each step's own is added to it."""
+    h, out = torch.zeros(3, 8), []
+    for each in x:
+        h = torch.tanh(each + h @ weight)
+        out.append(h * torch.sigmoid(h))
+    return torch.stack(out)
+
+
+def gated(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    h = c = torch.zeros(3, 8)
+    for each in x.split(3):
+        keep, new = (h @ weight).chunk(2, 1)
+        c = c * torch.sigmoid(keep) + torch.tanh(new + each)
+        h = torch.tanh(c)
+    return h
+
+
+class Sliced(nn.Module):
+    """A block that works on two halves of what comes in, as gates and rotary embeddings do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left, right = self.linear(x).chunk(2, -1)
+        return x + torch.cat([torch.sigmoid(left) * right, x[..., :8] * 0.5], -1)
+
+
+class Packed(nn.Module):
+    """Attention by hand: queries, keys and values in one product, of which each layer takes slices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 16)).unbind(-2)
+        return x + self.out(torch.softmax(q @ k.mT / 4, -1) @ v)
+
+
+def trained(model: nn.Module, x: torch.Tensor) -> Step:
+    """A training step whose optimiser is a loop over the parameters by name."""
+    parameters = dict(model.named_parameters())
+    moments = {name: torch.zeros_like(each) for name, each in parameters.items()}
+
+    def step() -> None:
+        model(x).square().sum().backward()
+        with torch.no_grad():
+            for name, each in parameters.items():
+                assert each.grad is not None
+                moments[name].mul_(0.9).add_(each.grad, alpha=0.1)
+                each.mul_(1 - 1e-4)
+                each -= 1e-6 * moments[name]
+                each.grad = None
+
+    return step
+
+
+def layers(block: Callable[[], nn.Module], count: int = 24) -> nn.Module:
+    return nn.Sequential(*[block() for _ in range(count)])
+
+
+def encoder() -> nn.Module:
+    return nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+
+
+def residual() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+
+
+TOKENS = (4, 6, 16)
+HEALTHY: dict[str, Callable[[], Step]] = {
+    "scan": lambda: scan, "in place": lambda: smoothed_in_place,
+    "recurrence of elements": lambda: partial(of_elements, torch.rand(64)),
+    "RNN": lambda: partial(recurrent, torch.rand(8, 8) / 8, torch.rand(40, 3, 8)),
+    "gates": lambda: partial(gated, torch.rand(8, 16) / 8, torch.rand(120, 8)),
+    "LSTM": lambda: partial(nn.LSTM(8, 8, 2), torch.rand(40, 3, 8)),
+    "slices": lambda: partial(layers(Sliced), torch.rand(4, 16)),
+    "slices, trained": lambda: trained(layers(Sliced), torch.rand(4, 16)),
+    "attention": lambda: partial(layers(Packed), torch.rand(TOKENS)),
+    "attention, trained": lambda: trained(layers(Packed, 17), torch.rand(TOKENS)),
+    "encoder": lambda: partial(layers(encoder, 17), torch.rand(TOKENS)),
+    "convolutions, trained": lambda: trained(layers(residual, 18), torch.rand(2, 4, 6, 6)),
+    "MLP": lambda: trained(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2)), torch.rand(4, 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_what_needs_another_or_another_memory_is_not_batched(name: str) -> None:
+    """Layers alike, recurrences, and optimisers by hand, in which many equal calls wait for none: but for no slices."""
+    found = diagnosed(HEALTHY[name]())
+    assert "batched" not in named(found) and "keep on device" not in named(found), found.details()
+
+
+def test_a_small_network_still_takes_a_larger_batch_and_its_optimiser_one_call() -> None:
+    found = diagnosed(trained(layers(lambda: nn.Linear(4, 4), 8), torch.rand(4, 4)))
+    assert "larger batch" in named(found) and "fused optimiser" in named(found), found.details()
+
+
+@pytest.mark.parametrize("loop", [elements, rows, chunks], ids=lambda loop: loop.__name__)
+def test_a_program_that_runs_is_followed_where_it_slices(loop: Callable[[On, int], Step]) -> None:
+    found = diagnose(loop(torch.tanh, 80), device="cpu", budget_s=0.02)
+    assert "batched" in named(found) and "larger batch" not in named(found), found.details()
+
+
+# ---- tensors of Python's numbers -----------------------------------------------------------------------------------
+
+
+def listed(rows: int, columns: int) -> list[list[float]]:
+    return [[float(i * j) for i in range(columns)] for j in range(rows)]
+
+
+LINEAR = nn.Linear(100, 10)
+MADE: dict[str, Callable[[list[list[float]]], torch.Tensor]] = {
+    "tensor": torch.tensor, "as_tensor": torch.as_tensor, "of a type": lambda of: torch.tensor(of, dtype=torch.float64),
+    "new_tensor": LINEAR.weight.new_tensor, "legacy": torch.FloatTensor,
+    "row by row": lambda of: torch.stack([torch.tensor(each) for each in of]),
+    "by NumPy": lambda of: torch.from_numpy(np.array(of, dtype=np.float32)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_makes_a_tensor_of_numbers_grows_with_them(name: str) -> None:
+    """No larger batch spares the host that, which takes nearly all of the time; a tensor that is kept does."""
+    numbers = listed(60, 100)
+    found = diagnosed(lambda: LINEAR(MADE[name](numbers).float()))
+    assert "larger batch" not in named(found), found.details()
+    assert ("keep on device" in named(found)) == (name != "by NumPy"), found.details()
+
+
+def test_a_number_is_no_list_of_them() -> None:
+    found = diagnosed(lambda: LINEAR(torch.ones(4, 100)).relu() * torch.tensor(2.0))
+    assert "larger batch" in named(found), found.details()
