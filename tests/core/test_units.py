@@ -58,6 +58,17 @@ def test_seconds(value: float, text: str) -> None:
         (units.seconds_range(0.5, 90.0), "0.5 to 90 s"),
         (units.seconds_range(0.0, 0.0), "0 to 0 s"),
         (units.seconds_range(1e-6, math.inf), "1 µs to inf s"),
+        (units.seconds_range(-math.inf, 1e-6), "-inf s to 1 µs"),
+        (units.seconds_range(1e-9, 1.2345e-6, digits=4), "0.001 to 1.235 µs"),
+        (units.quantity(0.004, "FLOP"), "0.004 FLOP"),
+        (units.quantity(3.2e6, "FLOP/B"), "3200000 FLOP/B"),
+        (units.quantity(5e3, "m"), "5 km"),
+        (units.quantity(1e33, "B"), "1000 QB"),
+        (units.quantity(1e-33, "Hz"), "0.001 qHz"),
+        (units.ratio(0.012345, digits=2), "0.012x"),
+        (units.percent(0.12345, digits=1), "10 %"),
+        (units.nbytes(1234567, digits=2), "1.2 MB"),
+        (units.seconds(1.23456e-3, digits=5), "1.2346 ms"),
     ],
 )
 def test_other_units(text: str, expected: str) -> None:
@@ -121,6 +132,37 @@ JUNK = [
 def test_junk_is_refused(text: object) -> None:
     with pytest.raises(ArgumentError, match="parse_seconds: text is "):
         units.parse_seconds(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("2 ms", "us", 2000.0), ("2000 µs", "ms", 2.0), ("7", "us", 7.0), ("1e3", "", 1000.0), ("+2,5 s", "s", 2.5),
+        (".5 s", "s", 0.5), ("5. S", "s", 5.0), ("3X", "x", 3.0), (3, "x", 3.0), ("-3", "s", -3.0), (2.5, "us", 2.5),
+        ("0,125", "", 0.125), ("12,34", "", 12.34),
+    ],
+)  # fmt: skip
+def test_what_is_written_is_read_in_its_unit(text: object, unit: str, value: float) -> None:
+    assert units.parsed(text, unit) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("1,000", ""), ("12,345 ms", "s"), ("3 s", "x"), ("3 x", "s"), (True, ""), (None, ""), ("x", "x")],
+)
+def test_what_may_be_a_thousand_or_is_of_another_unit_is_not_guessed(text: object, unit: str) -> None:
+    assert math.isnan(units.parsed(text, unit))
+
+
+@pytest.mark.parametrize(("text", "comma"), [("1,000 ms", True), ("five ms", False), (math.inf, False)])
+def test_a_comma_that_may_be_a_thousand_s_is_explained(text: object, comma: bool) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        units.parse_seconds(text)  # type: ignore[arg-type]
+    assert ("decimal point, not a comma" in str(caught.value)) is comma
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert units.table([["a", "", "c"], ["bbb", "x", ""]]) == ["a       c", "bbb  x"]
 
 
 @given(st.text(max_size=12))
