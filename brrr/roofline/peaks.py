@@ -21,7 +21,7 @@ from brrr.core.recordings import FILE, device_folders, first_that_reads, search_
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
-from brrr.roofline.sweep_file import Packed, packed
+from brrr.roofline.sweep_file import Packed, is_packed, packed
 
 DTYPES = {
     "float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8", "int8": "int8",
@@ -298,6 +298,8 @@ def write(folder: Path, peaks: Peaks) -> Path:
     A kill between both files leaves two that do not fit each other, and reading them says so.
     """
     require_writable(folder)
+    if not (folder / PEAKS).exists() and not is_packed(folder / SWEEPS):
+        raise RecordingError(f"{folder / SWEEPS}: is there, and `brrr calibrate` did not write it. Move it away")
     content = packed(peaks.sweeps) if peaks.sweeps else b""
     outlines = {name: sweep.part(()) for name, sweep in peaks.sweeps.items()}
     if content:
