@@ -61,12 +61,9 @@ def _diagnosed(argv: Sequence[str]) -> int:
         for name in ("seconds", "memory"):
             if not math.isfinite(getattr(options, name) or 0):
                 raise ArgumentError("brrr diagnose", f"--{name}", getattr(options, name), "a finite number")
-        if html is not None and not html.parent.is_dir():
-            raise ArgumentError("brrr diagnose", "--html", options.html, "a file in a folder that exists")
-        if html is not None and not is_own(html, BEGIN):
-            raise ArgumentError(
-                "brrr diagnose", "--html", options.html, "a new file, or a page that this command wrote"
-            )
+        if html is not None and not (html.parent.is_dir() and is_own(html, BEGIN)):
+            expected = "a new file, or a page that this wrote, in a folder that exists"
+            raise ArgumentError("brrr diagnose", "--html", options.html, expected)
         if is_script and not options.path.is_file():
             raise ArgumentError("brrr diagnose", "path", str(options.path), "a script that exists")
         if swallowed := [each for each in arguments if each.split("=")[0] in ("--html", "--json")]:

@@ -13,19 +13,11 @@ import io
 import re
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-if TYPE_CHECKING:  # loaded by who looks at an array
-    import numpy as np
-
-    Array = np.ndarray[Any, np.dtype[Any]]
-
-HEADER = re.compile(
-    rb"\x93NUMPY\x01\0..\{'descr': '([<|](?:f[248]|[iu][1248]|U[1-9]\d{0,3}))', 'fortran_order': False, "
-    rb"'shape': \((\d{1,9}),\), \} *\n",
-    re.DOTALL,
-)
+HEADER = re.compile(rb"(?s)\x93NUMPY\x01\0..\{'descr': '([<|](?:f[248]|[iu][1248]|U[1-9]\d{0,3}))', "
+                    rb"'fortran_order': False, 'shape': \((\d{1,9}),\), \} *\n")  # fmt: skip
 """What NumPy writes before numbers or texts in one dimension."""
 DAMAGES = (BadZipFile, OSError, EOFError, ValueError, LookupError, RuntimeError, struct.error, zlib.error)
 """What zipfile raises of a damaged file; RuntimeError is of an encrypted one, or one zipped in another way."""
@@ -45,7 +37,7 @@ def members(content: bytes, most: int, begins: str = "") -> dict[str, bytes]:
         raise ValueError(str(error)) from None
 
 
-def array(content: bytes) -> Array:
+def array(content: bytes) -> Any:
     """The array of a member; ValueError unless its bytes are exactly those that its header tells."""
     import numpy as np
 

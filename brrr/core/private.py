@@ -38,9 +38,6 @@ def python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-c", AS_MODULE, str(PACKAGE.parent), str(os.getpid()), module, *arguments]
 
 
-LOOK_S = 1.0
-
-
 def end_with(parent: int) -> None:
     """Have this process end within a second of the one that started it, however that ends, `kill -9` too.
 
@@ -52,7 +49,7 @@ def end_with(parent: int) -> None:
 
 def _outlive(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(LOOK_S)
+        time.sleep(1)
     os.kill(0 if os.getpgrp() == os.getpid() else os.getpid(), signal.SIGKILL)  # with the group that it leads
 
 

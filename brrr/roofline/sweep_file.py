@@ -10,11 +10,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import RecordingError
-from brrr.core.files import MOST_JSON_BYTES, file_bytes
+from brrr.core.files import MOST_JSON_BYTES
 from brrr.core.npz import array, members
 from brrr.counting.cost import ITEMSIZE
 from brrr.roofline.peak import Sweep
@@ -61,16 +60,6 @@ def packed(sweeps: Mapping[str, Sweep]) -> bytes:
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     return content.getvalue()
-
-
-def is_packed(path: Path) -> bool:
-    """Whether such a file is there, or nothing."""
-    try:
-        return bool([array(each) for each in members(file_bytes(path), MOST_JSON_BYTES).values()])
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError):
-        return False
 
 
 def _narrow(values: Sequence[Any]) -> Array:
