@@ -317,13 +317,24 @@ def ensure(extra):
             return venv_python()
         make_venv()
         extras = sorted(installed_extras() | {"base", extra})
-        if os.path.exists(stamp_path()):
-            os.remove(stamp_path())  # interrupted from here on, the next call installs again
+        stamp("", [])  # interrupted from here on, the next call installs again
         install(extras)
-        with open(stamp_path(), "w") as file:
-            json.dump({"key": setup_key(), "extras": extras}, file)
+        stamp(setup_key(), extras)
     say("Set up in {:.0f} s.", time.time() - started)
     return venv_python()
+
+
+def stamp(key, extras):
+    """Note in `.venv` what it holds; who removes one looks for this file."""
+    with open(stamp_path(), "w") as file:
+        json.dump({"key": key, "extras": extras}, file)
+
+
+def remove_own():
+    """Remove `.venv` if there is one; a SetupError for one that nothing here made."""
+    if os.path.exists(VENV) and not os.path.islink(VENV) and not os.path.exists(stamp_path()):
+        raise SetupError("{} is not an environment that dev.py made. Move it away, or remove it yourself.".format(VENV))
+    remove(VENV)
 
 
 @contextlib.contextmanager
@@ -370,9 +381,11 @@ def make_venv():
     check_machine(python)
     check_space()
     say("Making .venv with Python {} ({}).", dotted(python["version"]), python["path"])
-    remove(VENV)
+    remove_own()
+    os.makedirs(VENV)
+    stamp("", [])
     if subprocess.call([python["path"], "-m", "venv", VENV], env=clean_environment()) != 0:
-        remove(VENV)
+        remove_own()
         raise SetupError(
             "Python could not make an environment in {}. {}".format(VENV, install_hint(dotted(python["version"][:2])))
         )
@@ -707,26 +720,20 @@ def usb(arguments):
 
 
 def clean():
-    """Remove `.venv`, caches and build leftovers; the students' work stays."""
-    names = (
-        ".venv",
-        ".coverage",
-        ".hypothesis",
-        ".mypy_cache",
-        ".pytest_cache",
-        ".ruff_cache",
-        "artifacts",
-        "build",
-        "dist",
-    )
-    for name in names:
-        remove(os.path.join(ROOT, name))
-    for top in ("brrr", "brrr_course", "tests", "notebooks"):
-        for folder, names, _ in os.walk(os.path.join(ROOT, top)):
-            if "__pycache__" in names:
-                remove(os.path.join(folder, "__pycache__"))
-                names.remove("__pycache__")
-    remove(os.path.join(ROOT, "__pycache__"))
+    """Remove `.venv` and caches, as far as our tools made them: each leaves its mark in its folder."""
+    marks = {".hypothesis": ".gitignore"}
+    for name in (".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"):
+        if os.path.exists(os.path.join(ROOT, name, marks.get(name, "CACHEDIR.TAG"))):
+            remove(os.path.join(ROOT, name))
+    tops = [os.path.join(ROOT, top) for top in ("brrr", "brrr_course", "tests", "notebooks", "__pycache__")]
+    for folder, _, files in (each for top in tops for each in os.walk(top, topdown=False)):
+        if os.path.basename(folder) == "__pycache__":
+            for name in files:
+                if name.endswith(".pyc"):
+                    os.remove(os.path.join(folder, name))
+            if not os.listdir(folder):
+                os.rmdir(folder)
+    remove_own()
     return 0
 
 

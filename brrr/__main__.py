@@ -2,7 +2,13 @@
 
 import os
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:  # `python -m` looks into the current folder first
+    del sys.path[0]
+    sys.path += {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))} - {*sys.path}  # a checkout: the course
+
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import MappingProxyType
@@ -10,6 +16,7 @@ from types import MappingProxyType
 from brrr.core import __version__
 from brrr.core.errors import BrrrError, extras
 from brrr.core.private import keep_compiled_code_private
+from brrr.core.shown import shown
 
 COMMANDS = {
     "doctor": ("brrr.cli.doctor", "what is here, and what would enable more"),
@@ -36,7 +43,11 @@ def commands() -> Mapping[str, tuple[str, str]]:
 
 def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> int:
     """Run one of the commands, or of those added; the exit code is 0, or 2 for a call that cannot be understood."""
-    arguments = sys.argv[1:] if argv is None else argv
+    with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
+        return _run(sys.argv[1:] if argv is None else argv, added)
+
+
+def _run(arguments: list[str], added: Mapping[str, tuple[str, str]]) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"brrr {__version__}")
         return 0

@@ -149,6 +149,11 @@ def _output_problems(output: Any) -> list[str]:
     return found + ([f"a path of this machine ({machine_path[0]})"] if machine_path else [])
 
 
+def is_built(text: str) -> bool:
+    """Whether it is a notebook of the edition, and no copy of one, which is somebody's own."""
+    return '"brrr": {' in text and '"edition": "' not in text
+
+
 def build(source: Path, out: Path, *, empty: bool = False) -> Path:
     """Make one notebook of the edition and return its path; SystemExit with what is wrong with its outputs."""
     notebook = read(source)
@@ -157,6 +162,10 @@ def build(source: Path, out: Path, *, empty: bool = False) -> Path:
         raise SystemExit(f"{source.name}:\n  " + "\n  ".join(wrong))
     path = target(source, out)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not is_built(path.read_text("utf-8", "replace")):
+        raise SystemExit(
+            f"{path}: is there, and is none that this wrote. Move it away, or name another folder: --out DIR"
+        )
     path.write_text(nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8")
     return path
 

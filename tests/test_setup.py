@@ -1,6 +1,7 @@
 """dev.py: which Python, which packages, when to install again, what to say; and what the built package holds."""
 
 import ast
+import contextlib
 import hashlib
 import json
 import os
@@ -497,6 +498,9 @@ def test_venv_of_a_folder_with_spaces(dev: ModuleType, monkeypatch: pytest.Monke
     monkeypatch.setattr(dev, "NEEDED_GB", dict.fromkeys(dev.NEEDED_GB, 0.0))
     os.makedirs(os.path.dirname(dev.venv_python()))
     Path(dev.venv_python()).touch()  # not even executable
+    with pytest.raises(dev.SetupError, match="Move it away"):  # somebody else's, it may be
+        dev.make_venv()
+    dev.stamp("", [])
     dev.make_venv()
     assert tuple(dev.probe([dev.venv_python()])["version"][:2]) >= (3, 11)
     assert dev.has_pip()
@@ -518,7 +522,8 @@ def test_pip_is_kept_inside_the_environment(dev: ModuleType, monkeypatch: pytest
 
 
 def test_clean_keeps_work_and_what_links_point_to(dev: ModuleType, tmp_path: Path) -> None:
-    for name in ("work/00_start_here.ipynb", ".mypy_cache/x", "brrr/__pycache__/x.pyc", "data/x.csv", "elsewhere/keep"):
+    caches = (".mypy_cache/CACHEDIR.TAG", "brrr/__pycache__/x.pyc")
+    for name in ("work/00_start_here.ipynb", *caches, "data/x.csv", "elsewhere/keep"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     if os.name == "posix":
@@ -528,6 +533,27 @@ def test_clean_keeps_work_and_what_links_point_to(dev: ModuleType, tmp_path: Pat
     settings = {"pyproject.toml", "brrr_course/pyproject.toml", "constraints.txt", "hashes.txt"}
     assert left == {"work/00_start_here.ipynb", "data/x.csv", "elsewhere/keep", *settings}
     assert not (tmp_path / ".venv").is_symlink()
+
+
+FOREIGN = [
+    ".venv", ".venv/mine.py", "build/mine.whl", "dist/mine.whl", "artifacts/mine.png", ".coverage",
+    "__pycache__/mine.txt", "brrr/core/__pycache__/mine.txt", "tests/mine.pyc", ".mypy_cache/mine", ".hypothesis/mine",
+    ".pytest_cache/mine", ".ruff_cache/mine", "work/00_start_here.ipynb", "data/recordings/mine/machine.json",
+    "wheelhouse/mine.whl",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_nothing_here_made_is_not_removed(name: str, dev: ModuleType, tmp_path: Path) -> None:
+    """Nor where an environment is to be made: it is said, and nothing else is done."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with contextlib.suppress(dev.SetupError):
+        dev.clean()
+    if name.startswith(".venv"):
+        with pytest.raises(dev.SetupError, match="Move it away"):
+            dev.remove_own()
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_gpu_lane_fails_without_a_gpu(dev: ModuleType, tmp_path: Path) -> None:

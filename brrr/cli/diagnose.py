@@ -23,8 +23,9 @@ from typing import NoReturn
 
 from brrr.cli import own_error
 from brrr.core.errors import ArgumentError, BrrrError
-from brrr.core.files import write_atomically
+from brrr.core.files import is_own, write_atomically
 from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.report import BEGIN
 from brrr.gpu import free_bytes, is_cpu, used_bytes
 from brrr.gpu.device import default_device_kind
 from brrr.roofline.device_model import Where, known_here
@@ -60,8 +61,9 @@ def _diagnosed(argv: Sequence[str]) -> int:
         for name in ("seconds", "memory"):
             if not math.isfinite(getattr(options, name) or 0):
                 raise ArgumentError("brrr diagnose", f"--{name}", getattr(options, name), "a finite number")
-        if html is not None and not html.parent.is_dir():
-            raise ArgumentError("brrr diagnose", "--html", options.html, "a file in a folder that exists")
+        if html is not None and not (html.parent.is_dir() and is_own(html, BEGIN)):
+            expected = "a new file, or a page that this wrote, in a folder that exists"
+            raise ArgumentError("brrr diagnose", "--html", options.html, expected)
         if is_script and not options.path.is_file():
             raise ArgumentError("brrr diagnose", "path", str(options.path), "a script that exists")
         if swallowed := [each for each in arguments if each.split("=")[0] in ("--html", "--json")]:
@@ -117,12 +119,13 @@ def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float
 
     from brrr.tracing.recording import session
 
-    kept, place, folder = sys.argv, sys.path[0], Path.cwd()
-    sys.argv, sys.path[0] = [str(path), *arguments], str(path.resolve().parent)
+    kept, places, folder = sys.argv, [*sys.path], Path.cwd()
+    sys.argv = [str(path), *arguments]
     code, ended, limits, before = 0, "", [], threading.enumerate()  # type: int, str, list[str], list[threading.Thread]
     with session("diagnose", torch.cuda.is_available(), record_shapes=True) as made:
         try:
             with _streams() as shown, _limited(seconds, gb, limits, shown):
+                sys.path.insert(0, str(path.resolve().parent))  # no module of ours is loaded from there
                 try:
                     runpy.run_path(str(path), run_name="__main__")
                 finally:  # as Python does
@@ -135,7 +138,7 @@ def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float
         except Exception as error:
             code, ended = 1, f"ended by {own_error(error)}"
         finally:
-            sys.argv, sys.path[0] = kept, place
+            sys.argv, sys.path[:] = kept, places
             os.chdir(folder)
     made.export_chrome_trace(str(trace))
     return code, ended
@@ -148,6 +151,8 @@ def _streams() -> Iterator[int]:
     Gives the file descriptor of a copy of stderr.
     """
     kept = [(name, getattr(sys, name), fd, os.dup(fd)) for fd, name in ((1, "stdout"), (2, "stderr"))]
+    for name, stream, *_ in kept:
+        setattr(sys, name, getattr(stream, "stream", stream))  # what a script prints is its own
     process = os.getpid()
 
     def left(status: int) -> NoReturn:

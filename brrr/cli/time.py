@@ -18,11 +18,14 @@ from brrr.diagnosis.timed import step_from, timed
 def main(argv: Sequence[str]) -> int:
     """`brrr time`: 0 when it went well, 1 where the statement fails, 2 for an option that cannot be used."""
     options = _parser().parse_args(argv)
-    sys.path.insert(0, "")
     cache: Any = "cold" if options.cold else "hot"
+    sys.path.append("")  # behind what is installed, and for the statement alone
     try:
-        step = step_from(options.setup, options.statement, {"__name__": "__brrr__"})
-        step()
+        try:
+            step = step_from(options.setup, options.statement, {"__name__": "__brrr__"})
+            step()
+        finally:
+            sys.path[:] = filter(None, sys.path)
         found = timed(step, device=options.device, cache=cache, budget_s=options.budget)
     except BrrrError as error:
         print(f"brrr time: {error}", file=sys.stderr)

@@ -73,7 +73,7 @@ def _flush_folder(folder: Path) -> None:
 def cannot_write(path: Path, error: OSError) -> RecordingError:
     """The error for a file or folder that the system lets nobody write."""
     return RecordingError(
-        f"{path}: cannot be written ({error.strerror or error}). Choose a folder that you may write to with --out DIR"
+        f"{path}: cannot be written ({error.strerror or error}). Choose a folder that you may write to (--out DIR)"
     )
 
 
@@ -97,6 +97,19 @@ def file_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     if len(content) > most:
         raise OSError(f"it has more than {most / 1e6:.3g} MB")
     return content
+
+
+def is_own(path: Path, *starts: str) -> bool:
+    """Whether writing over a file, or removing it, loses nothing of others: it begins as ours, is empty or not there.
+
+    >>> is_own(Path("nowhere.html"), "<!doctype html>")
+    True
+    """
+    if not path.is_file():
+        return True
+    with open_regular(path) as file:
+        head = file.read(max(map(len, starts), default=1))
+    return not head or head.decode("utf-8", "replace").startswith(starts)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -250,7 +263,10 @@ def read_json(
 def read_object(path: Path, missing: str = "", most: int = MOST_JSON_BYTES) -> dict[str, Any]:
     """The object that a JSON file holds; RecordingError if the file is missing, is no JSON, or holds something else."""
     try:
-        content = json.loads(file_bytes(path, most).decode(), parse_constant=_no_constant)
+        text = file_bytes(path, most).decode()
+        content = json.loads(text, parse_constant=_no_constant)
+        if "\\u" in text:  # ValueError for half a surrogate pair, which no file can hold
+            json.dumps(content, ensure_ascii=False).encode()
     except FileNotFoundError as error:
         raise RecordingError(f"{path}: is missing{missing}") from error
     except OSError as error:

@@ -7,8 +7,11 @@ True
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
+import time
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -16,19 +19,38 @@ from pathlib import Path
 from brrr.core.files import PACKAGE, cache_folder
 
 AS_MODULE = """import runpy, sys
-root, name = sys.argv[1:3]
-del sys.argv[1:3]
+root, parent, name = sys.argv[1:4]
+del sys.argv[1:4]
 root in sys.path or sys.path.insert(0, root)
+from brrr.core.private import end_with
+end_with(int(parent))
 runpy.run_module(name, run_name="__main__", alter_sys=True)"""
 
 
 def python(module: str, *arguments: str) -> list[str]:
     """The command `python -m MODULE`, which finds this package and imports nothing from the current folder.
 
+    It ends with this process, which is to start it.
+
     >>> python("brrr")[1]
     '-P'
     """
-    return [sys.executable, "-P", "-c", AS_MODULE, str(PACKAGE.parent), module, *arguments]
+    return [sys.executable, "-P", "-c", AS_MODULE, str(PACKAGE.parent), str(os.getpid()), module, *arguments]
+
+
+def end_with(parent: int) -> None:
+    """Have this process end within a second of the one that started it, however that ends, `kill -9` too.
+
+    >>> end_with(os.getppid())
+    """
+    if sys.platform != "win32":  # where nothing tells that a parent is gone
+        threading.Thread(target=_outlive, args=(parent,), daemon=True).start()
+
+
+def _outlive(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(0 if os.getpgrp() == os.getpid() else os.getpid(), signal.SIGKILL)  # with the group that it leads
 
 
 COMPILED = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}

@@ -185,7 +185,7 @@ class Diagnosis(Carded):
     def to_html(self) -> str:
         """The diagnosis as one HTML page that loads nothing else."""
         body = self._card().html(_pictures(self), is_open=True)
-        return f'<!doctype html><meta charset="utf-8">{_POLICY}<title>brrr diagnosis</title>{_STYLE}{body}'
+        return f"{BEGIN}{_STYLE}{body}"
 
 
 def _headline(found: Diagnosis, shares: Mapping[str, float]) -> str:
@@ -262,6 +262,7 @@ _POLICY = (
     "img-src data:; base-uri 'none'; form-action 'none'\">"
 )
 """A trace may come from anybody: its page loads nothing and runs nothing."""
+BEGIN = f'<!doctype html><meta charset="utf-8">{_POLICY}<title>brrr diagnosis</title>'
 _STYLE = (
     "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse;margin:1rem 0;font-size:85%}"

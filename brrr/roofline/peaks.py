@@ -15,7 +15,7 @@ from typing import ClassVar, NoReturn
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
-from brrr.core.files import json_text, kept, read_json, read_object, require_writable, write_atomically
+from brrr.core.files import is_own, json_text, kept, read_json, read_object, require_writable, write_atomically
 from brrr.core.measurement import Processor
 from brrr.core.recordings import FILE, device_folders, first_that_reads, search_path
 from brrr.gpu import is_cpu
@@ -298,6 +298,8 @@ def write(folder: Path, peaks: Peaks) -> Path:
     A kill between both files leaves two that do not fit each other, and reading them says so.
     """
     require_writable(folder)
+    if not (folder / PEAKS).exists() and not is_own(folder / SWEEPS):
+        raise RecordingError(f"{folder / SWEEPS}: is there, and no {PEAKS} beside it tells whose. Move it away")
     content = packed(peaks.sweeps) if peaks.sweeps else b""
     outlines = {name: sweep.part(()) for name, sweep in peaks.sweeps.items()}
     if content:

@@ -8,14 +8,13 @@ True
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import RecordingError
-from brrr.core.files import MOST_BYTES
+from brrr.core.files import MOST_JSON_BYTES
+from brrr.core.npz import array, members
 from brrr.counting.cost import ITEMSIZE
 from brrr.roofline.peak import Sweep
 
@@ -102,20 +101,16 @@ class Packed(Mapping[str, Sweep]):
         return Mapping.__eq__(self, other)
 
     def _sweep(self, name: str, outline: Sweep) -> Sweep:
-        import numpy as np
-
         try:
-            with np.load(io.BytesIO(self.content)) as arrays:
-                if sum(each.file_size for each in arrays.zip.infolist()) > MOST_BYTES:
-                    raise ValueError(f"unpacked the file has more than {MOST_BYTES >> 20} MB")
-                times = arrays[name]
-                seconds = times if times.dtype.kind == "f" else times / 1e9
-                columns = {column: _column(arrays, f"{name}/{column}") for column in outline.columns}
+            arrays = {key: array(each) for key, each in members(self.content, MOST_JSON_BYTES, name).items()}
+            times = arrays[f"{name}.npy"]
+            seconds = times if times.dtype.kind == "f" else times / 1e9
+            columns = {column: _column(arrays, f"{name}/{column}") for column in outline.columns}
             for column, known in COLUMNS.get(name, {}).items():
                 if column in columns or column not in OPTIONAL:
                     _check(column, columns[column], known)
             return replace(outline, columns=columns, seconds=tuple(seconds.tolist()))
-        except (LookupError, TypeError, ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        except (LookupError, TypeError, ValueError) as error:
             raise RecordingError(f"{self.path}: holds no sweep of {name}: {error}. Run `brrr calibrate`") from error
 
 
@@ -131,8 +126,8 @@ def _check(column: str, values: Sequence[int | str], known: int | tuple[str, ...
 
 
 def _column(arrays: Mapping[str, Array], name: str) -> tuple[int | str, ...]:
-    numbers: list[int] = arrays[name].tolist()
-    if name + TEXTS not in arrays:
+    numbers: list[int] = arrays[f"{name}.npy"].tolist()
+    if f"{name}{TEXTS}.npy" not in arrays:
         return tuple(numbers)
-    texts: list[str] = arrays[name + TEXTS].tolist()
+    texts: list[str] = arrays[f"{name}{TEXTS}.npy"].tolist()
     return tuple(map(texts.__getitem__, numbers))

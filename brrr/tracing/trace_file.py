@@ -24,6 +24,7 @@ from typing import Any
 
 from brrr.core.errors import BrrrError
 from brrr.core.files import open_regular
+from brrr.core.shown import printable
 from brrr.tracing.events import Event, Inputs, Sort, work_sort
 from brrr.tracing.spans import length, union
 
@@ -117,7 +118,7 @@ def read_trace(path: Path | str) -> Trace:
     for number, each in enumerate(each for each in boards if isinstance(each, dict)):
         with contextlib.suppress(TypeError, ValueError, OverflowError):
             sizes = (_number(each.get(key) or 0) for key in ("totalGlobalMem", "numSms"))
-            name = _printable(str(each.get("name", ""))[:LONGEST_NAME])
+            name = printable(str(each.get("name", ""))[:LONGEST_NAME])
             devices[_number(each.get("id", number))] = Board(name, *sizes)
     if unread and not any(each.on_device for each in found):
         problems.append(f"its accelerator's work is of kinds that are not read here: {', '.join(unread)}")
@@ -236,13 +237,13 @@ def _event(raw: Mapping[str, Any], kept: dict[str, Inputs], unread: dict[str, No
     if raw.get("ph") != "X" or category == "python_function":  # of which there are the most
         return None
     if sort in (None, "runtime") and not on_device and len(unread) < MOST_KINDS and _accelerated(category, args):
-        unread[_printable(category[:LONGEST_NAME]) or "without a category"] = None
+        unread[printable(category[:LONGEST_NAME]) or "without a category"] = None
     if not on_device and sort is None:
         return None
     start_us, length_us = float(raw["ts"]), float(raw.get("dur") or 0.0)
     if not (abs(start_us) <= LATEST_US and 0 <= length_us <= LONGEST_US):
         raise ValueError
-    start, name = math.floor(start_us) * 1000 + round(start_us % 1 * 1000), _printable(str(raw.get("name", "")))
+    start, name = math.floor(start_us) * 1000 + round(start_us % 1 * 1000), printable(str(raw.get("name", "")))
     end = start + round(length_us * 1000)
     if on_device:
         mtia = category == "mtia_ccp_events"  # whose copies tell a direction, and whose waits and marks are no work
@@ -317,8 +318,8 @@ def _dense(size: Any) -> list[Any]:
 
 def _frozen(part: Any) -> Any:
     """Lists as tuples, so that equal inputs are found again."""
-    if isinstance(part, str):
-        return _printable(part)
+    if isinstance(part, str | dict):
+        return printable(str(part))
     return tuple(map(_frozen, part)) if isinstance(part, list | tuple) else part
 
 
@@ -327,13 +328,6 @@ def _number(value: Any) -> int:
     if abs(number := int(value)) > LARGEST_NUMBER:
         raise ValueError
     return number
-
-
-def _printable(text: str) -> str:
-    """The text with what would move a terminal's cursor, or turn its lines around, as Python writes it."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _whole(number: Any) -> int:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from brrr.core.errors import UnavailableError
+from brrr.core.files import is_own
 from brrr_course.classroom.engine import Dask
 from brrr_course.classroom.gateway import Gateway
 from brrr_course.classroom.store import Store
@@ -25,6 +26,8 @@ PORT = 8642
 EVERYWHERE = ("0.0.0.0", "")
 SELF = "brrr class serve"
 """Whose token `brrr class status` uses."""
+SERVING = '{"url": "'
+"""How the file begins that says how the gateway is reached."""
 TIMES = 4.0
 """A point is stopped after so many times what was the most that it might be predicted to take."""
 
@@ -90,7 +93,7 @@ async def serve(
         telling.cancel()
         say("Stopped; what is asked for and not measured is kept for the next start.")
     finally:
-        serving_file(cache).unlink(missing_ok=True)
+        _forget_own(serving_file(cache))
         revoke(store, SELF)
         await turns.close()
         await engine.close()
@@ -111,9 +114,16 @@ def serving_file(cache: Path) -> Path:
     return cache.with_name(cache.name + ".serving")
 
 
+def _forget_own(path: Path) -> None:
+    if is_own(path, SERVING):
+        path.unlink(missing_ok=True)
+
+
 def _tell_own(path: Path, address: str, store: Store) -> None:
     revoke(store, SELF)
     content = json.dumps({"url": address, "token": issue(store, SELF, teacher=True, days=366)})
-    path.unlink(missing_ok=True)
+    if not is_own(path, SERVING):
+        raise UnavailableError(f"{path}: is there, and no gateway wrote it; one would say there how it is reached")
+    _forget_own(path)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(content)

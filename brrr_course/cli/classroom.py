@@ -23,7 +23,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr_course.classroom.report import plain, report
+from brrr.core.files import is_own
+from brrr_course.classroom.report import HEADER, plain, report
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import holds, issue, revoke
 from brrr_course.lessons.sharing import AGREED
@@ -35,6 +36,7 @@ except ImportError as lacking:
     raise UnavailableError(f"{lacking}; install it with: pip install 'brrr-course[class]'") from lacking
 
 CACHE = Path("class.db")
+ANSWERS = "kind", "name", "value", "students"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -195,7 +197,7 @@ def _export(options: argparse.Namespace) -> None:
 def _answers(options: argparse.Namespace) -> None:
     query = "SELECT kind, name, value, COUNT(*) FROM answer WHERE (kind, name) != (?, ?) GROUP BY kind, name, value"
     rows = _there(options).read(query, *AGREED)
-    _write(options.file, [("kind", "name", "value", "students"), *rows])
+    _write(options.file, [ANSWERS, *rows])
     print(f"{len(rows)} rows in {options.file}")
 
 
@@ -212,7 +214,9 @@ def _withdraw(options: argparse.Namespace) -> None:
 
 
 def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    """A CSV file that its owner alone can read."""
+    """A CSV file that its owner alone can read; BrrrError where another's is there."""
+    if not is_own(path, ",".join(ANSWERS), ",".join(HEADER)):
+        raise BrrrError(f"{path}: is there, and no `brrr class` wrote it. Move it away, or choose another name")
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:

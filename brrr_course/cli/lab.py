@@ -21,6 +21,7 @@ from types import FrameType
 
 from brrr.core import recordings
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
+from brrr.core.files import is_own
 from brrr_course.lessons.course import copy_lessons, default_work, older_copies, set_aside
 from brrr_course.nouns.places import COURSE, share
 from brrr_course.sources.remote import TOKEN_FILE
@@ -30,15 +31,20 @@ FIRST_PORT = 8888
 PORTS_TRIED = 50
 START_S = 90.0
 STOP_S = 10.0
-PAGE = ".open-"  # how the page's name begins that a browser opens
+PAGE = ".open-"  # how the page's name begins that a browser opens, and its text
+LEADS = '<!doctype html><meta http-equiv="refresh" content="0; url='
 LAB_CONFIG = COURSE / "jupyter"  # defaults for JupyterLab's settings, under the student's own
 # JupyterLab, until the pipe that is its input closes: whatever ends `brrr lab`, kill -9 too, ends it as a signal does.
 # It says on its output where it listens, which is how we tell it from somebody else on its port. The secret of its
 # cookies is made inside it: a browser sends them to every port of this machine, so none may open the next lab.
-WHILE_HEARD = """import os, secrets, signal, sys, threading
+WHILE_HEARD = """import os, secrets, signal, sys, threading, time
 out = os.dup(1)
 os.dup2(2, 1)
-end = lambda: os.read(0, 1) or os.kill(os.getpid(), signal.SIGTERM)
+def end():
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)  # STOP_S; what hangs then is stopped with all that it started
+    os.killpg(0, signal.SIGKILL)
 threading.Thread(target=end, daemon=True).start()
 from jupyterlab.labapp import main
 from tornado.tcpserver import TCPServer
@@ -227,7 +233,8 @@ def _announced(work: Path, port: int, token: str, browser: bool) -> Iterator[Non
         yield
     finally:
         for page in work.glob(f"{PAGE}*.html"):  # also what a `kill -9` left, whose token opens nothing any more
-            page.unlink(missing_ok=True)
+            if is_own(page, LEADS):
+                page.unlink(missing_ok=True)
 
 
 def _open(address: str, work: Path) -> bool:
@@ -236,7 +243,7 @@ def _open(address: str, work: Path) -> bool:
     try:
         handle, name = tempfile.mkstemp(dir=work, prefix=PAGE, suffix=".html")  # its owner's alone from the start
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={there}"><a href="{there}">brrr</a>')
+            file.write(f'{LEADS}{there}"><a href="{there}">brrr</a>')
     except OSError:  # the disk is full, say: the address stands above
         return False
     return webbrowser.open(Path(name).absolute().as_uri())

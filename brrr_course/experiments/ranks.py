@@ -19,9 +19,11 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Processor
+from brrr.core.private import end_with
 from brrr.gpu import is_gpu, synchronize
 from brrr.gpu.probe import cpu_count
 from brrr_course.nouns.experiment import Variant
@@ -74,7 +76,9 @@ class Ranks:
                 ours, theirs = context.Pipe()
                 self._pipes.append(ours)
                 self._processes.append(
-                    context.Process(target=_serve, args=(theirs, Rank(number, count, processor)), daemon=True)
+                    context.Process(
+                        target=_serve, args=(theirs, Rank(number, count, processor), os.getpid()), daemon=True
+                    )
                 )
                 with _bare_main():
                     self._processes[-1].start()
@@ -138,7 +142,8 @@ def _bare_main() -> Iterator[None]:
     """A process that is spawned runs the caller's script once more, and ranks need nothing of it."""
     kept, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
     try:
-        yield
+        with patch.dict(os.environ, PYTHONSAFEPATH="1"):  # nothing from the current folder
+            yield
     finally:
         sys.modules["__main__"] = kept
 
@@ -197,8 +202,9 @@ def _join(rank: Rank, store: str, timeout_s: float) -> None:
     dist.barrier()
 
 
-def _serve(pipe: Connection, rank: Rank) -> None:
+def _serve(pipe: Connection, rank: Rank, parent: int) -> None:
     """Answer each function that is sent, until whoever sends them is gone; Ctrl-C is the sender's."""
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError):
         while True:

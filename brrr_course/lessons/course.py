@@ -154,14 +154,19 @@ def copy_lessons(source: Path, work: Path) -> list[Path]:
         raise UnavailableError(_no_permission(work, error)) from error
 
 
-def _copy_stripped(lesson: Path, copy: Path) -> Path:
-    """Write `copy` whole or not at all, and not over a file that somebody made in the meantime."""
+def copy_of(lesson: Path) -> str:
+    """The text of a lesson's copy: without outputs, and with its edition."""
     notebook = strip_outputs(json.loads(lesson.read_text("utf-8")))
     notebook["metadata"]["brrr"] = {**notebook["metadata"].get("brrr", {}), "edition": edition(notebook)}
-    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _copy_stripped(lesson: Path, copy: Path) -> Path:
+    """Write `copy` whole or not at all, and not over a file that somebody made in the meantime."""
     half = copy.with_name(f".{copy.name}.{os.getpid()}")
+    half.touch(exist_ok=False)  # one that is there is not ours to remove
     try:
-        half.write_text(text, "utf-8")
+        half.write_text(copy_of(lesson), "utf-8")
         if not copy.exists():
             half.rename(copy)
     finally:
@@ -221,10 +226,11 @@ def set_aside(name: str, work: Path) -> Path | None:
     if not copy.exists():
         return None
     aside = copy.with_name(f"{copy.stem}.{time.strftime('%Y-%m-%d_%H%M%S')}.ipynb")
-    if aside.exists():
+    if aside.exists() or guesses_beside(aside).exists():
         raise UnavailableError(f"brrr lab: {aside} is there already; wait a second and try again.")
     try:
-        guesses_beside(copy).unlink(missing_ok=True)
+        if guesses_beside(copy).exists():
+            guesses_beside(copy).rename(guesses_beside(aside))
         return copy.rename(aside)
     except OSError as error:
         raise UnavailableError(_no_permission(work, error)) from error

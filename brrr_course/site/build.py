@@ -8,12 +8,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from shutil import rmtree
 from unittest.mock import patch
 
 from brrr.core.errors import ArgumentError, BrrrError
+from brrr.core.private import end_with
 from brrr.core.recordings import VARIABLE, recorded_devices
-from brrr_course.lessons.course import copy_lessons, notebooks_in
+from brrr_course.lessons.course import copy_of, notebooks_in
 from brrr_course.nouns.places import share
 from brrr_course.site.documents import documents, glossary
 from brrr_course.site.frame import read
@@ -21,21 +21,24 @@ from brrr_course.site.index import index_page
 from brrr_course.site.page import Page, lesson_page, metadata_of
 from brrr_course.site.questions import Question, list_page, questions
 from brrr_course.site.reference import reference
+from brrr_course.site.written import replace_all, require_free
 from brrr_course.sources import source
 
 
 def build(out: Path, *, device: str = "h200", recordings: Path | None = None, slides: bool = False,
           say: Callable[[str], None] = lambda _: None) -> list[Path]:  # fmt: skip
-    """Write the course's pages into a folder and return their paths; what else lies there stays.
+    """Write the course's pages into a folder and return their paths; what no build wrote stays (`written.py`).
 
     >>> build(Path("public"), device="h200")  # doctest: +SKIP
     [PosixPath('public/00_start_here.html'), ...]
 
     `device` names the recording, `recordings` the folder of recordings (default: the course's own); `slides` writes
     each lesson as slides too, NAME.slides.html; `say` is told what a recording lacks. ArgumentError for a device that
-    was not recorded, BrrrError where the course's own lacks something.
+    was not recorded, or a folder with the lessons or files of others; BrrrError where the course's own lacks something.
     """
-    wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1"}
+    if share("notebooks").resolve().is_relative_to(out.resolve()):
+        raise ArgumentError("brrr site", "DIR", str(out), "a folder without the lessons in it")
+    wanted = {"BRRR_SOURCE": f"recorded:{device}", "BRRR_STATIC": "", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     if recordings:  # over the course's own, which some cells name
         wanted[VARIABLE] = str(recordings)
     with patch.dict(os.environ, wanted):
@@ -46,8 +49,11 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
         if not paths:
             raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
         before, after = zip(*roads(paths).values(), strict=True)
+        notebooks = {f"notebooks/{path.name}": copy_of(path).encode() for path in paths}
+        require_free(out, ["index.html", *(f"{path.stem}.html" for path in paths), *notebooks])  # before the minutes
         asked = questions()
-        with ProcessPoolExecutor(min(os.cpu_count() or 1, 4), get_context("spawn")) as pool:
+        context, count = get_context("spawn"), min(os.cpu_count() or 1, 4)
+        with ProcessPoolExecutor(count, context, end_with, (os.getpid(),)) as pool:
             found = list(pool.map(partial(lesson_page, with_slides=slides, asked=asked), paths, before, after))
         pages = site_pages(found, asked)
     lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
@@ -55,15 +61,10 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
         raise BrrrError("brrr site: " + "; ".join(lacking))
     for missing in lacking:
         say(missing)
-    out.mkdir(parents=True, exist_ok=True)
-    for name, html in pages.items():
-        (out / name).write_text(html, encoding="utf-8", newline="\n")
-    for name in ("offline.js", "manifest.webmanifest", "icon.svg"):
-        (out / name).write_text(read(name), encoding="utf-8", newline="\n")
-    for name, png in (picture for each in found for picture in each.pictures.items()):
-        (out / name).write_bytes(png)
-    rmtree(out / "notebooks", ignore_errors=True)  # an older copy would stay
-    copy_lessons(share("notebooks"), out / "notebooks")
+    beside = {name: read(name) for name in ("offline.js", "manifest.webmanifest", "icon.svg")}
+    pictures = {name: png for each in found for name, png in each.pictures.items()}
+    texts = {name: text.encode() for name, text in (pages | beside).items()}
+    replace_all(out, texts | pictures | notebooks)
     return [out / name for name in pages]
 
 

@@ -18,7 +18,6 @@ from brrr_course.sources.plan import Step
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
 
-COMMAND = python("brrr_course.sources.apart")
 TIMEOUT_S = 600.0
 
 
@@ -39,7 +38,7 @@ def _in_process(step: Step) -> dict[str, Timed | BrrrError]:
     asked = json.dumps(
         [step.experiment.name, step.variants, dict(step.point), step.budget_s, step.fewest, step.precision]
     )
-    answer = last_line([*COMMAND, asked], str(step), TIMEOUT_S)
+    answer = last_line(python("brrr_course.sources.apart", asked), str(step), TIMEOUT_S)
     found = pickle.loads(base64.b64decode(answer))  # our own process wrote it
     assert isinstance(found, dict)
     return found

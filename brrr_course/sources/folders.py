@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from brrr.core.errors import BrrrError, NotRecordedError, RecordingError
-from brrr.core.files import cannot_write, require_writable, write_atomically
+from brrr.core.files import cannot_write, is_own, require_writable, write_atomically
 from brrr.core.recordings import FILE, first_that_reads
 from brrr.gpu import tensors_on
 from brrr_course.nouns.experiment import Experiment
@@ -66,13 +66,13 @@ def join(into: Path, other: Path) -> list[str]:
     found = [Recording.read(other, experiment(name)) for name in NAMES if _own(other / f"{name}.csv", other).exists()]
     theirs = Machine.read(other)  # afterwards: it may grow meanwhile, and runs are there before their rows
     named = [_own(other / f"{each.experiment.name}{samples.ENDING}", other) for each in found]
-    kept = [path for path in named if samples.read(path)]
+    kept = {path.name: parts for path in named if (parts := samples.parts(path))}
     files = [_own(path, other) for name in NAMES for path in sorted((other / TRACES / name).glob("*.json"))]
     timelines = {path.relative_to(other): timeline_file.text_of(timeline_file.read(path)) for path in files}
     with locked(into):
         lines = add(into, theirs, found, other)
-        for path in kept:
-            samples.join(into / path.name, path)
+        for name, parts in kept.items():
+            samples.join(into / name, parts)
         new = {path: text for path, text in timelines.items() if not (into / path).exists()}
         for path, text in new.items():
             require_writable((into / path).parent)
@@ -114,12 +114,13 @@ def _own(path: Path, folder: Path) -> Path:
 
 
 def _with_runs(mine: Machine, theirs: Machine, source: Path) -> Machine:
+    runs = {run.id: run for run in mine.runs}
     for run in theirs.runs:
-        there = mine.run(run.id)
-        if there is not None and there.begun != run.begun:
+        there = runs.setdefault(run.id, run)
+        if there.begun != run.begun:
             raise RecordingError(f"{source}: its run {run.id} is not the run of that id in the other folder")
-        mine = mine.with_run(run if there is None else there.grown(run))
-    return mine
+        runs[run.id] = there.grown(run)
+    return replace(mine, runs=tuple(runs.values()))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -154,7 +155,8 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         _held.discard(path)
         with suppress(OSError):  # Windows takes no open file away: there it stays
-            path.unlink()
+            if is_own(path):
+                path.unlink()
         file.close()
 
 
@@ -209,6 +211,8 @@ class Store:
         An experiment that this folder lacks goes on from the first of the folders `below` that has it.
         """
         require_writable(folder)
+        for each in experiments:
+            samples.names(folder / f"{each.name}{samples.ENDING}")  # another's file is not added to
         self.folder = folder
         self._files = [folder / FILE, *(folder / f"{e.name}.csv" for e in experiments)]
         self._last_written = self._on_disk()  # before anything is read: what others write meanwhile is seen
@@ -228,10 +232,9 @@ class Store:
             fitting = (each for each in below if (each / name).exists() and self._is_of(each))
             found = first_that_reads(fitting, lambda each: Recording.read(each, experiment))
             if found is not None:
-                there = {row.run for row in found.rows}
-                for run in found.machine.runs:
-                    if run.id in there and self.machine.run(run.id) is None:
-                        self.machine = self.machine.with_run(run)
+                wanted = {row.run for row in found.rows} - {run.id for run in self.machine.runs}
+                new = (run for run in found.machine.runs if run.id in wanted)
+                self.machine = replace(self.machine, runs=(*self.machine.runs, *new))
                 return replace(found, machine=self.machine)
         return _read_or_empty(self.folder, experiment, self.machine)
 

@@ -257,7 +257,8 @@ def _progress(predicted: Mapping[str, float]) -> Iterator[Callable[[Step], None]
     from tqdm import tqdm
 
     form = "{desc} {percentage:3.0f}%|{bar}| {elapsed} gone, {remaining} left"
-    with tqdm(total=sum(predicted.values()) or 1.0, bar_format=form, dynamic_ncols=True) as bar:
+    screen = getattr(sys.stderr, "stream", sys.stderr)  # a bar goes back to its line's begin
+    with tqdm(total=sum(predicted.values()) or 1.0, bar_format=form, dynamic_ncols=True, file=screen) as bar:
 
         def on_step(step: Step) -> None:
             bar.set_description_str(str(step), refresh=False)

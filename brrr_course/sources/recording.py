@@ -138,7 +138,7 @@ class RunInfo:
     def grown(self, other: RunInfo) -> RunInfo:
         """The run with what another account of it knows besides: its end, anchors and failures."""
         anchors, failed = (
-            (*mine, *(each for each in theirs if each not in mine))
+            tuple({repr(each): each for each in (*mine, *theirs)}.values())
             for mine, theirs in ((self.anchors, other.anchors), (self.failed, other.failed))
         )
         clock = self.sm_clock_after_hz or other.sm_clock_after_hz
@@ -164,9 +164,11 @@ class Machine:
             raise ArgumentError("Machine", "slug", self.slug, "lower-case letters, digits and hyphens")
         if is_gpu(self.kind) and self.device in {run.cpu for run in self.runs}:
             raise ArgumentError("Machine", "kind", self.kind, f"cpu, as {self.device} is one")
+        seen: set[str] = set()
         for number, run in enumerate(self.runs):
-            if run.id in {each.id for each in self.runs[:number]}:
+            if run.id in seen:
                 raise ArgumentError("Machine", f"runs[{number}].id", run.id, "an id that no other run has")
+            seen.add(run.id)
 
     def run(self, run_id: str) -> RunInfo | None:
         """The run of that id, None if there is none."""
@@ -334,7 +336,7 @@ def _check_together(path: Path, recording: Recording, lines: Iterable[int]) -> N
     """No point twice, no row of a run that the machine does not know, or of what such a machine cannot run."""
     elsewhere = {each.name for each in recording.experiment.variants} - {
         *recording.experiment.variants_on(recording.machine.kind)}  # fmt: skip
-    runs = [run.id for run in recording.machine.runs]
+    runs = dict.fromkeys(run.id for run in recording.machine.runs)
     seen: dict[tuple[object, ...], int] = {}
     for number, (row, line) in enumerate(zip(recording.rows, lines, strict=True), start=1):
         if row.run not in runs:

@@ -8,64 +8,79 @@ is loaded only here: who reads a recording needs none of it.
 import io
 import json
 import re
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import cast
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from brrr.core.errors import RecordingError
-from brrr.core.files import MOST_JSON_BYTES, file_bytes, write_atomically
-from brrr.core.measurement import FIELDS, Estimate, Field
+from brrr.core.files import MOST_JSON_BYTES, file_bytes, typed, write_atomically
+from brrr.core.measurement import FIELDS, Estimate, Field, Value
+from brrr.core.npz import array, members
 from brrr_course.sources.rows import Row
 
 ENDING = ".samples.npz"
 MEMBER = re.compile(r"[\w-][\w.-]*\.\d{5,}\.(json|npy)")
-HEADER = re.compile(
-    rb"\x93NUMPY\x01\0..\{'descr': '<f4', 'fortran_order': False, 'shape': \((\d{1,9}),\), \} *\n", re.DOTALL
-)
-"""What NumPy writes before the samples, and all that is read: its own reader takes shapes of any size."""
 HOST_TICK_S, DEVICE_TICK_S = 1e-9, 32e-9
 """The steps of the two clocks: no interval is narrower."""
-DAMAGES = (BadZipFile, OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError,
-           struct.error, zlib.error)  # fmt: skip
-"""What reading a damaged file raises; zipfile's RuntimeError is of an encrypted one, or one zipped in another way."""
 ON_DEVICE: tuple[Field, ...] = ("kernel_s", "busy_s", "span_s")
 
 Series = Mapping[Field, Sequence[float]]
+Key = tuple[tuple[Value, ...], str, str, str]
+"""`Row.key`."""
+Part = Mapping[Key, Series]
+"""What one writing adds."""
 
 
 def append(path: Path, rows: Sequence[Row]) -> None:
     """Add the samples that some rows still have; the file is replaced whole or not at all."""
+    kept = [(row, series) for row in rows if (series := _of_times(row))]
+    if kept:
+        number = len(names(path)) // 2
+        _add(path, {f"{kept[0][0].run}.{number:05}": {cast(Key, row.key): series for row, series in kept}})
+
+
+def join(into: Path, theirs: Mapping[str, Part]) -> None:
+    """Add what another such file holds, as `parts` tells it, and this one lacks."""
+    there = names(into)
+    _add(into, {name: part for name, part in theirs.items() if f"{name}.json" not in there})
+
+
+def _add(path: Path, new: Mapping[str, Part]) -> None:
     import numpy as np
 
-    kept = [(row, series) for row in rows if (series := _of_times(row))]
-    if not kept:
-        return
-    index = [[row.key, {name: len(each) for name, each in series.items()}] for row, series in kept]
-    values = [value for _, series in kept for each in series.values() for value in each]
-    file, array = _there(path), io.BytesIO()
-    np.save(array, np.array(values, np.float32))
+    file = io.BytesIO(path.read_bytes() if path.exists() else b"")
     with ZipFile(file, "a", ZIP_DEFLATED) as archive:
-        name = f"{kept[0][0].run}.{len(archive.namelist()) // 2:05}"
-        archive.writestr(f"{name}.json", json.dumps(index, separators=(",", ":")))
-        archive.writestr(f"{name}.npy", array.getvalue())
+        for name, part in new.items():
+            index = [[key, {field: len(each) for field, each in series.items()}] for key, series in part.items()]
+            values = [value for series in part.values() for each in series.values() for value in each]
+            packed = io.BytesIO()
+            np.save(packed, np.array(values, np.float32))
+            archive.writestr(f"{name}.json", json.dumps(index, separators=(",", ":")))
+            archive.writestr(f"{name}.npy", packed.getvalue())
     write_atomically(path, file.getvalue())
 
 
-def join(into: Path, other: Path) -> None:
-    """Add the members of another such file, one that `read` takes, that this one lacks."""
-    file = _there(into)
-    with ZipFile(other) as theirs, ZipFile(file, "a", ZIP_DEFLATED) as mine:
-        for name in sorted(set(theirs.namelist()) - set(mine.namelist())):
-            mine.writestr(name, theirs.read(name))
-    write_atomically(into, file.getvalue())
+def names(path: Path) -> list[str]:
+    """The file's members, none without a file; RecordingError where it is another's: it is not added to."""
+    try:
+        with ZipFile(io.BytesIO(file_bytes(path))) as archive:
+            return _known(archive.namelist())
+    except FileNotFoundError:
+        return []
+    except (BadZipFile, OSError, ValueError) as error:
+        raise _damaged(path, error) from None
 
 
-def _there(path: Path) -> io.BytesIO:
-    return io.BytesIO(path.read_bytes() if path.exists() else b"")
+def _known(found: Sequence[str]) -> list[str]:
+    if odd := [name for name in found if not MEMBER.fullmatch(name)]:
+        raise ValueError(f"it holds {odd[0]!r}; expected RUN.NUMBER.json and RUN.NUMBER.npy")
+    return [*found]
+
+
+def _damaged(path: Path, error: Exception) -> RecordingError:
+    return RecordingError(f"{path}: cannot be read ({error}): it is damaged. Restore it, or remove it")
 
 
 def _of_times(row: Row) -> Series:
@@ -75,36 +90,36 @@ def _of_times(row: Row) -> Series:
     return {name: each for name, each in found.items() if each and row.measurement.get(name) is not None}
 
 
-def read(path: Path) -> dict[tuple[Any, ...], Series]:
+def read(path: Path) -> Part:
     """From `Row.key` to the samples of its times; empty without a file. RecordingError for a damaged one."""
-    found: dict[tuple[Any, ...], Series] = {}
+    return {key: series for part in parts(path).values() for key, series in part.items()}
+
+
+def parts(path: Path) -> dict[str, Part]:
+    """As `read`, by writing. All that the file holds is checked, and what it does not tell is not taken."""
     if not path.exists():
-        return found
+        return {}
     try:
-        with ZipFile(io.BytesIO(file_bytes(path, MOST_JSON_BYTES))) as archive:
-            if sum(each.file_size for each in archive.infolist()) > MOST_JSON_BYTES:
-                raise ValueError(f"unpacked it has more than {MOST_JSON_BYTES >> 20} MB")
-            if odd := [name for name in archive.namelist() if not MEMBER.fullmatch(name)]:
-                raise ValueError(f"it holds {odd[0]!r}; expected RUN.NUMBER.json and RUN.NUMBER.npy")
-            for name in (each.removesuffix(".json") for each in archive.namelist() if each.endswith(".json")):
-                values = iter(_values(archive.read(f"{name}.npy")))
-                for (point, *rest), counts in json.loads(archive.read(f"{name}.json")):
-                    found[tuple(point), *rest] = {each: list(islice(values, n)) for each, n in counts.items()}
-                if next(values, None) is not None:
-                    raise ValueError(f"{name}.npy has more samples than its rows tell")
-    except DAMAGES as error:
-        raise RecordingError(f"{path}: cannot be read ({error}): it is damaged. Restore it, or remove it") from None
+        there = members(file_bytes(path, MOST_JSON_BYTES), MOST_JSON_BYTES)
+        wanted = dict.fromkeys(name.rpartition(".")[0] for name in _known([*there]))
+        return {name: _part(there[f"{name}.json"], there[f"{name}.npy"]) for name in wanted}
+    except (LookupError, OSError, RecursionError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from None
+
+
+def _part(index: bytes, packed: bytes) -> Part:
+    samples = array(packed)
+    if samples.dtype != "<f4" or not (abs(samples) < float("inf")).all():  # as no NaN is
+        raise ValueError("expected finite samples of float32")
+    values, found = iter(samples.tolist()), dict[Key, Series]()
+    for entry in json.loads(index):
+        key, counts = typed(tuple[Key, Mapping[str, int]], entry, "row")
+        found[key] = {field: list(islice(values, counts[field])) for field in counts if field in FIELDS}
+        if {field: len(each) for field, each in found[key].items()} != counts:
+            raise ValueError(f"{key} tells of samples that are not there: {counts}")
+    if next(values, None) is not None:
+        raise ValueError("it has more samples than its rows tell")
     return found
-
-
-def _values(content: bytes) -> list[float]:
-    """The samples of a member that `append` made."""
-    import numpy as np
-
-    header = HEADER.match(content)
-    if header is None or len(content) - header.end() != 4 * int(header[1]):
-        raise ValueError("expected samples of float32, in one dimension, as many as it tells")
-    return np.frombuffer(content, "<f4", offset=header.end()).tolist() if int(header[1]) else []
 
 
 def recomputed(row: Row, series: Series) -> dict[Field, Estimate]:

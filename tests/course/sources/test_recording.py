@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brrr.core import files
-from brrr.core.errors import NotRecordedError, RecordingError
+from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.files import digest, share, typed
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
+from brrr_course.sources import folders
 from brrr_course.sources import rows as rows_module
 from brrr_course.sources.folders import Store
 from brrr_course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of, to_text
@@ -697,3 +699,21 @@ def test_what_is_wrong_is_named_by_its_place(change: dict[str, object], message:
     with pytest.raises(ValueError, match=r"expected|missing|known") as caught:
         typed(Outer, {**WHOLE, **change})
     assert str(caught.value).startswith(message)
+
+
+def test_many_runs_are_read_and_joined_in_a_time_that_grows_with_their_number() -> None:
+    """A file of the largest size holds 30 000 of them: each is looked at once, not beside each other."""
+    runs = tuple(dataclasses.replace(made_up.run_info(), id=f"run-{number}") for number in range(30_000))
+    started_s = time.process_time()
+    machine = dataclasses.replace(made_up.GPU, runs=runs)
+    assert folders._with_runs(machine, dataclasses.replace(machine, runs=runs[::-1]), Path()) == machine
+    assert time.process_time() - started_s < 20
+    with pytest.raises(ArgumentError, match=r"runs\[30000\]\.id is 'run-7'"):
+        dataclasses.replace(machine, runs=(*runs, runs[7]))
+
+
+def test_what_one_run_tells_twice_is_kept_once() -> None:
+    drifts = [Drift("matmul", "gpu", {"size": size}, "latency_s", 1e-3, 1e-3) for size in range(20_000)]
+    one, other = (dataclasses.replace(made_up.run_info(), anchors=tuple(part)) for part in (drifts[:-1], drifts[1:]))
+    started_s = time.process_time()
+    assert list(one.grown(other).anchors) == drifts and time.process_time() - started_s < 10

@@ -142,3 +142,44 @@ def test_members_that_the_writer_does_not_make_are_refused(
         path.write_bytes(path.read_bytes().replace(b"PK\1\2\x14\3\x14\0\0\0\x08\0", b"PK\1\2\x14\3\x14\0\0\0\x63\0"))
     with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
         samples.read(path)
+
+
+@pytest.mark.parametrize(
+    "harm", ["a member more", "a pair without an index", "more than there are", "no number", "texts"]
+)
+def test_a_join_takes_what_was_read_and_nothing_else(tmp_path: Path, harm: str) -> None:
+    """Nothing hides in a folder from elsewhere: what no row tells of is refused, and nothing is written."""
+    for run, size in (("gpu-0", "64"), ("gpu-1", "128")):
+        made_up.record(tmp_path / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
+    into, theirs = tmp_path / "gpu-0" / "h200", tmp_path / "gpu-1" / "h200" / "matmul.samples.npz"
+    before = {path.name: path.read_bytes() for path in into.iterdir()}
+    index = '[[[[1],"gpu","hot","gpu-1"],{"host_s":%d}]]' % (10**9 if harm == "more than there are" else 1)  # noqa: UP031
+    data = npy("(1,)", data=b"\0\0\xc0\x7f" if harm == "no number" else bytes(4))
+    with ZipFile(theirs, "a") as archive:
+        if harm == "a member more":
+            archive.writestr("secret.99999.npy", b"MZ anything at all")
+        else:
+            archive.writestr("gpu-1.00009.npy", npy("(1,)", "<U1", bytes(4)) if harm == "texts" else data)
+        if harm not in ("a member more", "a pair without an index"):
+            archive.writestr("gpu-1.00009.json", index)
+    with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
+        join(into, tmp_path / "gpu-1" / "h200")
+    assert {path.name: path.read_bytes() for path in into.iterdir()} == before
+
+
+def test_what_changes_after_it_was_read_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run, size in (("gpu-0", "64"), ("gpu-1", "128")):
+        made_up.record(tmp_path / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
+    into, theirs = tmp_path / "gpu-0" / "h200", tmp_path / "gpu-1" / "h200" / "matmul.samples.npz"
+    read = samples.parts
+
+    def swapped(path: Path) -> dict[str, samples.Part]:
+        found = read(path)
+        with ZipFile(theirs, "w") as archive:
+            archive.writestr("secret.99999.npy", b"MZ anything at all")
+        return found
+
+    monkeypatch.setattr(samples, "parts", swapped)
+    join(into, theirs.parent)
+    monkeypatch.undo()
+    assert set(samples.read(into / "matmul.samples.npz")) == {row.key for row in Recording.read(into, MATMUL).rows}

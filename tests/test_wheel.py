@@ -1,0 +1,93 @@
+"""The packages that are built here hold what is the project's, whatever else lies in its folders."""
+
+import io
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+import today
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ["class.db", "class.db-wal", "class.db.serving", "ada.token", "tokens/ada.token", ".env", "id_rsa", "notes.txt",
+         "grades.csv", "mine.ipynb", "settings.toml", ".ipynb_checkpoints/01-checkpoint.ipynb", "mine/machine.json",
+         "mine/matmul.csv", "mine/matmul.samples.npz", "peaks.json", "01_async_timing.guesses.json", "x.html",
+         ".netrc", "core.1234", "private.pem", "answers.md"]  # fmt: skip
+SECRET = b"a stranger's secret\n"
+BUILD = "import sys; from hatchling.build import *; [print(make(sys.argv[1])) for make in ({})]"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git tracks, as it stands here, in a repository of its own, with strangers' files in every folder."""
+    root = tmp_path_factory.mktemp("clone")
+    tracked = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listed = subprocess.run(tracked, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if listed.returncode:
+        pytest.skip("this is no clone")
+    names = [name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+    tops = ("brrr", "brrr_course", "data", "docs", "notebooks", "tools", "LICENSE", "CHANGELOG.md", "pyproject.toml")
+    kept = [name for name in names if name.partition("/")[0] in tops]
+    for name in kept:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    for command in (["init", "-q"], ["add", "--force", "."]):
+        subprocess.run(["git", *command], cwd=root, check=True)
+    rng = random.Random(today.SEED)
+    folders = sorted({parent for name in kept for parent in Path(name).parents if parent.parts[:1] != ("tools",)})
+    for number, folder in enumerate(folders):
+        for name in {NAMES[number % len(NAMES)], *rng.sample(NAMES, 3)}:
+            if not (root / folder / name).exists():
+                (root / folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / folder / name).write_bytes(SECRET)
+    return root
+
+
+def built(folder: Path, out: Path, makes: str) -> dict[str, dict[str, bytes]]:
+    """By the built file's name what it holds."""
+    out.mkdir()
+    settings: Any = {"cwd": folder, "capture_output": True, "text": True, "check": False}
+    environment = {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run([sys.executable, "-P", "-c", BUILD.format(makes), str(out)], env=environment, **settings)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, bytes]] = {}
+    for path in out.iterdir():
+        if path.suffix == ".whl":
+            with ZipFile(path) as wheel:
+                found[path.name] = {name: wheel.read(name) for name in wheel.namelist()}
+        else:
+            with tarfile.open(path) as archive:
+                files = {each.name: archive.extractfile(each) for each in archive if each.isfile()}
+                found[path.name] = {name: (file or io.BytesIO()).read() for name, file in files.items()}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("folder", "makes", "files"), [("brrr_course", "build_wheel,", 1), (".", "build_wheel, build_sdist", 2)]
+)
+def test_nothing_of_a_stranger_s_is_packed(folder: str, makes: str, files: int, clone: Path, tmp_path: Path) -> None:
+    found = built(clone / folder, tmp_path / "out", makes)
+    assert len(found) == files
+    for name, content in found.items():
+        assert [each for each, inner in content.items() if inner == SECRET] == [], name
+        package = "brrr_course/" if "course" in name else "brrr/"
+        listed = subprocess.run(["git", "ls-files", package], cwd=clone, stdout=subprocess.PIPE, text=True, check=True)
+        ours = {each for each in listed.stdout.splitlines() if not each.endswith("pyproject.toml")}
+        assert {each for each in ours if not any(inner.endswith(each) for inner in content)} == set(), name
+
+
+def test_without_git_the_course_is_not_built(clone: Path, tmp_path: Path) -> None:
+    """A folder of files alone does not tell which of them are the course's."""
+    shutil.copytree(clone, tmp_path / "copy", ignore=shutil.ignore_patterns(".git"))
+    command = [sys.executable, "-P", "-c", BUILD.format("build_wheel,"), str(tmp_path)]
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=tmp_path / "copy" / "brrr_course", env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode and "Build in a clone" in done.stderr and not list(tmp_path.glob("*.whl"))
