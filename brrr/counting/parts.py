@@ -96,20 +96,14 @@ PARTS: Mapping[Any, Callable[..., Any]] = {
 # Operators that torch computes, but whose results it describes wrongly, or not at all.
 
 _RNN, _GROUPED = torch.ops.aten._cudnn_rnn.default, torch.ops.aten._grouped_mm.default
-KEPT = {0: 1, 1: 1, 2: 6, 3: 5}
-"""Numbers of each unit and step that the backward needs, by cuDNN's mode (relu, tanh, LSTM, GRU): its gates, cell and
-output, a GRU's state behind its weight. How much cuDNN really keeps it tells only where it runs."""
 
 
 def _recurrent(x: Tensor, weight: Sequence[Tensor], *others: Any) -> tuple[Tensor, ...]:
-    """cuDNN's layer, with what its backward needs: torch's description leaves the buffers out.
+    """cuDNN's layer; torch's description has no buffer of the weights, which the backward takes.
 
-    That of the weights stays empty: each is read where it lies.
+    Here it is empty: each weight is read where it lies. How much cuDNN keeps for the backward, only a run tells.
     """
-    output, hy, cy, *_ = _RNN(x, weight, *others)
-    hx, mode, units, layers, train = others[2], others[4], others[5], len(others[2]), others[10]
-    kept = train * KEPT[mode] * layers * units * (x.numel() // x.shape[-1])
-    return output, hy, cy, x.new_empty(kept * x.element_size(), dtype=torch.uint8), hx.new_empty(0)
+    return *_RNN(x, weight, *others)[:4], x.new_empty(0)
 
 
 def _recurrent_backward(
