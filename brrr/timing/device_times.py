@@ -44,7 +44,6 @@ class DeviceTimes:
         self._host_s, self._launches = host_s, launches
         self._repeats = 16
         self.span: list[float] = []
-        self.rounds: list[float] = []  # the median of each round's
         self.held = True
         self.kernels: int | None = None
         self.host_waits: list[str] = []
@@ -58,7 +57,6 @@ class DeviceTimes:
             pairs = pairs_s(self.call, repeats, self._timeout_s(repeats), self._evict)
             if pairs is not None:
                 self.span += pairs
-                self.rounds.append(median(pairs))
                 return
             self.held = repeats > 1
             self._repeats = repeats // 4 or 1

@@ -4,14 +4,13 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
 from brrr.core import units
 from brrr.core.callables import require_run
 from brrr.core.errors import DeviceMemoryError
-from brrr.core.measurement import Cache, Estimate, Field, Measurement, Rounds, is_host_bound, median
+from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound, median
 from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
 from brrr.timing.cpu_queue import CpuQueue, Place, name_of, wait_for
 from brrr.timing.elsewhere import refuse_elsewhere
@@ -253,10 +252,6 @@ class Sampler:
                 budget_s=self.budget_s,
                 profiler=self.profiler,
             )
-            if span := fields.get("span_s"):
-                by = span.median - median(self.device_times.span)
-                rounds = tuple(max(0.0, each + by) for each in self.device_times.rounds)
-                fields["span_s"] = replace(span, rounds=Rounds(together or self, rounds))
         elif isinstance(self.place, CpuQueue) and not self._single:
             kernels, fields["kernel_s"] = self._worked(self.place)
         if self.drifted:
