@@ -12,8 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
-from played_class import Classroom, Played, asks, settle
+from played_class import Classroom, Played, asks, served, settle
 
+from brrr_course.classroom import connections, teacher
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom.engine import _shares
 from brrr_course.classroom.gateway import _Refused
@@ -174,3 +175,37 @@ def test_a_bucket_fills_while_nobody_takes_from_it(tmp_path: Path, now: list[flo
 def test_classes_begin_at_round_numbers() -> None:
     assert [place_of(value) for value in (0.99, 1.0, 2.0, 4.9, 5.0)] == [26, 27, 28, 28, 29]
     assert math.isclose(BOUNDS[27], 1.0)
+
+
+def test_a_request_that_is_being_answered_is_not_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """News may be longer in coming than a header may take."""
+    monkeypatch.setattr(connections, "HEADER_S", 0.1)
+    with served(tmp_path / "class.db", Played()) as (url, token, _):
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as ada:
+            mine = ada.post("/measure", json=asks(64)).json()["id"]
+            for _ in range(2):
+                told = ada.get(f"/requests/{mine}?wait=0.4").json()
+        assert told["state"] == "running"
+
+
+def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[bool] = []
+
+    async def truths(self: object, lesson: str, own: bool) -> list[Any]:
+        ran.append(own)
+        return []
+
+    monkeypatch.setattr(teacher.Truths, "_run", truths)
+
+    async def run() -> None:
+        async with (
+            Classroom(tmp_path / "class.db", Played(), serving=tmp_path) as room,
+            room.client("prof", teacher=True) as prof,
+        ):
+            for asked in ("?reveal=1&own=1", "?reveal=1&own=1", "", "?own=1", "?reveal=1", "?reveal=1&own=1"):
+                assert (await prof.get(f"/guesses/01{asked}")).json()["questions"] == []
+
+    asyncio.run(run())
+    assert ran == [True, False, True], "the recording's is the same the next time"
