@@ -19,6 +19,8 @@ from brrr.gpu import probe
 from brrr.timing import calibration, device_times, gate, graph_times
 
 CAPTURE = "CUDA refused: a capture is under way"
+STREAM, RELAXED = 7, 2
+"""Torch's stream as the driver knows it, and a mode of capturing."""
 KEPT = (
     gate.gate_of, gate.eviction_of, calibration.calibration, calibration._settled_yardstick, graph_times.side_stream,
 )  # fmt: skip
@@ -225,12 +227,14 @@ class Gpu:
         """As torch.cuda.stream: there is one."""
         yield
 
-    def capture(self, *_: Any) -> tuple[int]:
+    def capture(self, stream: int, mode: int) -> tuple[int]:
+        assert (stream, mode) == (STREAM, RELAXED)
         self.synchronize()
         self.capturing = []
         return (0,)
 
-    def captured(self, *_: Any) -> tuple[int, list[Work]]:
+    def captured(self, stream: int) -> tuple[int, list[Work]]:
+        assert stream == STREAM
         found, self.capturing = self.capturing or [], None
         if self.spoiled:
             self.spoiled = False
@@ -242,6 +246,11 @@ class Gpu:
         self.graphs, self.alive = self.graphs + 1, self.alive + 1
         return 0, (works, self.first_graphs_gap_s if self.graphs <= self.first_graphs else self.graph_gap_s)
 
+    def launch_graph(self, graph: Any, stream: int) -> tuple[int]:
+        assert stream == STREAM
+        self.enqueue("graph", graph)
+        return (0,)
+
     def destroy(self, _: Any) -> tuple[int]:
         self.alive -= 1
         return (0,)
@@ -250,13 +259,13 @@ class Gpu:
         """As cuda.bindings.driver, as far as graphs go."""
         kind = lambda node: SimpleNamespace(name=f"CU_GRAPH_NODE_TYPE_{node.kind}")  # noqa: E731
         return SimpleNamespace(
-            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2),
+            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=RELAXED),
             cuStreamBeginCapture=self.capture,
             cuStreamEndCapture=self.captured,
             cuGraphGetNodes=lambda graph, count: (0, graph[:count], len(graph)),
             cuGraphNodeGetType=lambda node: (0, kind(node)),
             cuGraphInstantiate=self.instantiate,
-            cuGraphLaunch=lambda graph, stream: (self.enqueue("graph", graph), (0,))[1],
+            cuGraphLaunch=self.launch_graph,
             cuGraphExecDestroy=self.destroy,
             cuGraphDestroy=self.destroy,
         )
@@ -271,7 +280,7 @@ def played_event(device: str, name: str, start: int, end: int) -> Any:
 
 def play_gpu(gpu: Gpu, patch: pytest.MonkeyPatch) -> Gpu:
     """Torch and brrr see this GPU from now on."""
-    stream = SimpleNamespace(synchronize=gpu.synchronize, cuda_stream=7, wait_stream=lambda other: None)
+    stream = SimpleNamespace(synchronize=gpu.synchronize, cuda_stream=STREAM, wait_stream=lambda other: None)
     zeros = torch.zeros
     for name, found in {
         "is_available": lambda: True, "current_device": lambda: 0, "current_stream": lambda: stream,

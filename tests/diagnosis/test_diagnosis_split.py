@@ -239,6 +239,14 @@ def test_arguments_are_what_the_trace_tells() -> None:
     assert cost_of("mylib::x", SQUARE) is cost_of("autograd::x", SQUARE) is cost_of("aten::no-name", SQUARE) is None
 
 
+@pytest.mark.parametrize("name", ["aten::arange", "aten::randperm"])
+def test_what_makes_a_tensor_makes_a_description_of_it(name: str) -> None:
+    """No memory holds these 8 TB."""
+    nothing: tuple[Any, ...] = ((),) * 5
+    found = cost_of(name, Inputs(nothing, nothing, ("Scalar", "", "", "", ""), ("1000000000000", "", "", "", "")))
+    assert found is not None and (found.read_bytes, found.written_bytes) == (0, 8 * 10**12)
+
+
 def test_a_kernel_of_torch_compile_takes_its_inputs_and_writes_its_last() -> None:
     inputs = Inputs(((64, 2), (32,), (), (64,)), ((2, 1), (1,), (), (1,)), ("float", "c10::Half", "Scalar", "float"),
                     ("", "", "3", ""))  # fmt: skip

@@ -319,6 +319,19 @@ def test_a_profiler_that_is_not_wanted_is_not_asked(gpu: Gpu) -> None:
     assert "no-profiler" in m.flags and len(m.notes) == 1 and middle(m, "kernel_s") == pytest.approx(9e-6, abs=1e-7)
 
 
+def test_a_gate_that_held_at_first_and_gave_up_later_leaves_no_kernel_time(gpu: Gpu) -> None:
+    """A function that begins to wait: what was seen before may not be its work any more."""
+    waits: list[int] = []
+    times = DeviceTimes(lambda: (gpu.kernel(1e-6), waits and gpu.synchronize())[0], "hot", 1e-6)
+    calibrated = calibration.calibration(0)
+    times.round(0.01, 1e-5)
+    assert times.held and times.fallback_estimate(calibrated)[0] is not None
+    waits.append(1)
+    times.round(0.01, 1e-5)
+    found, why = times.fallback_estimate(calibrated)
+    assert times.span and not times.held and found is None and why.startswith("missing, since no gate held")
+
+
 def test_a_graph_s_share_counts_kernels_and_copies(gpu: Gpu) -> None:
     found = graph_share(lambda: (gpu.kernel(4e-6), gpu.copy(2e-6), gpu.kernel(1e-6)), 1e-5)
     assert found is not None and (found.kernels, found.copies) == (2, 1)
@@ -351,7 +364,8 @@ def test_launches_are_counted_in_a_graph(gpu: Gpu) -> None:
     assert graph_times.launches(lambda: (gpu.kernel(1e-6), gpu.synchronize())) is None
     bindings: Any = sys.modules["cuda.bindings"]
     bindings.driver.cuStreamEndCapture = lambda stream: (900, None)
-    with pytest.raises(UnavailableError), graph_times.raw_capture(SimpleNamespace(cuda_stream=7)):
+    refused = pytest.raises(UnavailableError, match=r"^CUDA refused the capture of a graph: 900")
+    with refused, graph_times.raw_capture(SimpleNamespace(cuda_stream=7)):
         pass
 
 
