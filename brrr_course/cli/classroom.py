@@ -7,6 +7,7 @@ brrr class forget matmul size=64  # what was measured wrongly, so that it is mea
 brrr class export DIR             # the evening as a recording, for `brrr claims`
 brrr class answers FILE.csv       # guesses and marks of those who agreed to send them, counted
 brrr class report FILE.csv        # what each of them did, by the name of their token
+brrr class withdraw ada           # take a student's answers out
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import stat
 import sys
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -24,7 +25,7 @@ import uvicorn
 from played_class import QUESTION, Classroom, Played, asks, served, settle
 from starlette.routing import Mount
 
-from brrr_course.classroom import connections, serving, tokens
+from brrr_course.classroom import connections, serving, tokens, turns
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import store as store_module
 from brrr_course.classroom.store import Store
@@ -232,10 +233,13 @@ def test_who_asks_on_before_the_answer_has_one_answer(path: Path) -> None:
                 assert until_closed(held).count(b"HTTP/1.1 200") <= 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_an_address_with_many_connections_loses_its_own(path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever they do: no more than a quarter are silent, an address has half at most, the others keep theirs."""
     drawn, most, lost = random.Random(seed), 40, list[Any]()
+    monkeypatch.setattr(connections, "_open", Counter())
+    monkeypatch.setattr(connections, "_silent", defaultdict(dict))
+    whole, talkers = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", drawn.random()
 
     class Wire(asyncio.Transport):
         def __init__(self, host: str) -> None:
@@ -260,8 +264,12 @@ def test_an_address_with_many_connections_loses_its_own(path: Path, monkeypatch:
         for _ in range(400):
             if drawn.random() < 0.6 or not there:
                 there.append(connect(config, state, drawn.choice(["1.1.1.1", "1.1.1.1", "2.2.2.2"])))
+                if drawn.random() < talkers and not there[-1][1].closing:
+                    there[-1][0].data_received(whole)
             else:
-                drawn.choice(there)[0].data_received(drawn.choice([b"GET / HT", b"TP/1.1\r\nHost: x\r\n\r\n", b"X"]))
+                made, wire = drawn.choice(there)
+                if not wire.closing:
+                    made.data_received(drawn.choice([b"GET / HT", b"TP/1.1\r\nHost: x\r\n\r\n", b"X"]))
             await asyncio.sleep(0)
             for wire in lost:
                 next(made for made, each in [*few, *there] if each is wire).connection_lost(None)
@@ -271,7 +279,7 @@ def test_an_address_with_many_connections_loses_its_own(path: Path, monkeypatch:
             assert len(silent) <= most // 4 and not any(wire.closing for _, wire in few)
             assert all(sum(made.host == host for made, _ in there) <= most // 2 for host in ("1.1.1.1", "2.2.2.2"))
             assert sum(connections._open.values()) == len(there) + 3
-            assert silent == {made for made, _ in [*few, *there] if made.cycle is None}
+            assert silent == {made for made, _ in [*few, *there] if made.cycle is None or made.cycle.response_complete}
         for made, _ in [*few, *there]:
             made.connection_lost(None)
         assert not connections._open and not connections._silent
@@ -542,6 +550,24 @@ def test_a_hub_that_fails_is_said(path: Path, hub: list[str]) -> None:
             )
 
     asyncio.run(run())
+
+
+def test_the_limits_are_those_that_the_page_for_teachers_promises() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "classroom.md").read_text("utf-8")
+    rows = {row.split(" | ")[0]: row for row in text.splitlines() if row.startswith("| ")}
+    for row, promises in {
+        "| floods, malformed requests": [
+            f"429 above {gateway_module.RATE:.0f} requests a second or {turns.MOST_OPEN} open ones",
+            f"413 above {gateway_module.MOST_BODY_BYTES // 1024} KB",
+            f"408 where a body stops for {gateway_module.BODY_S:.0f} s", f"at most {gateway_module.LINE_S:.0f} s",
+        ],
+        "| connections": [
+            f"closed after {connections.HEADER_S:.0f} s", f"an address has {connections.MOST // 2} at most",
+            {1000: "of a thousand such the oldest goes"}[connections.MOST // 4],
+        ],
+        "| strangers at a hub's gateway": [{4: "asked about four tokens"}[tokens.HUB_CALLS]],
+    }.items():  # fmt: skip
+        assert all(promise in rows[row] for promise in promises), row
 
 
 def test_the_documented_workers_have_a_private_folder_and_a_clock_that_never_goes_back() -> None:

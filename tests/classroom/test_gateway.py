@@ -21,8 +21,9 @@ from brrr_course.classroom.asked import parse
 from brrr_course.classroom.teacher import asked_by_lessons
 from brrr_course.classroom.tokens import issue, revoke
 from brrr_course.experiments import experiment
-from brrr_course.lessons.checking import exercises
+from brrr_course.lessons.calculations import calculated
 from brrr_course.lessons.sharing import AGREED, line
+from brrr_course.nouns.places import COURSE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -265,14 +266,16 @@ def test_no_request_breaks_the_gateway(
 def test_the_lessons_say_what_may_be_answered() -> None:
     """Every exercise that marks itself, and every question of the executed lessons, those made by a loop too."""
     asked = asked_by_lessons()
-    assert {name for kind, name in asked if kind == "check"} == {*exercises(), AGREED[1]}
+    made = "".join(path.read_text("utf-8") for path in (COURSE / "lessons" / "exercises").glob("*.py"))
+    marked = {*calculated(), *re.findall(r'@exercise\("([^"]+)"', made)}
+    assert {name for kind, name in asked if kind == "check"} == {*marked, AGREED[1]}
     texts = "".join(path.read_text("utf-8") for path in (ROOT / "notebooks" / "source").glob("*.py"))
     written = {line(text) for text in re.findall(r'(?<![\w.])guess\("([^"]+)"', texts)}
     assert len(written) > 40 and {("guess", each) for each in written} <= asked
     assert ("guess", "A copy that moves 322 MB gets faster ...") in asked
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_an_answer_to_what_no_lesson_asks_is_not_kept(path: Path, data: st.DataObject) -> None:
     kind, name = data.draw(st.sampled_from(sorted(asked_by_lessons())))

@@ -110,6 +110,18 @@ def test_the_report_names_those_who_agreed_and_holds_no_formula(
     assert "cannot be written" in capsys.readouterr().err
 
 
+def test_one_student_s_answers_are_taken_out(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(cache)
+    for name in ("ada", "bob"):
+        for given in (("check", "01-events", "right"), (*AGREED, "named")):
+            store.answer(name, *given)
+    before = store.read("SELECT * FROM answer WHERE who != ?", store.digest("ada"))
+    assert main(["class", "withdraw", "ada", "nobody", "--cache", str(cache)]) == 0
+    assert capsys.readouterr().out == "ada: 2 rows taken out\nnobody: 0 rows taken out\n"
+    assert store.read("SELECT * FROM answer") == before
+    store.close()
+
+
 def test_tokens_are_written_for_their_owner_and_can_be_ended(
     cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
