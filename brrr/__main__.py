@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from types import MappingProxyType
 
+from brrr.cli import show_anything
 from brrr.core import __version__
 from brrr.core.errors import BrrrError, extras
 from brrr.core.private import keep_compiled_code_private
@@ -36,6 +37,7 @@ def commands() -> Mapping[str, tuple[str, str]]:
 
 def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> int:
     """Run one of the commands, or of those added; the exit code is 0, or 2 for a call that cannot be understood."""
+    show_anything()
     arguments = sys.argv[1:] if argv is None else argv
     if arguments in (["--version"], ["-V"]):
         print(f"brrr {__version__}")

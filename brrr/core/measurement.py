@@ -158,7 +158,7 @@ class Estimate:
         return _exact(number) - self
 
     def __str__(self) -> str:
-        return f"{units.seconds(self.median)} ({units.seconds_range(self.low, self.high)}, n={self.n})"
+        return units.sayable(f"{units.seconds(self.median)} ({units.seconds_range(self.low, self.high)}, n={self.n})")
 
     def __format__(self, spec: str) -> str:
         """`x` writes a ratio with its interval, `%` a share."""
@@ -280,7 +280,7 @@ class Measurement(Carded):
     def __str__(self) -> str:
         verdicts = [*(["host-bound"] if self.host_bound else []), *(f for f in self.flags if f != "host-bound")]
         text = ", ".join(_parts(self)) or "nothing measured"
-        return f"{text}: {', '.join(verdicts)}" if verdicts else text
+        return units.sayable(f"{text}: {', '.join(verdicts)}" if verdicts else text)
 
     def _card(self) -> Card:
         idle = self.idle_share
