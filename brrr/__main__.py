@@ -13,6 +13,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from types import MappingProxyType
 
+from brrr.cli import show_anything
 from brrr.core import __version__
 from brrr.core.errors import BrrrError, extras
 from brrr.core.private import keep_compiled_code_private
@@ -43,6 +44,7 @@ def commands() -> Mapping[str, tuple[str, str]]:
 
 def main(argv: list[str] | None = None, added: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> int:
     """Run one of the commands, or of those added; the exit code is 0, or 2 for a call that cannot be understood."""
+    show_anything()
     with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
         return _run(sys.argv[1:] if argv is None else argv, added)
 

@@ -1,7 +1,20 @@
 """The commands behind `brrr`: lab, doctor, record, join, calibrate, claims, time, diagnose."""
 
+import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from brrr.core import units
+
+
+def show_anything() -> None:
+    """Let no output end in an error for a sign that its encoding lacks: what stands for it is written instead."""
+    streams: Any = sys.stdout, sys.stderr
+    for each in streams:
+        with suppress(AttributeError):  # none, or one of somebody's own
+            each.reconfigure(errors=units.STAND_INS)
 
 
 def own_error(error: BaseException) -> str:

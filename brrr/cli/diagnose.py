@@ -3,14 +3,18 @@
 python -m brrr diagnose trace.json.gz                 # a trace: nothing runs
 python -m brrr diagnose trace.json --device h200      # with another device's figures
 python -m brrr diagnose train.py --steps 10           # a script with its arguments, under the profiler, for 30 seconds
+python -m brrr diagnose -m package.train --steps 10   # a module, as `python -m` runs it
 python -m brrr diagnose --html page.html trace.json   # or --json: to keep
 """
 
 import _thread
 import argparse
+import atexit
+import io
 import math
 import os
 import runpy
+import shutil
 import signal
 import sys
 import tempfile
@@ -19,9 +23,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
 from brrr.cli import own_error
+from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import is_own, write_atomically
 from brrr.diagnosis.diagnosing import diagnose_trace
@@ -35,6 +41,8 @@ from brrr.tracing.trace_file import TraceFileError
 GRACE_S = 10
 """How long a script that was ended may still take: to save what it has, or for the call it is in."""
 EXIT = os._exit
+ELSEWHERE = 0.01
+"""From this share of a script's time on, what other processes computed for it is told."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,10 +61,10 @@ def _threads(before: Sequence[threading.Thread]) -> list[threading.Thread]:
 
 
 def _diagnosed(argv: Sequence[str]) -> int:
-    script = next((place for place, each in enumerate(argv) if each.endswith(".py")), len(argv))
-    options, arguments = _parser().parse_args(argv[: script + 1]), argv[script + 1 :]
+    options, arguments = _options(argv)
     html = options.html.resolve() if options.html is not None else None
-    code, ended, is_script = 0, "", options.path.suffix == ".py"
+    code, ended, is_script = 0, "", _is_script(options)
+    folder = Path(tempfile.mkdtemp())  # which the end of a script's fork does not remove
     try:
         for name in ("seconds", "memory"):
             if not math.isfinite(getattr(options, name) or 0):
@@ -64,29 +72,48 @@ def _diagnosed(argv: Sequence[str]) -> int:
         if html is not None and not (html.parent.is_dir() and is_own(html, BEGIN)):
             expected = "a new file, or a page that this wrote, in a folder that exists"
             raise ArgumentError("brrr diagnose", "--html", options.html, expected)
-        if is_script and not options.path.is_file():
+        if is_script and not options.m and not options.path.is_file():
             raise ArgumentError("brrr diagnose", "path", str(options.path), "a script that exists")
         if swallowed := [each for each in arguments if each.split("=")[0] in ("--html", "--json")]:
             print(f"brrr diagnose: {swallowed[0]} goes to the script; ours stand before its path", file=sys.stderr)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "trace.json" if is_script else options.path
-            if is_script:
-                code, ended = run_script(options.path, arguments, path, options.seconds, options.memory)
-            found = diagnose_trace(path, options.device or (_this_cpu() if is_script else None))
+        path = folder / "trace.json" if is_script else options.path
+        if is_script:
+            code, ended = run_script(options, arguments, path)
+        found = diagnose_trace(path, options.device or (_this_cpu() if is_script else None))
         print(found.to_json() if options.json else found.details())
         if html is not None:
             write_atomically(html, found.to_html())
             print(f"Written to {html}", file=sys.stderr)
     except TraceFileError as error:
-        nothing = f"the script {ended or 'ran to its end'}\nNo operator of torch ran until then: nothing is diagnosed"
+        nothing = f"the script {ended or 'ran to its end'}\nNo torch operator ran in its process: nothing is diagnosed"
         print(f"brrr diagnose: {nothing if is_script else error}", file=sys.stderr)
         return code or 2
     except (BrrrError, OSError) as error:
         print(f"brrr diagnose: {str(error).removeprefix('brrr diagnose: ')}", file=sys.stderr)
         return 2
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     if ended:
         print(f"brrr diagnose: the script {ended}\nWhat it did until then is told above", file=sys.stderr)
     return code
+
+
+def _options(argv: Sequence[str]) -> tuple[Any, Sequence[str]]:
+    """brrr's options, and what stands behind a script; behind a trace they are brrr's, too."""
+    options = _parser().parse_args(argv)
+    place = len(argv) - len(options.arguments)
+    place -= argv[place - 1] == "--"  # which argparse leaves out, and Python hands on
+    if _is_script(options):
+        return options, argv[place:]
+    return _parser().parse_args([*argv[: place - 1], *argv[place:], str(options.path)]), ()
+
+
+def _is_script(options: Any) -> bool:
+    """Whether to run it: a module, a script by its name or first line; what is named as a trace is only read."""
+    found = options.m or options.path.suffix == ".py"
+    with suppress(OSError), options.path.open("rb") as file:
+        found |= options.path.suffix not in (".json", ".gz") and file.read(2) == b"#!"
+    return bool(found)
 
 
 def _this_cpu() -> Where | None:
@@ -106,11 +133,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="end a script after S (default: 30)")
     parser.add_argument("--memory", type=float, metavar="GB", help="end a script whose process has grown by so much "
                         "(default: half of what is free)")  # fmt: skip
-    parser.add_argument("path", type=Path, help="a trace (.json or .json.gz), or a script (.py)")
+    parser.add_argument("-m", action="store_true", help="run the module of that name as a script, as python -m does")
+    parser.add_argument("path", type=Path, help="a trace (.json, .json.gz), or a script (.py, or what starts with #!)")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 
-def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float, gb: float | None) -> tuple[int, str]:
+def run_script(options: Any, arguments: Sequence[str], trace: Path) -> tuple[int, str]:
     """Run a script as `python path arguments` would, under torch's profiler, and save the trace.
 
     Returns the exit status and how it ended, "" where that was its end: what it did until then is in the trace.
@@ -119,16 +148,17 @@ def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float
 
     from brrr.tracing.recording import session
 
-    kept, places, folder = sys.argv, [*sys.path], Path.cwd()
-    sys.argv = [str(path), *arguments]
+    argv, first = [str(options.path), *arguments], os.getcwd() if options.m else str(options.path.resolve().parent)
+    process, began, elsewhere_s = os.getpid(), time.monotonic(), _elsewhere_s()
     code, ended, limits, before = 0, "", [], threading.enumerate()  # type: int, str, list[str], list[threading.Thread]
     with session("diagnose", torch.cuda.is_available(), record_shapes=True) as made:
         try:
-            with _streams() as shown, _limited(seconds, gb, limits, shown):
-                sys.path.insert(0, str(path.resolve().parent))  # no module of ours is loaded from there
+            with _streams() as shown, _limited(options.seconds, options.memory, limits, shown), _as_main(argv, first):
                 try:
-                    runpy.run_path(str(path), run_name="__main__")
+                    _run(options.path, options.m)
                 finally:  # as Python does
+                    if os.getpid() != process:  # a fork of the script's ends where the script does, too
+                        _end(sys.exc_info()[1])
                     for each in () if limits else _threads(before):
                         each.join()
         except SystemExit as error:
@@ -137,11 +167,76 @@ def run_script(path: Path, arguments: Sequence[str], trace: Path, seconds: float
             code, ended = (0, limits[0]) if limits else (130, "was ended by Ctrl-C")
         except Exception as error:
             code, ended = 1, f"ended by {own_error(error)}"
-        finally:
-            sys.argv, sys.path[:] = kept, places
-            os.chdir(folder)
     made.export_chrome_trace(str(trace))
+    if (elsewhere_s := _elsewhere_s() - elsewhere_s) > ELSEWHERE * (time.monotonic() - began):
+        said = f"other processes computed for {units.seconds(elsewhere_s)}: what they did is not recorded"
+        print(f"brrr diagnose: {said}", file=sys.stderr)
     return code, ended
+
+
+def _elsewhere_s() -> float:
+    """Processor seconds of all processes that this one has started, as far as the system tells."""
+    import psutil
+
+    own = psutil.Process()
+    found = sum(own.cpu_times()[2:4])  # of those that have ended
+    for each in own.children(recursive=True):
+        with suppress(psutil.Error):
+            found += sum(each.cpu_times()[:4])
+    return float(found)
+
+
+@contextmanager
+def _as_main(argv: list[str], first: str) -> Iterator[None]:
+    """The process is the script's inside, and again at its end, for what the script runs there (`atexit`)."""
+    kept = _process()
+    _become(ModuleType("__main__"), argv, [first, *sys.path], kept[3])
+    try:
+        yield
+    finally:
+        atexit.register(_become, *_process())  # what is registered last runs first
+        _become(*kept)
+
+
+def _process() -> tuple[ModuleType, list[str], list[str], str]:
+    """What each program has of its own: the main module, its arguments, where it imports from, the folder."""
+    folder = ""
+    with suppress(OSError):  # it may have been removed
+        folder = os.getcwd()
+    return sys.modules["__main__"], sys.argv, sys.path, folder
+
+
+def _become(main: ModuleType, argv: list[str], path: list[str], folder: str) -> None:
+    sys.modules["__main__"], sys.argv, sys.path = main, argv, path
+    with suppress(OSError):
+        os.chdir(folder)
+
+
+def _run(path: Path, is_module: bool) -> None:
+    if is_module:
+        runpy._run_module_as_main(str(path))  # type: ignore[attr-defined]  # as Python itself does
+    else:
+        main, file = sys.modules["__main__"], os.path.join(os.getcwd(), path)
+        main.__file__ = file
+        with io.open_code(file) as code:
+            made = compile(code.read(), file, "exec", dont_inherit=True)
+        exec(made, main.__dict__)
+
+
+def _end(error: BaseException | None) -> NoReturn:
+    """As Python ends: what it says of the error, the threads, what was registered for the end, what was printed."""
+    code: Any = error.code if isinstance(error, SystemExit) else int(error is not None)
+    if not isinstance(error, SystemExit | None):
+        sys.excepthook(type(error), error, error.__traceback__)
+    elif not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    EXIT(int(code or 0) & 0xFF)
 
 
 @contextmanager

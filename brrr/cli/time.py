@@ -12,7 +12,7 @@ from typing import Any
 
 from brrr.cli import own_error
 from brrr.core.errors import BrrrError
-from brrr.diagnosis.timed import step_from, timed
+from brrr.diagnosis.timed import called, step_from, timed
 
 
 def main(argv: Sequence[str]) -> int:
@@ -23,10 +23,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         try:
             step = step_from(options.setup, options.statement, {"__name__": "__brrr__"})
-            step()
+            first_s = called(step)
         finally:
             sys.path[:] = filter(None, sys.path)
-        found = timed(step, device=options.device, cache=cache, budget_s=options.budget)
+        found = timed(step, device=options.device, cache=cache, budget_s=options.budget, first_s=first_s)
     except BrrrError as error:
         print(f"brrr time: {error}", file=sys.stderr)
         return 2
@@ -35,7 +35,8 @@ def main(argv: Sequence[str]) -> int:
             raise
         print(f"brrr time: {own_error(error)}", file=sys.stderr)
         return 1
-    print(found.to_json() if options.json else found.details() if options.verbose else found)
+    short = "\n".join([found.text(), *found.measurement.notes])
+    print(found.to_json() if options.json else found.details() if options.verbose else short)
     return 0
 
 

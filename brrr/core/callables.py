@@ -1,6 +1,7 @@
 """What a call is given to run: refused where it cannot be called, or where calling it runs nothing of it."""
 
 import inspect
+from itertools import islice
 from typing import Any
 
 from brrr.core.errors import ArgumentError
@@ -11,6 +12,8 @@ _INSTEAD = {
     "asyncgen": "a loop over it in asyncio.run",
 }
 """What runs only later, as `inspect` names it; what to write so that it runs."""
+_LATER = ("__await__", "__next__", "wait", "add_done_callback", "block_until_ready", "__dask_graph__")
+"""What awaitables, iterators, futures, collectives, jax's arrays and dask's graphs have; finished results do not."""
 
 
 def require_callable(call: str, argument: str, fn: Any, expected: str, hint: str = "") -> None:
@@ -30,6 +33,19 @@ def require_callable(call: str, argument: str, fn: Any, expected: str, hint: str
 def require_run(call: str, argument: str, fn: Any, result: Any) -> None:
     """The same, once it is seen what it returned: a lambda does not tell before."""
     _refuse_later(call, argument, fn, "", [result])
+
+
+def later(result: Any) -> str:
+    """What to note of a result, or one within it, that may be computed only after its call; "" of any other.
+
+    >>> later([map(abs, [1])])
+    'what fn returns (a map) may be computed only later, and that is not measured: let fn wait for it'
+    """
+    inside = result.values() if isinstance(result, dict) else result if isinstance(result, list | tuple | set) else ()
+    kinds = [type(each) for each in (result, *islice(inside, 99))]
+    found = next((kind.__name__ for kind in kinds if any(hasattr(kind, name) for name in _LATER)), "")
+    said = f"what fn returns (a {found}) may be computed only later, and that is not measured: let fn wait for it"
+    return said if found else ""
 
 
 def _refuse_later(call: str, argument: str, fn: Any, of: str, found: list[Any]) -> None:

@@ -72,7 +72,7 @@ class Carded:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return self._card().text
+        return units.sayable(self._card().text)
 
     def _repr_html_(self) -> str:
         return self._card().html()
@@ -81,7 +81,7 @@ class Carded:
         """All of it as text: the headline, then what is folded away in a notebook."""
         card = self._card()
         told = [[each] if isinstance(each, str) else ["", *units.table(each)] for each in filter(None, card.more)]
-        return "\n".join([card.text, *(line for lines in told for line in lines)])
+        return units.sayable("\n".join([card.text, *(line for lines in told for line in lines)]))
 
 
 def boxed(colour: str, body: str, attributes: str = "") -> str:

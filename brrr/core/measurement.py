@@ -193,7 +193,7 @@ class Estimate:
         write = {1: units.seconds, 0: units.ratio}.get(self.power, lambda value: f"{value:.3g} s^{self.power}")
         ends = f"{write(self.low)} to {write(self.high)}"
         ends = units.seconds_range(self.low, self.high) if self.power == 1 and self.has_interval else ends
-        return self._with(write(self.median), ends + f", n={self.n}" * (self.n < sys.maxsize))
+        return units.sayable(self._with(write(self.median), ends + f", n={self.n}" * (self.n < sys.maxsize)))
 
     def __format__(self, spec: str) -> str:
         """`x` writes a ratio with its interval, `%` a share."""
@@ -323,7 +323,7 @@ class Measurement(Carded):
     def __str__(self) -> str:
         verdicts = [*(["host-bound"] if self.host_bound else []), *(f for f in self.flags if f != "host-bound")]
         text = ", ".join(_parts(self)) or "nothing measured"
-        return f"{text}: {', '.join(verdicts)}" if verdicts else text
+        return units.sayable(f"{text}: {', '.join(verdicts)}" if verdicts else text)
 
     def _card(self) -> Card:
         idle = self.idle_share

@@ -1,7 +1,9 @@
 """Numbers with SI units for people: three significant digits, a prefix instead of an exponent."""
 
+import codecs
 import math
 import re
+import sys
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -20,6 +22,26 @@ COUNTS = ("B", "FLOP", "B/s", "FLOP/s", "IOP/s")
 SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0, "": 0}  # powers of ten
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?)\s*(\D*?)\s*", re.IGNORECASE | re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+
+SIGNS = {"µ": "u", "μ": "u", "×": "x", "·": "-", "–": "-", "²": "^2", "³": "^3", "…": "...", "→": "->", "ᵀ": "^T"}
+"""What stands for a sign where an output cannot show it; anything else stands there as Python escapes it."""
+STAND_INS = "brrr.signs"
+"""The name by which `str.encode` and streams know them, as their `errors`."""
+
+
+def _stood_in(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(SIGNS.get(each, ascii(each)[1:-1]) for each in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(STAND_INS, _stood_in)
+
+
+def sayable(text: str) -> str:
+    """The text as this process's output can show it: a `print` of it raises nothing, in whatever encoding."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, STAND_INS).decode(encoding)
 
 
 def quantity(value: float, unit: str, digits: int = 3) -> str:

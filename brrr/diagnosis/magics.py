@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 
 from brrr.core.errors import BrrrError
-from brrr.diagnosis.timed import Timed, step_from, timed
+from brrr.diagnosis.timed import Timed, called, step_from, timed
 
 NEVER = {
     "n": "--budget SECONDS: as many calls are made as an interval needs",
@@ -52,14 +52,14 @@ class BrrrMagics(Magics):
         shell: Any = self.shell
         names = shell.user_ns if not local_ns else {**shell.user_ns, **local_ns}
         step = step_from(shell.transform_cell(setup), shell.transform_cell(code), names)
-        step()  # what it raises is the user's, and shows the user's line
+        first_s = called(step)
         try:
-            cache = "cold" if "cold" in given else "hot"
-            found = timed(step, device=given.get("device"), cache=cache, budget_s=budget_s)  # type: ignore[arg-type]
+            cache: Any = "cold" if "cold" in given else "hot"
+            found = timed(step, device=given.get("device"), cache=cache, budget_s=budget_s, first_s=first_s)
         except BrrrError as error:
             raise UsageError(f"%brrr: {error}") from None
         if "q" not in given:
-            print(found.details() if "v" in given else found.text(digits))
+            print(found.details() if "v" in given else "\n".join([found.text(digits), *found.measurement.notes]))
         return found if "o" in given else None
 
 

@@ -14,7 +14,8 @@ import linecache
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 from brrr.core import units
@@ -23,6 +24,7 @@ from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import HALF, model_here
 from brrr.roofline.prediction import GRAPH_GAIN, Prediction
+from brrr.timing.sampler import first_note
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Timed:
         return found
 
     def __repr__(self) -> str:
-        return self.text()
+        return units.sayable(self.text())
 
     def text(self, digits: int = 3) -> str:
         """The line."""
@@ -84,7 +86,7 @@ class Timed:
         rows = [self.text(), "", self.measurement.details()]
         if self.prediction is not None:
             rows += ["", self.prediction.details()]
-        return "\n".join([*rows, *(f"note: {note}" for note in self.notes)])
+        return units.sayable("\n".join([*rows, *(f"note: {note}" for note in self.notes)]))
 
     def to_json(self) -> str:
         """As JSON: times in seconds with their intervals."""
@@ -144,15 +146,27 @@ def _set_in(statements: Sequence[ast.stmt]) -> set[str]:
     return found
 
 
-def timed(fn: Callable[[], Any], *, device: str | None = None, cache: Cache = "hot", budget_s: float = 0.2) -> Timed:
+def called(step: Callable[[], Any]) -> float:
+    """Seconds of a first call; what it raises is the user's, and shows the user's line."""
+    began = perf_counter()
+    step()
+    return perf_counter() - began
+
+
+def timed(
+    fn: Callable[[], Any], *, device: str | None = None, cache: Cache = "hot", budget_s: float = 0.2, first_s: float = 0
+) -> Timed:
     """Measure a function of no arguments, count its FLOP and bytes, and hold both against this device's roof.
 
-    device, cache, budget_s and errors: as for `brrr.measure`. What the function itself raises is raised.
+    device, cache, budget_s and errors: as for `brrr.measure`. What the function itself raises is raised. first_s: what
+    a call took that was made before.
     """
     from brrr.gpu import gpu_in_use
     from brrr.timing import measure
 
     measurement = measure(fn, device=device, cache=cache, budget_s=budget_s)  # type: ignore[arg-type]
+    if (alone := measurement.latency_s) is not None:
+        measurement = replace(measurement, notes=(*measurement.notes, *first_note(first_s, alone.median)))
     model = model_here(device or ("cuda" if gpu_in_use() else "cpu"))
     work, notes = _counted(fn)
     prediction, roof_s = None, None

@@ -162,7 +162,7 @@ class Peaks:
         )
 
     def __str__(self) -> str:
-        return text(self)
+        return units.sayable(text(self))
 
     __repr__ = __str__
 

@@ -52,7 +52,8 @@ def measure(
         "host-bound"; "syncs" (`fn` waits for the GPU, so there is no span); "unstable" (the times drifted, also when
         measured again); "thermal" or "power-capped" (the GPU lowered its clock); "shared-gpu" (another program computes
         there); "busy-cpu" (other programs left hardly a core idle); "no-profiler" (`kernel_s` is estimated from a CUDA
-        graph); "queue-full", "single-call" and "nan".
+        graph); "queue-full", "single-call" and "nan". `notes` tell of a first call that took far longer than the others
+        (it may have compiled, cached, or changed its input), and of a result that may be computed only later.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from brrr.core import units
-from brrr.core.callables import require_run
+from brrr.core.callables import later, require_run
 from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import Cache, Estimate, Field, Measurement, is_host_bound, median
 from brrr.gpu import free_bytes, is_gpu, probe, used_bytes
@@ -29,6 +29,9 @@ SLOW_CALLS = 4
 """A call that takes longer than so many budgets is made once."""
 
 TURNS_NOTE = "calls take turns at being short and long: period_s is the mean of all"
+SINGLE_NOTE = "a single call was measured, and a first one may take longer than those after it"
+FIRST_TIMES, FIRST_S = 10, 1e-3
+"""A first call is told of where it takes so many times as long as the others, and so many seconds longer."""
 WORKED_CALLS = 11
 SLICES = 8
 
@@ -89,6 +92,7 @@ class Sampler:
         self.device_times: Any = None
         self.worked_s: list[float] = []
         self.flags: list[str] = []
+        self.later, self.first_s = "", 0.0
         self.peak_bytes: int | None = None
         self.spent_s = 0.0
         self.call_s = 0.0
@@ -98,12 +102,12 @@ class Sampler:
 
     def checked(self, verified: Callable[[Any], float]) -> float:
         """Check one call's result by `verified` and return its error; a slow call is not made again for the clock."""
-        result, host_s, call_s = self.host.one()
+        result, host_s, self.first_s = self.host.one()
         error = verified(result)
         self._note_nan(result)
         del result  # its memory is the next call's
-        if call_s > SLOW_CALLS * self.budget_s:
-            self._take_single(host_s, call_s)
+        if self.first_s > SLOW_CALLS * self.budget_s:
+            self._take_single(host_s, self.first_s)
         return error
 
     def start_again(self) -> bool:
@@ -132,6 +136,7 @@ class Sampler:
             result, host_s, self.call_s = self.host.one()
             require_run("measure", "fn", self.fn, result)
             refuse_elsewhere("measure", self.place, lambda: result)
+            self.later, self.first_s = later(result), self.first_s or self.call_s
             self._note_nan(result)
             del result
             if self.call_s > SLOW_CALLS * self.budget_s:
@@ -236,7 +241,8 @@ class Sampler:
     def finish(self, together: object = None) -> Measurement:
         """The measurement of all samples so far, the kernels' own times added; `together` stands for its neighbours."""
         fields: dict[Field, Estimate | None] = self.host.estimates(together or self) if self.cache == "hot" else {}
-        notes = [TURNS_NOTE] if self.host.uneven else []
+        notes = [TURNS_NOTE] * self.host.uneven + [self.later] * bool(self.later) + [SINGLE_NOTE] * self._single
+        notes += first_note(self.first_s, median(self.host.latency or [self.call_s]))
         kernels, origin, clock, power = None, "", None, None
         if self.device_times is not None:
             from brrr.timing.device_times import finish_on_device
@@ -326,6 +332,18 @@ class Sampler:
         first, last = Estimate.of(values[:half]), Estimate.of(values[half:])
         apart = first.high < last.low or last.high < first.low
         return apart and abs(last.median / first.median - 1) > (DRIFT if half >= MIN_SAMPLES else FEW_DRIFT)
+
+
+def first_note(first_s: float, others_s: float) -> list[str]:
+    """What is said of a first call that took far longer than the others.
+
+    >>> print(*first_note(0.28, 0.004), *first_note(0.002, 0.001))
+    the first call took 280 ms, the others 4 ms: it may have loaded, compiled or cached something, or changed its input
+    """
+    if first_s < max(FIRST_TIMES * others_s, FIRST_S + others_s):
+        return []
+    times = f"took {units.seconds(first_s)}, the others {units.seconds(others_s)}"
+    return [f"the first call {times}: it may have loaded, compiled or cached something, or changed its input"]
 
 
 def _steady(recent: list[float]) -> bool:

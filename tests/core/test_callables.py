@@ -4,12 +4,13 @@ import asyncio
 import functools
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 import torch
 
-from brrr.core.callables import require_callable
+from brrr.core.callables import later, require_callable
 from brrr.core.errors import ArgumentError
 from brrr.counting.tracing import cost
 from brrr.diagnosis.diagnosing import diagnose
@@ -85,3 +86,22 @@ def test_what_makes_such_a_function_run_is_taken() -> None:
     for fn in (lambda: list(generator()), lambda: asyncio.run(coroutine()), functools.partial(len, [1])):
         require_callable("measure", "fn", fn, "a function")
     assert measure(lambda: list(generator()), device="cpu", budget_s=0.01).period_s is not None
+
+
+def test_results_that_may_be_computed_later_are_noted() -> None:
+    """By what their types have, so that nothing of a result itself is asked."""
+
+    class Row(dict[str, Any]):
+        def __getattr__(self, name: str) -> Any:
+            return self[name]
+
+    loop = asyncio.new_event_loop()
+    unfinished = [map(abs, [1]), iter([1]), Future(), loop.create_future(), torch.futures.Future(),
+                  type("Work", (), {"wait": None})(), type("Delayed", (), {"__dask_graph__": None})(),
+                  type("Array", (), {"block_until_ready": None})()]  # fmt: skip
+    loop.close()
+    for each in unfinished:
+        for result in (each, [1, each], {"a": each}, (each, None)):
+            assert f"(a {type(each).__name__}) may be computed only later" in later(result)
+    for result in (None, 1.0, "text", [1, 2], torch.ones(3), {"wait": 1}, Row(wait=1), range(3), [[]], object, type):
+        assert later(result) == "", result

@@ -1,12 +1,13 @@
 """Saved traces: regimes, splits that add up, remedies by their evidence, and what is wrong with a file."""
 
+import atexit
 import gzip
 import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -577,6 +578,13 @@ def test_a_trace_without_sizes_says_so(tmp_path: Path) -> None:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def not_at_the_end() -> Iterator[None]:
+    """What a script finds at the process's end is not for this process, which is the tests'."""
+    yield
+    atexit.unregister(diagnose._become)
+
+
 def test_the_command_prints_text_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, page = saved(tmp_path), tmp_path / "page.html"
     assert main([str(path)]) == 0 and "Overhead-bound" in capsys.readouterr().out
@@ -637,10 +645,10 @@ CAUGHT = f"import time\nfor _ in range(2):\n{SLEEPS}raise SystemExit(7)"
     ("text", "options", "code", "said"),
     [
         (None, [], 2, "script.py'; expected a script that exists"),
-        ("print(1", [], 1, "SyntaxError: '(' was never closed\nNo operator of torch ran"),
-        ("import nonexistent", [], 1, "No module named 'nonexistent'\n  SCRIPT, line 1, in <module>\nNo operator"),
-        ("raise SystemExit('why')", [], 1, "the script ended by SystemExit: why\nNo operator"),
-        ("print('hi')", [], 2, "the script ran to its end\nNo operator of torch ran until then: nothing is diagnosed"),
+        ("print(1", [], 1, "SyntaxError: '(' was never closed\nNo torch operator ran"),
+        ("import nonexistent", [], 1, "No module named 'nonexistent'\n  SCRIPT, line 1, in <module>\nNo torch"),
+        ("raise SystemExit('why')", [], 1, "the script ended by SystemExit: why\nNo torch operator"),
+        ("print('hi')", [], 2, "the script ran to its end\nNo torch operator ran in its process: nothing is diagnosed"),
         ("import time\ntime.sleep(600)", ["--seconds", "0.3"], 2, "was ended after 0.3 s; --seconds S gives it longer"),
         (CAUGHT, ["--seconds", "0.3"], 1, "ended by SystemExit: 7"),
         ("", ["--seconds", "nan"], 2, "--seconds is nan; expected a finite number"),
