@@ -1,6 +1,7 @@
 """Python's loops over what could be one call, drawn from a seed, beside programs whose equal calls could not be one."""
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -19,7 +20,7 @@ from brrr.roofline.device_model import model_of
 Step = Callable[[], object]
 On = Callable[[torch.Tensor], torch.Tensor]
 
-STEPS = 3
+STEPS, TIMES = 3, 3
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +34,9 @@ def one_thread() -> Iterator[None]:
 
 
 def diagnosed(step: Step) -> Diagnosis:
-    """Judged by what was recorded alone: a step takes as long as it took under the profiler."""
+    """Judged by what was recorded alone, the fastest of some times: a step takes as long as under the profiler."""
     step()
-    trace, taken_s = _traced(step, STEPS, "cpu")
+    trace, taken_s = min((_traced(step, STEPS, "cpu") for _ in range(TIMES)), key=lambda recorded: recorded[1])
     run = Run(taken_s / STEPS, taken_s / STEPS, trace, STEPS, taken_s, at_once(step))
     return of_run(run, model_of("datasheet:cpu"), False)
 
@@ -265,9 +266,17 @@ def test_what_needs_another_or_another_memory_is_not_batched(name: str) -> None:
     assert "batched" not in named(found) and "keep on device" not in named(found), found.details()
 
 
-def test_a_small_network_still_takes_a_larger_batch_and_its_optimiser_one_call() -> None:
+def test_a_small_network_still_takes_a_larger_batch() -> None:
+    found = diagnosed(partial(layers(lambda: nn.Linear(4, 4), 8), torch.rand(4, 4)))
+    assert "larger batch" in named(found), found.details()
+
+
+def test_an_optimiser_by_hand_takes_one_call_for_all_parameters() -> None:
+    """Sixteen parameters, and five calls for each; what torch calls inside of these counts too."""
     found = diagnosed(trained(layers(lambda: nn.Linear(4, 4), 8), torch.rand(4, 4)))
-    assert "larger batch" in named(found) and "fused optimiser" in named(found), found.details()
+    (fused,) = [each for each in (*found.remedies, *found.dropped) if each.name == "fused optimiser"]
+    (calls,) = re.findall(r"The optimiser makes (\d+) calls a step, tensor by tensor", fused.why)
+    assert fused.gain > 1 and int(calls) >= 80
 
 
 @pytest.mark.parametrize("loop", [elements, rows, chunks], ids=lambda loop: loop.__name__)
