@@ -77,7 +77,7 @@ def test_what_is_computed_holds_all_that_its_parts_allow(a: Estimate, b: Estimat
 
 def test_a_number_is_known_exactly() -> None:
     two = Estimate(2.0, 1.0, 4.0, 7)
-    assert two / 2 == Estimate(1.0, 0.5, 2.0, 7) and 2 / two == Estimate(1.0, 0.5, 2.0, 7)
+    assert two / 2 == Estimate(1.0, 0.5, 2.0, 7) and 2 / two == Estimate(1.0, 0.5, 2.0, 7, power=-1)
     assert two * 3 == 3 * two == Estimate(6.0, 3.0, 12.0, 7)
     assert two - 1 == Estimate(1.0, 0.0, 3.0, 7) and 1 - two == Estimate(-1.0, -3.0, 0.0, 7)
     assert (1 / Estimate(2.0, 0.0, 4.0, 7)).high == inf
