@@ -7,7 +7,9 @@ import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import interpreter
 import left_behind
 import made_up
 import pytest
@@ -77,6 +79,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
     if isinstance(collector, pytest.Module) and (changed := left_behind.put_back(before)):
         report.outcome, report.longrepr = "failed", "\n".join(["Loading this file changes the process:", *changed])
     return report
+
+
+@pytest.fixture
+def own_environment() -> Iterator[None]:
+    """The environment is the test's own: what a command sets in it for its process is gone afterwards."""
+    with patch.dict(os.environ):
+        yield
+
+
+@pytest.fixture
+def cells_here(own_environment: None) -> None:
+    """For a test that runs a lesson's cells, which may ask for Triton's interpreter."""
+    interpreter.load_before_a_cell_does()
 
 
 @pytest.fixture(scope="session")
