@@ -19,17 +19,20 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from html import escape
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jupytext
 import nbformat
 from nbclient import NotebookClient
 
+from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
 from brrr_course.nouns.places import REPOSITORY
+
+if TYPE_CHECKING:
+    from brrr_course.lessons.claims_table import ClaimsTable
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "source"
@@ -340,20 +343,23 @@ def counted() -> str:
     """docs/claims.md with the count of the verdicts that the recordings show now: `brrr claims --count`."""
     from brrr_course.lessons import claims_table
 
-    with redirect_stdout(StringIO()) as told:
-        claims_table.main(["--count"])
-    return between(
-        "brrr claims --count", told.getvalue().rstrip("\n"), (DOCS / "claims.md").read_text(encoding="utf-8")
-    )
+    told = claims_table.counted(tables())
+    return between("brrr claims --count", told, (DOCS / "claims.md").read_text(encoding="utf-8"))
+
+
+def tables() -> list[ClaimsTable]:
+    """Every experiment's claims on each of the course's own devices: what else is recorded here is the reader's."""
+    from brrr_course.experiments import NAMES
+    from brrr_course.lessons.claims_table import claims
+
+    return [claims(name, f"recorded:{device}") for name in NAMES for device in course_devices()]
 
 
 def devices() -> str:
-    """Each claim's verdict on every recorded device, first those that turn between two: `brrr claims --devices`."""
+    """Each claim's verdict on each of the course's devices, first those that turn: `brrr claims --devices`."""
     from brrr_course.lessons import claims_table
 
-    with redirect_stdout(StringIO()) as told:
-        claims_table.main(["--devices"])
-    head, dashes, *rows = [line for line in told.getvalue().splitlines() if line.startswith("|")]
+    head, dashes, *rows = [line for line in claims_table.beside(tables()).splitlines() if line.startswith("|")]
     cells = [
         {cell.partition(" (")[0] for cell in row.strip("| ").split(" | ")[-dashes.count("---") + 1 :]} for row in rows
     ]
@@ -370,12 +376,9 @@ def devices() -> str:
 
 def _with_reasons(row: str) -> str:
     """A row of the claims' table, each verdict that fails with why it does, as far as that is known."""
-    from brrr_course.nouns.ledger import ledger_path, read_ledger
-    from brrr.core.recordings import recorded_devices
-
     claim, *verdicts = row.strip("| ").split(" | ")
     (because,) = (each.because for each in read_ledger(ledger_path()).claim if claim.endswith(f"[{each.id}]"))
-    told = zip(recorded_devices(), verdicts, strict=True)
+    told = zip(course_devices(), verdicts, strict=True)
     return f"| {' | '.join([claim, *(f'{said}: {because[on]}' if on in because else said for on, said in told)])} |"
 
 

@@ -2,12 +2,15 @@
 
 import gc
 import os
+import random
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import interpreter
+import left_behind
 import made_up
 import pytest
 from chromium_here import CHROMIUM
@@ -54,16 +57,41 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-@pytest.fixture(autouse=True)
-def triton_as_it_was() -> Iterator[None]:
-    """A lesson that chooses Triton's interpreter chooses it for its own test, not for the rest of the process."""
-    before = os.environ.get("TRITON_INTERPRET")
+def as_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A test that leaves the process changed fails, here, and not a later one that meets it."""
+    before = left_behind.state()
     yield
-    if os.environ.get("TRITON_INTERPRET") != before:
-        os.environ.pop("TRITON_INTERPRET")
-        os.environ.update({"TRITON_INTERPRET": before} if before is not None else {})
-        for name in ("tl", "triton"):  # kept once loaded; the next lesson is to choose again
-            vars(sys.modules.get("brrr_course", os)).pop(name, None)
+    if changed := left_behind.put_back(before, str(tmp_path_factory.getbasetemp())):
+        pytest.fail("\n".join([LEFT, *changed]), pytrace=False)
+
+
+LEFT = "This test leaves the process changed, for all tests after it; a fixture, monkeypatch or `with` puts it back:"
+each_test_leaves_it = pytest.fixture(as_it_was, autouse=True)
+each_file_leaves_it = pytest.fixture(as_it_was, autouse=True, scope="module")
+"""For what the fixtures of a file change, from before its first test until after its last one."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, Any]:
+    """A file that changes the process when it is loaded is an error; `sys.path` is pytest's own."""
+    before = {**left_behind.state(), "sys.path": None}
+    report = yield
+    if isinstance(collector, pytest.Module) and (changed := left_behind.put_back(before)):
+        report.outcome, report.longrepr = "failed", "\n".join(["Loading this file changes the process:", *changed])
+    return report
+
+
+@pytest.fixture
+def own_environment() -> Iterator[None]:
+    """The environment is the test's own: what a command sets in it for its process is gone afterwards."""
+    with patch.dict(os.environ):
+        yield
+
+
+@pytest.fixture
+def cells_here(own_environment: None) -> None:
+    """For a test that runs a lesson's cells, which may ask for Triton's interpreter."""
+    interpreter.load_before_a_cell_does()
 
 
 @pytest.fixture(scope="session")
@@ -127,8 +155,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Long tests that any worker can take stand at the end, so that all workers end together; the browser's are the last,
     for Playwright keeps an event loop running, in which no other test could start its own.
     """
+    if order := os.environ.get("BRRR_TEST_ORDER"):
+        _shuffle(items, random.Random(order))
     items.sort(key=lambda item: (item.get_closest_marker("browser") is not None, item.path.name in SPREAD))
     if os.environ.get("BRRR_TEST_SLOW") == "drawn":
         another_day = left_out(item.nodeid for item in items)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in another_day])
         items[:] = [item for item in items if item.nodeid not in another_day]
+
+
+def _shuffle(items: list[pytest.Item], chance: random.Random) -> None:
+    """The files in another order, and the tests of each."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    for tests in (order := [*files.values()], *order):
+        chance.shuffle(tests)
+    items[:] = [item for tests in order for item in tests]

@@ -1,6 +1,5 @@
 """Compiles a kernel's emulation (`tests/*_host.cpp`, which includes the kernel's source) for the CPU, by g++."""
 
-import atexit
 import ctypes
 import functools
 import shutil
@@ -31,12 +30,13 @@ def by_nvcc(source: Path, folder: Path, *options: str) -> tuple[bytes, str]:
 @functools.cache
 def _headers() -> Path:
     """A header of all headers, compiled once for this process: they are most of what an emulation costs."""
-    folder = Path(tempfile.mkdtemp(prefix="brrr-headers-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    header = folder / "all.hpp"
+    header = Path(FOLDER.name) / "all.hpp"
     header.write_text("".join(f"#include <{name}>\n" for name in HEADERS.split()))
     subprocess.run([str(GXX), *FLAGS, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True, timeout=120)
     return header
+
+
+FOLDER = tempfile.TemporaryDirectory(prefix="brrr-headers-")
 
 
 def hosted(emulation: str, library: Path, *options: str) -> ctypes.CDLL:

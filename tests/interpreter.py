@@ -6,10 +6,20 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+
+
+def load_before_a_cell_does() -> None:
+    """Triton is loaded as it is, before a lesson's cell asks for its interpreter.
+
+    Triton's own functions stay the interpreter's in a process that first loads them so, and it compiles no kernel then.
+    """
+    with suppress(ImportError):
+        import triton.language  # noqa: F401
 
 
 def interpreted_cases(file: str) -> dict[str, Any]:

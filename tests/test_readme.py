@@ -67,7 +67,7 @@ def test_a_line_runs(line: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_count_of_claims_is_current(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--count"]) == 0
     shown = re.search(r"<!-- brrr claims --count -->\n(.*?)<!-- end -->", CLAIMS.read_text(encoding="utf-8"), re.DOTALL)
-    assert shown and shown[1] == capsys.readouterr().out
+    assert shown and shown[1] == capsys.readouterr().out, "run: python notebooks/build.py --pages"
 
 
 def test_the_picture_moves_over_every_size_and_is_light() -> None:

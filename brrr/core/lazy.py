@@ -30,8 +30,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         from brrr.core.errors import extras  # loaded when it is first needed, like all else
 
         with extras(f"{package}.{name}"):
-            value = getattr(import_module(where[name], package), name)
-        setattr(sys.modules[package], name, value)
+            value = getattr(module := import_module(where[name], package), name)
+        if name in vars(module):  # what a module makes when it is asked, it makes each time
+            setattr(sys.modules[package], name, value)
         return value
 
     def names() -> list[str]:

@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 
-from brrr.core.errors import BrrrError, NotRecordedError
+from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.core.measurement import Badge
 from brrr.core.recordings import recorded_devices
 from brrr_course.experiments import NAMES, chosen, experiment
 from brrr_course.nouns.claim import Claim, Verdict
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.nouns.ledger import ledger_path, read_ledger
+from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
 from brrr_course.sources import source_for
@@ -112,7 +113,7 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     Parameters
     ----------
     name : str or Experiment
-        A lesson ("01") or an experiment ("matmul").
+        A lesson ("01"), an experiment ("matmul") or a claim ("repeat.flat-at-first").
     source : str or Source, optional
         Where the measurements come from, as for `explore`. A live source judges what was measured in this session.
 
@@ -125,7 +126,7 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     Raises
     ------
     ArgumentError
-        If there is no lesson or experiment of that name.
+        If there is no lesson, experiment or claim of that name.
     RecordingError
         If a recording is damaged.
 
@@ -133,9 +134,11 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     -----
     Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims.md).
     """
-    lessons = read_ledger(ledger_path()).lessons
-    if isinstance(name, str) and name in lessons:
-        return _of_lesson(name, source_for(source, lessons[name].carry[0].partition(".")[0]))
+    ledger = read_ledger(ledger_path())
+    if isinstance(name, str) and name in ledger.lessons:
+        return _of_lesson(name, source_for(source, ledger.lessons[name].carry[0].partition(".")[0]))
+    if isinstance(name, str) and name in ledger.ids:
+        return judged(name, [name], source_for(source, name.partition(".")[0]))
     found = experiment(name) if isinstance(name, str) else name
     given = source_for(source, found.name)
     rows = tuple((claim, claim.verdict(Evidence(found, given))) for claim in found.claims)
@@ -249,28 +252,42 @@ def beside(tables: Sequence[ClaimsTable]) -> str:
     return "\n".join([*lines, "", *badges])
 
 
+def _named(name: str, offered: Sequence[Experiment]) -> str | Experiment:
+    """A lesson, an experiment or a claim; ArgumentError with the names that are most alike."""
+    ledger = read_ledger(ledger_path())
+    if name in (known := [*ledger.lessons, *ledger.ids]):
+        return name
+    try:
+        return chosen([name], offered)[0]
+    except ArgumentError:
+        known += [each.name for each in offered] or NAMES
+        near = get_close_matches(name, known, 5, 0.4) or ["what `brrr claims --help` lists, and of the claims' ids"]
+        raise ArgumentError("brrr claims", "name", name, f"one of {', '.join(near)}") from None
+
+
 def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
-    """`brrr claims [--source NAME] [--sources | --count | --devices] [LESSON | EXPERIMENT ...]`: 0, or 2 for an error.
+    """`brrr claims [--source NAME] [--sources | --count | --devices] [LESSON | EXPERIMENT | CLAIM ...]`: 0, or 2.
 
     The experiments are the course's, or those offered. Each one's claims are printed as they are judged.
     """
     experiments, lessons = [each.name for each in offered] or NAMES, read_ledger(ledger_path()).lessons
     parser = argparse.ArgumentParser(prog="brrr claims", description=(__doc__ or "").partition(": ")[2])
-    which = f"a lesson ({', '.join(lessons)}) or an experiment ({', '.join(experiments)}); all if none is named"
+    which = f"a lesson ({', '.join(lessons)}), an experiment ({', '.join(experiments)}) or a claim's id; default: all"
     parser.add_argument("names", nargs="*", metavar="NAME", help=which)
     parser.add_argument("--source", help="recorded:DEVICE, cuda or cpu (default: what BRRR_SOURCE says)")
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument("--sources", action="store_true", help="by what the sources say, with the place in each")
-    forms.add_argument("--count", action="store_true", help="only how many have which verdict, as a Markdown table")
+    forms.add_argument("--count", action="store_true", help="only how many have which verdict, on the course's devices")
     forms.add_argument("--devices", action="store_true", help="each claim's verdicts on all devices side by side")
     options = parser.parse_args(argv)
     shown = {options.count: counted, options.sources: sentences, options.devices: beside}.get(True)
     try:
         many = shown is not None and not options.source
-        names = [f"recorded:{device}" for device in recorded_devices()] if many else [options.source]
+        devices = [each for each in recorded_devices() if not options.count or each in course_devices()]
+        names = [f"recorded:{device}" for device in devices] if many else [options.source]
         sources = [source_named(name) for name in names]
         asked = options.names or [each.name for each in chosen((), offered)]
-        found = [each if each in lessons else chosen([each], offered)[0] for each in asked]
+        found = [_named(each, offered) for each in asked]
         tables = (claims(each, source) for each in found for source in sources)
         if shown is not None:
             print(shown(list(tables)))

@@ -104,6 +104,11 @@ class Ledger:
     lessons: Mapping[str, Lesson]
     claim: tuple[Entry, ...]
 
+    @property
+    def ids(self) -> list[str]:
+        """What the claims are asked for by."""
+        return [each.id for each in self.claim]
+
     def folded(self, lesson: str) -> tuple[str, ...]:
         """The ids of the claims that a lesson folds away, in the ledger's order."""
         named = {each for one in self.lessons.values() for each in (*one.carry, *one.folded)}
@@ -214,6 +219,15 @@ def _check_lessons(ledger: Ledger) -> None:
 
 Lines = Mapping[tuple[str, str], list[list[str]]]
 """From a claim's id and a device to what stands of them in each line of a table."""
+
+
+def course_devices() -> tuple[str, ...]:
+    """The devices that the course was recorded on: what it says of itself names these, whatever else is recorded here.
+
+    >>> course_devices()
+    ('cpu', 'h100', 'h200')
+    """
+    return tuple(sorted({device for _, device in past(ledger_path().with_name("history.csv"))}))
 
 
 @functools.cache

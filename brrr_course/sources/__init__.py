@@ -51,7 +51,8 @@ def source(name: str | None = None) -> Source:
 def source_for(given: Source | str | None, experiment: str) -> Source:
     """The source that was asked for; where none was, one that can show the experiment.
 
-    That is a recording where it takes more GPUs than are here, and another where the usual one lacks it.
+    That is a recording where it takes more GPUs than are here, and another where the usual one lacks it: one of the
+    course's before one of your own.
 
     >>> source_for(None, "matmul").name, source_for("recorded:h100", "matmul").name  # doctest: +SKIP
     ('recorded:h200', 'recorded:h100')
@@ -61,6 +62,7 @@ def source_for(given: Source | str | None, experiment: str) -> Source:
     from brrr.core.recordings import recorded_devices
     from brrr.gpu.device import others
     from brrr_course.experiments import experiment as experiment_named
+    from brrr_course.nouns.ledger import course_devices
     from brrr_course.sources.recorded import Recorded
 
     found = source()
@@ -68,7 +70,7 @@ def source_for(given: Source | str | None, experiment: str) -> Source:
         found = source(FALLBACK)
     if not isinstance(found, Recorded) or experiment in found.experiments():
         return found
-    recordings = (Recorded(device) for device in recorded_devices())
+    recordings = map(Recorded, sorted(recorded_devices(), key=lambda device: device not in course_devices()))
     return next((source(each.name) for each in recordings if experiment in each.experiments()), found)
 
 

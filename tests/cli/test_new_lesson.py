@@ -13,9 +13,11 @@ from brrr_course.cli import new_lesson
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEN = """
-import sys
+import os, sys
+from pathlib import Path
 sys.path[:0] = ["notebooks", "tests/notebooks"]
-import build, parts_rules, test_teaching
+import build, made_up, parts_rules, test_teaching
+from brrr_course.lessons.cells import Cells
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.claims_table import claims
@@ -40,6 +42,19 @@ for cell in solution.cells:
         marks.append(given.pop("mark", None))
 assert [mark.right for mark in marks if mark is not None] == [True, True], marks
 assert test_teaching.lacks(build._section(build.SOURCE / "19_sorting.py")) == []
+
+made_up.record(Path("data/recordings"), made_up.Machine("a-cpu", "Somebody's CPU", "cpu"), names=("sorting", "matmul"))
+os.environ |= build.edition(lesson)
+shown, said = [], []
+cells = Cells("19", shown.append, said.append)
+with cells.on_stage():
+    for cell in lesson.cells:
+        if cell.cell_type == "code":
+            cells.run(cell.source)
+assert "".join(said) == "", said
+kinds = [type(each).__name__ for each in shown]
+assert kinds == ["Guess", "Explorer", "Comparison", "Mark", "Mark", "ClaimsTable"], kinds
+assert str(shown[-1]) == str(claims("19")) and "Somebody's CPU" in shown[-1].badge
 assert "| [19 TODO](notebooks/19_sorting.ipynb) | TODO: the question? | 45 | 14 |" in build.readme()
 """
 
@@ -62,7 +77,7 @@ def test_seven_files_and_all_is_in_its_form(clone: Path) -> None:
     written = new_lesson.write(clone, "19", "sorting")
     after = {path for path in clone.rglob("*") if path.is_file() and path.read_bytes() != before.get(path)}
     assert after == {*written} and len(written) == 7
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(clone), str(ROOT)))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(clone), str(ROOT), str(ROOT / "tests")))}
     seen = subprocess.run(
         [sys.executable, "-c", SEEN.format(root=str(clone))], cwd=clone, env=environment, capture_output=True, text=True
     )

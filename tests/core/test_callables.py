@@ -57,11 +57,18 @@ LATER = [
     functools.partial(generator),
     Later().forward,
 ]
+
+
+def in_a_queue(fn: Any) -> None:
+    with CpuQueue() as queue:
+        trace(fn, device=queue)
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
     "cost": cost, "predict": lambda fn: predict(fn, device="h200"), "measure": lambda fn: measure(fn, device="cpu"),
     "together": lambda fn: measure_together([len, fn][1:], device="cpu"),
     "diagnose": lambda fn: diagnose(fn, device="cpu"),
-    "trace": lambda fn: trace(fn, device=CpuQueue()), "capture": capture,
+    "trace": in_a_queue, "capture": capture,
     "Pipeline": lambda fn: Pipeline(fn, 1024, device="cpu"),
 }  # fmt: skip
 ARGUMENT = {"predict": "fn_or_cost", "Pipeline": "compute"}

@@ -86,9 +86,7 @@ def setting(request: pytest.FixtureRequest) -> Iterator[str]:
     before = everything()
     yield request.param
     after = everything()
-    _start()
-    for key, value in FRESH.items():
-        write(*key, value)
+    _as_fresh()
     assert after == before
 
 
@@ -97,6 +95,12 @@ def _start() -> None:
     B.cudnn.allow_tf32 = True
     for key in KEYS:
         write(*key, "none")
+
+
+def _as_fresh() -> None:
+    _start()
+    for key, value in FRESH.items():
+        write(*key, value)
 
 
 @pytest.mark.parametrize("tf32", [False, True])
@@ -127,7 +131,7 @@ def before_2_9() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(precision, "_getter", lambda: None)
         yield
-    _start()
+    _as_fresh()
 
 
 @pytest.mark.parametrize("way", ["nothing", "highest", "high", "medium", "allow", "allow-not"])

@@ -101,7 +101,8 @@ def test_a_claim_that_turns_is_told_with_its_reason(monkeypatch: pytest.MonkeyPa
         f"| {flat} | undecided | holds | holds |",
     ]
     told = "\n".join(["| claim | cpu | h100 | h200 |", "| --- | --- | --- | --- |", *rows, "", "RECORDED"])
-    monkeypatch.setattr("brrr_course.lessons.claims_table.main", lambda _: print(told))
+    monkeypatch.setattr(build, "tables", list)
+    monkeypatch.setattr("brrr_course.lessons.claims_table.beside", lambda _: told)
     turned, _, every = build.devices().partition("## All 2\n")
     assert "## The 1 that turn\n" in turned and rows[0] in every and rows[1] in every
     assert "| fails: The arithmetic is the H200's" in turned and flat not in turned

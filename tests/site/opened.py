@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from interpreter import load_before_a_cell_does
+
 from brrr.drawing.style import Picture
 from brrr_course.lessons.waiting import Waiting
 from brrr_course.site.lesson import Lesson
@@ -66,6 +68,7 @@ def made(number: str) -> Made:
     """The page of the lesson with that number."""
     (path,) = NOTEBOOKS.glob(f"{number}_*.ipynb")
     environment = {name: value for name, value in SOURCE.items() if value}
+    load_before_a_cell_does()
     with patch.dict(os.environ, environment):
         os.environ.pop("BRRR_STATIC", None)
         found = Lesson(path)

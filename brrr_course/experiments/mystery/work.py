@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from brrr.core.measurement import Point
+from brrr.gpu import waiting
 from brrr.running.graphs import capture
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.mystery import DOUBLE, EAGER, HALF, LAYERS, NORM, SCAN, cost
@@ -30,7 +31,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     run = plain if variant.way == EAGER else capture(plain).replay
     return Workload(
         run, cost(variant, point), lambda found: relative(found, expected, x.dtype), TOLERANCES.get(x.dtype, 0.0),
-        synchronize=torch.cuda.synchronize,
+        synchronize=waiting(variant.processor),
     )  # fmt: skip
 
 

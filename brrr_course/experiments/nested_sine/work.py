@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Estimate, Measurement, Point
-from brrr.gpu import is_cpu, is_gpu, is_queue
+from brrr.gpu import is_cpu, is_gpu, is_queue, waiting
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
@@ -59,7 +59,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         cost(variant, point),
         sample_error(held.x),
         TOLERANCE,
-        synchronize=torch.cuda.synchronize if variant.on_gpu else None,
+        synchronize=waiting(variant.processor),
         others={"measured": lambda: first_calls(held.x)},
     )
 

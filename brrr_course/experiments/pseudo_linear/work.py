@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_queue
+from brrr.gpu import is_queue, waiting
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import PointInputs, compile_now, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
@@ -54,7 +54,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's layer at the point, on fresh random inputs that the point's variants share."""
     width, batch, backward = sizes(point)
     on_queue = is_queue(variant.device)
-    device = "cpu" if on_queue else "cuda"
+    device = variant.processor
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.way == "integers":
         return _on_whole_numbers(variant, point)
@@ -67,7 +67,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         compile_now(run)
     elif cost(variant, point).flop < WARM_FLOP:
         run()
-    return Workload(run, cost(variant, point), _error(layer, inputs), TOLERANCE, synchronize=torch.cuda.synchronize)
+    return Workload(run, cost(variant, point), _error(layer, inputs), TOLERANCE, synchronize=waiting(device))
 
 
 def _error(layer: str, inputs: PseudoInputs) -> Callable[[Any], float]:

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu, is_queue
+from brrr.gpu import is_queue, waiting
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import Function, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import linear_error, pseudo_error
@@ -23,15 +23,15 @@ ROWS = 256
 def workload(variant: Variant, point: Point) -> Workload:
     """The timed function of a variant at a point."""
     width, batch = int(point["width"]), int(point["batch"])
-    device = "cpu" if is_queue(variant.device) else "cuda"
+    device = variant.processor
     is_linear, flaws = variant.kind == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
     refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)
-    if is_cpu(device):
+    if is_queue(variant.device):
         return _queued(bench, variant, point)
     work = cost(variant, point)
-    return Workload(bench.run, work, bench.error, TOLERANCE, synchronize=torch.cuda.synchronize)
+    return Workload(bench.run, work, bench.error, TOLERANCE, synchronize=waiting(device))
 
 
 class Bench:

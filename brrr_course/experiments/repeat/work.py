@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_queue
+from brrr.gpu import is_queue, waiting
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import PointInputs, compile_now, refuse_too_large
 from brrr_course.experiments.repeat.theory import FMA, ITEMSIZE, cost
@@ -129,7 +129,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         return _queued(variant, point, inputs, error, tolerance)
     run = WAYS[variant.way](inputs, kind, repeat)
     compile_now(run)
-    return Workload(run, cost(variant, point), error, tolerance, synchronize=torch.cuda.synchronize)
+    return Workload(run, cost(variant, point), error, tolerance, synchronize=waiting(device))
 
 
 def needed_bytes(point: Point) -> int:

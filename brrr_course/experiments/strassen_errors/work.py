@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from brrr.core.measurement import Point
-from brrr.gpu import is_cpu
+from brrr.gpu import waiting
 from brrr.gpu.precision import float32_products
 from brrr.strassen.execution import prepared
 from brrr.strassen.multiply import matmul
@@ -49,8 +49,8 @@ def workload(variant: Variant, point: Point) -> Workload:
         out = torch.full_like(given.a, math.nan)
         run = partial(_multiplied, prepared(Way("sgemm", level, "strassen"), given.a, given.b, out), out)
         measure = row_error if badly else relative_error
-    wait = None if is_cpu(variant.device) else torch.cuda.synchronize
-    return Workload(run, cost(variant, point), partial(given.error, measure), ALLOWED[badly], wait)
+    error = partial(given.error, measure)
+    return Workload(run, cost(variant, point), error, ALLOWED[badly], waiting(variant.processor))
 
 
 @float32_products()

@@ -38,8 +38,10 @@ def test_the_same_is_run_and_right(name: str) -> None:
         made = work.workload(renamed(variant), point)
         made.others.get("prepare", lambda: None)()
         assert made.check() <= made.tolerance, (variant.name, point)
-        assert made.cost == found.workload(variant.name, point).cost
-        made.close()
+        named = found.workload(variant.name, point)
+        assert made.cost == named.cost
+        for each in (made, named):
+            each.close()
 
 
 def small(found: Experiment) -> Iterator[tuple[Variant, dict[str, int | float | str]]]:

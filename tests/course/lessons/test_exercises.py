@@ -37,7 +37,7 @@ SOLUTIONS = dict(cells())
 
 
 @pytest.fixture(autouse=True)
-def _on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_this_cpu(monkeypatch: pytest.MonkeyPatch, cells_here: None) -> None:
     monkeypatch.setenv("BRRR_SOURCE", "cpu")
     random.seed(1)  # now and then two mistakes come to the same number
 

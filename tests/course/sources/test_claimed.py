@@ -101,6 +101,7 @@ def test_values_can_be_chosen() -> None:
     assert planned(MATMUL, only={"batch": ["1"]})[0] == []
 
 
+@pytest.mark.usefixtures("own_environment")
 def test_the_command_says_how_long_records_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ from brrr_course.sources.recorder import Recorder, spikes
 from brrr_course.sources.recording import Machine, Recording
 from brrr_course.sources.rows import Row, Timed
 
+pytestmark = pytest.mark.usefixtures("own_environment")  # the command sets how threads wait
 MATMUL = experiment("matmul")
 SIZES = MATMUL.axis("size").values
 

@@ -57,6 +57,7 @@ def test_intervals_computed_again_are_those_of_the_file(tmp_path: Path) -> None:
             assert measured is not None and four(found) == near(measured)
 
 
+@pytest.mark.usefixtures("own_environment")
 def test_those_of_this_machines_cpu_are_those_of_the_file(tmp_path: Path) -> None:
     command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "4,64", "--budget", "0.02"]
     assert record.main(command) == 0

@@ -364,6 +364,7 @@ def test_an_interrupt_keeps_what_is_there(tmp_path: Path) -> None:
     assert outcome.interrupted and len(outcome.written) == 2 and outcome.left == 4
 
 
+@pytest.mark.usefixtures("own_environment")
 def test_the_command_records_points_then_timelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
