@@ -461,7 +461,7 @@ main(sys.argv[1])
 def test_a_variant_that_ends_its_process_is_a_failure_and_the_others_are_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(apart, "python", lambda *words: [sys.executable, "-c", DIES, *words])
+    monkeypatch.setattr(apart, "python", lambda _, *words: [sys.executable, "-c", DIES, *words])
     found = apart.measure_step(APART)
     died = found["max-autotune"]
     assert isinstance(died, UnavailableError) and "unspecified launch failure" in str(died)
