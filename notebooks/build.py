@@ -180,7 +180,7 @@ def cheatsheet() -> str:
     """One page of all lessons' *At work*: what does it without brrr."""
     parts = [
         "# Cheat sheet",
-        "What each lesson leaves for work: plain PyTorch, CUDA or shell. `notebooks/build.py` makes this page.",
+        "<!-- notebooks/build.py makes this page -->\nWhat each lesson leaves for work: plain PyTorch, CUDA or shell.",
     ]
     for source in sources():
         text = source.read_text(encoding="utf-8")
@@ -194,7 +194,7 @@ def cheatsheet() -> str:
 
 def glossary() -> str:
     """All terms of the course, with what they mean and the lesson that needs them first."""
-    head = "# Glossary\n\nThe course's terms. `notebooks/build.py` makes this page of `data/glossary.toml`."
+    head = "# Glossary\n\n<!-- notebooks/build.py makes this page of data/glossary.toml -->\nThe course's terms."
     rows = [f"| {term['name']} | {term['means']} | {term['lesson']} |" for term in
             sorted(GLOSSARY, key=lambda term: str(term["name"]).lower())]  # fmt: skip
     return "\n".join([head, "", "| term | what it means | first in |", "| --- | --- | --- |", *rows, ""])
@@ -365,9 +365,9 @@ def devices() -> str:
     ]
     turned = [_with_reasons(row) for row, said in zip(rows, cells, strict=True) if {"holds", "fails"} <= said]
     return "\n".join([
-        "# Does it hold on another device?", "",
+        "# Does it hold on another device?", "", "<!-- notebooks/build.py --pages makes this page -->",
         "What each claim came out as on every recorded device: `brrr claims --devices` prints it with your own recordings,",
-        "and with `--source cuda` what was measured now. `notebooks/build.py --pages` makes this page.", "",
+        "and with `--source cuda` what was measured now.", "",
         f"## The {len(turned)} that turn", "",
         "A claim that holds on one device and fails on another teaches most. Where a reason is known, it stands below.", "",
         head, dashes, *turned, "", f"## All {len(rows)}", "", head, dashes, *rows, "",

@@ -287,9 +287,10 @@ def _limited(seconds: float, gb: float | None, said: list[str], shown: int) -> I
     def watch() -> None:
         sent = 0
         while not over.wait(0.1 if not said else 1.0):  # again, where a script has caught it
+            held = used_bytes("cpu")
             if not said and time.monotonic() > until_s:
                 said.append(f"was ended after {seconds:g} s; --seconds S gives it longer")
-            elif not said and used_bytes("cpu") > most:
+            elif not said and held > most:
                 said.append(f"was ended with {most / 1e9:.3g} GB in memory; --memory GB lets it grow by more")
             if sent > GRACE_S:
                 resisted = f"It went on for {GRACE_S:g} s and was stopped: nothing is diagnosed"

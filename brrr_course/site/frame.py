@@ -43,6 +43,9 @@ def reachable(html: str) -> str:
     return re.sub(r"<th\b[^>]*></th>", "<td></td>", re.sub(r"<(pre|table)\b", r'<\1 tabindex="0"', html))
 
 
+ASKS = "<noscript><p>Moving a figure needs JavaScript, which is in this page.</p></noscript>"
+
+
 def packed(data: Mapping[str, Any]) -> str:
     """What a page's script reads, within the page."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, sort_keys=True)

@@ -24,7 +24,8 @@ def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Ma
     known = {f"{page_of_term(term)}.html": f"{term['name']}: {term['means']}" for term in terms()}
     address = in_repository("").partition("/blob/")[0]
     body = Template(read("index.html")).substitute(
-        figure="".join(figure), first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
+        figure="".join(f'<p class="moved">Move the slider.</p>{each}' for each in figure),
+        first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
         found=_items({**links, **questions, **more, **known}), questions=_items(questions), documents=_items(more),
         repository=f'<a href="{address}">the repository</a>' if address else "a clone of the repository",
     )  # fmt: skip

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from brrr_course.site.frame import packed, read, ways, whole
+from brrr_course.site.frame import ASKS, packed, read, ways, whole
 from brrr_course.site.lesson import Lesson
 from brrr_course.site.questions import Question
 from brrr_course.site.slides import slides
@@ -83,5 +83,4 @@ def slides_page(found: Lesson) -> str:
 
 
 def _data(found: Lesson) -> str:
-    asks = "<noscript><p>Moving the figures needs JavaScript, which is in this page.</p></noscript>"
-    return packed(found.data) + asks
+    return packed(found.data) + ASKS

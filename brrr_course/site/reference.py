@@ -1,6 +1,8 @@
 """The reference: every public name with its signature and its docstring, as pdoc reads them, a page for each module."""
 
 import re
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from warnings import catch_warnings
@@ -8,6 +10,7 @@ from warnings import catch_warnings
 from brrr_course.site.frame import plain
 from brrr_course.site.text import contents
 
+_PLACE, _LINK = re.compile(r'\bid="([^"]+)"'), re.compile(r'href="([\w.]*)#([\w.]+)"')
 MODULES = ("brrr", "brrr.networks", "brrr.strassen", "brrr_course")
 
 
@@ -29,7 +32,17 @@ def reference() -> dict[str, tuple[str, str]]:
                 getattr(module, each)
             modules[name] = doc.Module(module)
         pages = {name: _page(name, render.html_module(module, modules)) for name, module in modules.items()}
+    places = {f"{name}.html": {*_PLACE.findall(page)} for name, page in pages.items()}
+    pages = {name: _LINK.sub(partial(_led, places, f"{name}.html"), page) for name, page in pages.items()}
     return {name: (f"Reference: {name}", page) for name, page in pages.items()}
+
+
+def _led(places: Mapping[str, set[str]], own: str, link: re.Match[str]) -> str:
+    """A link within the reference: a name that is told with its class alone leads to the class."""
+    page, place = link.groups()
+    while place not in places.get(page or own, {place}) and "." in place:
+        place = place.rpartition(".")[0]
+    return f'href="{page}#{place}"'
 
 
 def _page(name: str, html: str) -> str:

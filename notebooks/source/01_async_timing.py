@@ -209,7 +209,7 @@ claims("01")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# A loop with warm-up and waits. For shorter kernels, take the graph above.
+# A loop with warm-up and waits. Capture shorter kernels as a CUDA graph, and time its replay.
 #
 # ```python
 # import torch

@@ -163,7 +163,7 @@ check("02-trips", process=...)
 # ## Which claims held
 #
 # The story is from *GPU Performance: Parallel Processing vs Overhead* (2024), measured on an A100. Its claims are judged on
-# the data above.
+# the lesson's data.
 
 # %% tags=["claims"]
 claims("02")

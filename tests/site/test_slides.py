@@ -1,12 +1,22 @@
 """A lesson's slides: all that its page shows stands on one of them, and keys turn them."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
-from opened import made
+from opened import NOTEBOOKS, made
 
 from brrr_course.site.page import slides_page
-from brrr_course.site.slides import slides
+from brrr_course.site.slides import FOLDED, slides
+
+SHOWN = "graph|figure|picture|plot|table|data|drawing|claim|curve|line|code|cell|exercise|question|timeline"
+POINTS = re.compile(
+    rf"\b(?:(?:{SHOWN})s?|as|see|shown) (?:above|below)\b(?!\s+\w)"
+    r"|\b(?:last|next|previous|following) (?:cell|lesson|figure|section)\b|\bthis page\b|build\.py",
+    re.IGNORECASE,
+)
+"""What sends a reader to something beside the text; "below the ridge point" does not."""
 
 
 @pytest.mark.parametrize("number", ["00", "03"])
@@ -62,3 +72,36 @@ def test_keys_turn_the_slides_and_move_a_slider_that_has_them(browser, tmp_path)
     assert page.locator("#turn button").last.is_disabled() and complaints == []
     page.emulate_media(media="print")
     assert all(each.is_visible() for each in page.locator(".deck section").all())
+
+
+def pointing(text: str) -> list[str]:
+    """What a text points to that does not stand in it: code or a picture above is there."""
+    alone = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    return [found[0] for found in POINTS.finditer(alone) if not re.search(r"```|!\[", alone[: found.start()])]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("For shorter kernels, take the graph above.", ["graph above"]), ("See below: it is long.", ["See below"]),
+        ("judged on the data above.", ["data above"]), ("the two short curves below", ["curves below"]),
+        ("```python\nx\n```\nOne is stopped as above.", []), ("far above the peak, below one", []),
+        ("the rate above which it pays", []), ("`notebooks/build.py` makes this page.", ["build.py", "this page"]),
+    ],
+)  # fmt: skip
+def test_what_points_elsewhere_is_found(text: str, found: list[str]) -> None:
+    assert pointing(text) == found
+
+
+def test_the_cheat_sheet_stands_alone() -> None:
+    for part in (NOTEBOOKS.parent / "docs" / "cheatsheet.md").read_text("utf-8").split("\n## "):
+        assert pointing(re.sub(r"```.*?```", "", part, flags=re.DOTALL)) == []
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_no_slide_points_to_what_stands_on_another(path: Path) -> None:
+    """What is folded below a figure may point to it; any other text has a slide of its own."""
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        tags = {*cell["metadata"].get("tags", [])}
+        if cell["cell_type"] == "markdown" and "next" not in tags and not (FOLDED & tags and "yours" not in tags):
+            assert pointing("".join(cell["source"])) == [], tags

@@ -1,0 +1,112 @@
+"""Every link of the reference and of the documents leads somewhere; a page without JavaScript fits its window."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opened import NOTEBOOKS, SOURCE, made
+
+from brrr_course.site import reference as referred
+from brrr_course.site.documents import documents, glossary
+from brrr_course.site.index import index_page
+from brrr_course.site.page import Page
+from brrr_course.site.questions import list_page, questions
+
+DOCS = NOTEBOOKS.parent / "docs"
+
+
+def dead(pages: dict[str, str], others: set[str]) -> list[str]:
+    """The links of these pages that lead nowhere; `others` are pages of which the names are known alone."""
+    places = {name: {*re.findall(r'\sid="([^"]+)"', html)} for name, html in pages.items()}
+    found = []
+    for name, html in pages.items():
+        for where, place in re.findall(r'href="(?!https?:|mailto:|data:)([^"#]*)(?:#([^"]*))?"', html):
+            there = where.removesuffix(".html") or name
+            known = there in pages or there in others
+            if not known or (place and there in pages and place not in places[there]):
+                found.append(f"{name}: {where}#{place}")
+    return found
+
+
+def test_a_dead_link_is_found() -> None:
+    pages = {
+        "a": '<h2 id="b"></h2><a href="#b"></a><a href="#c"></a>',
+        "d": '<a href="a.html#b"></a><a href="e.html"></a>',
+    }
+    assert dead(pages, set()) == ["a: #c", "d: e.html#"]
+    assert dead(pages, {"e"}) == ["a: #c"]
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, str]:
+    return {name: html for name, (_, html) in referred.reference().items()}
+
+
+def test_every_link_leads_somewhere(reference: dict[str, str]) -> None:
+    pages = {name: html for name, (_, html) in documents(DOCS).items()} | glossary([]) | reference
+    asked = questions()
+    pages |= {"questions": list_page(asked), "index": index_page([], asked, {name: name for name in pages})}
+    lessons = {path.stem for path in NOTEBOOKS.glob("*.ipynb")}
+    assert sum(html.count('href="#') for html in pages.values()) > 200
+    others = lessons | {each.slug for each in asked} | {""}
+    assert dead(pages, others) == []
+
+
+def test_a_name_told_with_its_class_leads_there(reference: dict[str, str]) -> None:
+    """`Cost.bytes` stands in the text of `Cost`: it has no place of its own."""
+    html = reference["brrr"]
+    assert 'id="Cost"' in html and 'id="Cost.bytes"' not in html and 'href="#Cost"' in html
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Without JavaScript
+
+
+@pytest.fixture(scope="module")
+def lesson(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = made("01")
+    folder = tmp_path_factory.mktemp("site")
+    (folder / f"{found.name}.html").write_text(found.page, encoding="utf-8")
+    for name, png in found.lesson.pictures():
+        (folder / name).write_bytes(png)
+    return folder / f"{found.name}.html"
+
+
+@pytest.fixture(params=[390, 1280])
+def unscripted(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
+    context = browser.new_context(
+        viewport={"width": request.param, "height": 900}, offline=True, java_script_enabled=False
+    )
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.browser
+def test_a_picture_fits_the_window(lesson: Path, unscripted: Any) -> None:
+    unscripted.goto(lesson.as_uri())
+    pictures = unscripted.locator("noscript img").all() or unscripted.locator("img").all()
+    width = unscripted.viewport_size["width"]
+    assert pictures
+    for box in (each.bounding_box() for each in pictures):
+        assert 300 < box["width"] <= width - 30 and box["x"] >= 0
+        assert 0.3 < box["height"] / box["width"] < 1.5, "it keeps its shape"
+    assert unscripted.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+def test_nobody_is_told_to_move_what_is_not_there(
+    unscripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRRR_SOURCE", SOURCE["BRRR_SOURCE"])
+    (asked,) = (each for each in questions() if each.slug == "timing-without-synchronize")
+    found = made("01")
+    page = asked.page(found.name, found.lesson.title, found.lesson.seen)
+    with_figure = index_page([Page(found.name, "", "", "", [], "", questions={asked.slug: page})], [asked], {})
+    (tmp_path / "index.html").write_text(with_figure, encoding="utf-8")
+    unscripted.goto((tmp_path / "index.html").as_uri())
+    shown = unscripted.evaluate("document.body.innerText")
+    assert "Move the slider." in with_figure and "Move the slider." not in shown
+    assert "needs JavaScript" in shown
+    assert "Move the slider." not in index_page([], [asked], {})
