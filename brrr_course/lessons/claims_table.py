@@ -268,7 +268,7 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
     try:
         many = shown is not None and not options.source
         names = [f"recorded:{device}" for device in recorded_devices()] if many else [options.source]
-        sources = [source_named(name) for name in names]
+        sources = [source_named(name) if name else None for name in names]  # None: each finds the one that has it
         asked = options.names or [each.name for each in chosen((), offered)]
         found = [each if each in lessons else chosen([each], offered)[0] for each in asked]
         tables = (claims(each, source) for each in found for source in sources)
