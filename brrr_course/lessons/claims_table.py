@@ -70,7 +70,8 @@ class ClaimsTable:
     def _notes(self, claim: Claim, verdict: Verdict) -> list[str]:
         """What is doubtful, why it does not hold, where it turns, and what follows for the reader."""
         why, turns = claim.because(self.source, verdict), claim.elsewhere(self.source, verdict)
-        notes = {"Doubtful:": verdict.note, "Why?": why, "Elsewhere:": turns, "So what?": claim.entry.so_what}
+        notes = {"Doubtful:": verdict.note, "Why?": why, "Cause:": claim.entry.cause, "Elsewhere:": turns}
+        notes["So what?"] = claim.entry.so_what
         return [f"{asked} {told}" for asked, told in notes.items() if told]
 
     def _brief(self, claim: Claim, verdict: Verdict) -> str:
@@ -84,7 +85,7 @@ class ClaimsTable:
     def _full(self, claim: Claim, verdict: Verdict) -> str:
         told = {"measured": verdict.measured, "doubtful": verdict.note, "because": claim.because(self.source, verdict)}
         told |= {"earlier": "; ".join(claim.earlier(self.source)), "older": claim.older(self.source)}
-        told |= {"decides": claim.decides, "source": claim.source}
+        told |= {"decides": claim.decides, "cause": claim.entry.cause, "source": claim.source}
         lines = [f"{name:<9} {text}" for name, text in told.items() if text]
         for each in claim.entry.changed:
             lines.append(f"changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}")
