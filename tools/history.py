@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def history(known: str, again: bool) -> Iterator[list[str]]:
     told = {key: line for pair in here for key, line in verdicts(RECORDINGS, *newest[pair], [pair])}
     anew = {key for key, line in told.items() if line[2:] != (found[key][-1][2:4] if key in found else line[2:])}
     anew |= {key for key, line in told.items() if key not in found and line[2] != "not measured"}
-    series: dict[tuple[str, str], list[list[str]]] = {key: [] for key in (told if again else anew)}
+    series: dict[tuple[str, str], list[list[str]]] = {
+        key: [] for key in anew | (told.keys() & found.keys() if again else set())
+    }
     wanted = {(device, claim.partition(".")[0]) for claim, device in series}
     for day, commit, pairs in commits:
         for key, line in judged(commit, day, [pair for pair in pairs if pair in wanted]):
@@ -85,8 +88,8 @@ def history(known: str, again: bool) -> Iterator[list[str]]:
                 series[key].append(line)
     for key, lines in series.items():
         lines += [told[key]] * (not lines or lines[-1][2:] != told[key][2:])  # today's reader may refuse the others
-        stands = [line[2] for line in found.get(key, [])]
-        if key in anew or [line[2] for line in lines] != stands[-len(lines) :]:
+        said, stands = ([each for each, _ in groupby(line[2] for line in some)] for some in (lines, found.get(key, [])))
+        if key in anew or said != stands[-len(said) :]:
             found.setdefault(key, []).extend([*line, ANEW * (not at)] for at, line in enumerate(lines))
     yield from ([*key, *line] for key, lines in sorted(found.items()) for line in lines)
     yield [f"{KNOWN}{git('log', '-1', '--format=%h').strip()}"]
@@ -205,8 +208,8 @@ def parts(claim: dict[str, Any]) -> list[str]:
     value = claim.get("value", [])
     said = [written(text) for text in ([value] if isinstance(value, str) else value)]
     ends = {key: claim.get(key) for key in ("within", "about", "about_gain", "at", "judge", "not_here")}
-    return [f"says {claim['sentence']}", f"decides {said} {ends}",
-            *(f"changed {''.join(each['date'].split('-'))} {each['what']}" for each in claim.get("changed", []))]  # fmt: skip
+    told = [(each["date"].replace("-", ""), each["what"]) for each in claim.get("changed", ())]
+    return [f"says {claim['sentence']}", f"decides {said} {ends}", *(f"changed {day} {what}" for day, what in told)]
 
 
 def mark(rows: list[list[Any]]) -> None:

@@ -124,13 +124,14 @@ class Claim:
         """
         known = [line for line in self._past("history.csv", source) if line[2] != "not measured"]
         flips = [one for one, later in pairwise(known) if one[2] != later[2] and not later[4]]
-        return [f"{verdict.upper()} on {date} ({value})" for date, _, verdict, value, _ in flips]
+        once = {(date, verdict): f"{verdict.upper()} on {date} ({value})" for date, _, verdict, value, _ in flips}
+        return list(once.values())
 
     def older(self, source: str) -> str:
-        """How many of the rows that it rests on were measured before its first commit; nothing where none was."""
+        """How many of the rows that it rests on were measured before its text was committed; nothing where none was."""
         for commit, second, older, rows, _ in self._past("ages.csv", source):
             if int(older):
-                return f"{older} of {rows} rows were measured before its first commit, {commit} ({second[:8]})"
+                return f"{older} of {rows} rows were measured before its text was committed, {commit} ({second[:8]})"
         return ""
 
     def _past(self, table: str, source: str) -> list[list[str]]:

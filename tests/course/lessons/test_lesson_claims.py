@@ -148,7 +148,7 @@ def test_the_last_verdict_of_the_history_is_todays(device: str) -> None:
 def test_a_claim_that_once_failed_and_one_older_than_its_rows_say_so() -> None:
     flipped, late = claims("gemm", "recorded:h200").details(), claims("host_cost", "recorded:h200").details()
     assert re.search(r"earlier +FAILS on 2026-11-22 \(padding makes 1025 columns 4\.22x", flipped)
-    assert re.search(r"older +\d+ of \d+ rows were measured before its first commit, \w+ \(20261121\)", late)
+    assert re.search(r"older +\d+ of \d+ rows were measured before its text was committed, \w+ \(20261121\)", late)
 
 
 def test_a_lesson_says_on_which_other_recording_a_claim_turns_and_why() -> None:
