@@ -5,7 +5,7 @@ of what stands here; and writes data/ages.csv anew. Run it when a recording or a
 What stands in the history is kept; without the file, every commit is judged that today's reader reads (the lines of
 before 22 Nov 2026 were made from converted files, by this tool as it was first committed). Of a claim that was changed,
 or its judge, every recording is judged once more, and the first of these lines ends in *anew*; with `--again` of each
-claim whose verdicts on them are not those that stand there.
+claim that was ever changed, where that shows another flip.
 A claim is as old as its sentence, expressions, points, bounds and told changes are: `ages.csv` has the commit that has
 the newest of them, and how many of the rows began before it. Where any did, `after_data` in the ledger names the
 recording: this tool writes it. A claim that is changed must be committed before it runs.
@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import groupby
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +78,8 @@ def history(known: str, again: bool) -> Iterator[list[str]]:
     told = {key: line for pair in here for key, line in verdicts(RECORDINGS, *newest[pair], [pair])}
     anew = {key for key, line in told.items() if line[2:] != (found[key][-1][2:4] if key in found else line[2:])}
     anew |= {key for key, line in told.items() if key not in found and line[2] != "not measured"}
-    series: dict[tuple[str, str], list[list[str]]] = {
-        key: [] for key in anew | (told.keys() & found.keys() if again else set())
-    }
+    changed_once = {key for key in told.keys() & found.keys() if again and any(line[4] for line in found[key])}
+    series: dict[tuple[str, str], list[list[str]]] = {key: [] for key in anew | changed_once}
     wanted = {(device, claim.partition(".")[0]) for claim, device in series}
     for day, commit, pairs in commits:
         for key, line in judged(commit, day, [pair for pair in pairs if pair in wanted]):
@@ -88,11 +87,15 @@ def history(known: str, again: bool) -> Iterator[list[str]]:
                 series[key].append(line)
     for key, lines in series.items():
         lines += [told[key]] * (not lines or lines[-1][2:] != told[key][2:])  # today's reader may refuse the others
-        said, stands = ([each for each, _ in groupby(line[2] for line in some)] for some in (lines, found.get(key, [])))
-        if key in anew or said != stands[-len(said) :]:
+        if key in anew or flips([[*line, ""] for line in lines]) - flips(found.get(key, [])):
             found.setdefault(key, []).extend([*line, ANEW * (not at)] for at, line in enumerate(lines))
     yield from ([*key, *line] for key, lines in sorted(found.items()) for line in lines)
     yield [f"{KNOWN}{git('log', '-1', '--format=%h').strip()}"]
+
+
+def flips(lines: list[list[str]]) -> set[tuple[str, str]]:
+    """From which verdict to which a new recording led."""
+    return {(one[2], later[2]) for one, later in pairwise(lines) if one[2] != later[2] and not later[4]}
 
 
 def recorded() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
