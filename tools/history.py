@@ -3,12 +3,17 @@
 `python -m tools.history` adds to data/history.csv what today's claims say of the commits that it does not know yet, and
 of what stands here; and writes data/ages.csv anew. Run it when a recording or a claim was committed, and commit both.
 What stands in the history is kept; without the file, every commit is judged that today's reader reads (the lines of
-before 22 Nov 2026 were made from converted files, by this tool as it was first committed). A line that ends in *anew*
-tells of a claim that was changed, or its judge: the recording is one that was judged before.
+before 22 Nov 2026 were made from converted files, by this tool as it was first committed). Of a claim that was changed,
+or its judge, every recording is judged once more, and the first of these lines ends in *anew*; with `--again` of each
+claim that was ever changed, where that shows another flip.
+A claim is as old as its sentence, expressions, points, bounds and told changes are: `ages.csv` has the commit that has
+the newest of them, and how many of the rows began before it. Where any did, `after_data` in the ledger names the
+recording: this tool writes it. A claim that is changed must be committed before it runs.
 `python -m tools.history --ages` shows how many rows are older than the code that they measured: the experiment's, the
 modules of brrr that this imports, and brrr/timing; then the claims with such rows by experiment.
 """
 
+import ast
 import csv
 import os
 import re
@@ -21,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +38,9 @@ from brrr_course.sources.recorded import Recorded
 from tools import ledger
 
 ROOT = Path(__file__).resolve().parent.parent
-HISTORY, AGES, RECORDINGS = (ROOT / "data" / name for name in ("history.csv", "ages.csv", "recordings"))
+HISTORY, AGES, RECORDINGS, LEDGER = (
+    ROOT / "data" / n for n in ("history.csv", "ages.csv", "recordings", "claims.toml")
+)
 KNOWN = "# up to "
 """How the last line of the history begins: the newest commit that it knows."""
 ANEW = "anew"
@@ -54,44 +62,79 @@ def log(*asked: str) -> Iterator[tuple[list[str], list[str]]]:
         yield head.split(), lines
 
 
-def history(known: str) -> Iterator[list[str]]:
+def history(known: str, again: bool) -> Iterator[list[str]]:
     """What is known, with the verdicts on newer commits: a line where one differs from the one before."""
     found, newest = {key: list(lines) for key, lines in past(HISTORY).items()}, dict[tuple[str, str], list[str]]()
     unknown = git("log", "--format=%h", f"{known}..HEAD" if known else "HEAD").split()
-
-    def note(root: Path, pairs: Iterable[tuple[str, str]], anew: str = "") -> None:
-        for device, name in pairs:
-            evidence = Evidence(experiment(name), Recorded(device, root))
-            try:
-                said = {each.entry.id: each.verdict(evidence) for each in experiment(name).claims}
-            except BrrrError as error:
-                print(f"not judged: {error}", file=sys.stderr)
-                continue
-            for claim, verdict in said.items():
-                lines = found.setdefault((claim, device), [])
-                new = [verdict.status, "" if verdict.status == "not measured" else verdict.figure]
-                if verdict.status != "retired" and new != (lines[-1][2:4] if lines else ["not measured", ""]):
-                    lines.append([*newest[device, name], *new, anew])
-
-    for (commit, day, _), paths in log("-c", "--name-only", "--diff-filter=AMR", "--", "data/recordings/*.csv"):
-        parts = (re.fullmatch(r"data/recordings/([^/]+)/(\w+)\.csv", path) for path in paths)
-        pairs = [(part[1], part[2]) for part in parts if part and part[2] in NAMES]
+    commits = list(recorded())
+    for day, commit, pairs in commits:
         newest |= {pair: [day, commit] for pair in pairs}
-        if commit in unknown and pairs:
-            with tempfile.TemporaryDirectory() as folder:
-                git("archive", "-o", f"{folder}/files.tar", commit, "data/recordings")
-                with tarfile.open(f"{folder}/files.tar") as files:
-                    files.extractall(folder, filter="data")
-                note(Path(folder, "data", "recordings"), pairs)
+        if commit in unknown:
+            for key, line in judged(commit, day, pairs):
+                lines = found.setdefault(key, [])
+                if line[2:] != (lines[-1][2:4] if lines else ["not measured", ""]):
+                    lines.append([*line, ""])
     here = [(device, name) for device, name in newest if (RECORDINGS / device / f"{name}.csv").is_file()]
-    note(RECORDINGS, here, ANEW)
+    told = {key: line for pair in here for key, line in verdicts(RECORDINGS, *newest[pair], [pair])}
+    anew = {key for key, line in told.items() if line[2:] != (found[key][-1][2:4] if key in found else line[2:])}
+    anew |= {key for key, line in told.items() if key not in found and line[2] != "not measured"}
+    changed_once = {key for key in told.keys() & found.keys() if again and any(line[4] for line in found[key])}
+    series: dict[tuple[str, str], list[list[str]]] = {key: [] for key in anew | changed_once}
+    wanted = {(device, claim.partition(".")[0]) for claim, device in series}
+    for day, commit, pairs in commits:
+        for key, line in judged(commit, day, [pair for pair in pairs if pair in wanted]):
+            if key in series and line[2:] != (series[key][-1][2:] if series[key] else ["not measured", ""]):
+                series[key].append(line)
+    for key, lines in series.items():
+        lines += [told[key]] * (not lines or lines[-1][2:] != told[key][2:])  # today's reader may refuse the others
+        if key in anew or flips([[*line, ""] for line in lines]) - flips(found.get(key, [])):
+            found.setdefault(key, []).extend([*line, ANEW * (not at)] for at, line in enumerate(lines))
     yield from ([*key, *line] for key, lines in sorted(found.items()) for line in lines)
     yield [f"{KNOWN}{git('log', '-1', '--format=%h').strip()}"]
 
 
+def flips(lines: list[list[str]]) -> set[tuple[str, str]]:
+    """From which verdict to which a new recording led."""
+    return {(one[2], later[2]) for one, later in pairwise(lines) if one[2] != later[2] and not later[4]}
+
+
+def recorded() -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """The commits that changed a recording, oldest first: the day, the short name, and devices with experiments."""
+    for (commit, day, _), paths in log("-c", "--name-only", "--diff-filter=AMR", "--", "data/recordings/*.csv"):
+        parts = (re.fullmatch(r"data/recordings/([^/]+)/(\w+)\.csv", path) for path in paths)
+        if pairs := [(part[1], part[2]) for part in parts if part and part[2] in NAMES]:
+            yield day, commit, pairs
+
+
+def judged(commit: str, day: str, pairs: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """What today's claims say of the recordings of a commit."""
+    if not pairs:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        git("archive", "-o", f"{folder}/files.tar", commit, "data/recordings")
+        with tarfile.open(f"{folder}/files.tar") as files:
+            files.extractall(folder, filter="data")
+        yield from verdicts(Path(folder, "data", "recordings"), day, commit, pairs)
+
+
+def verdicts(root: Path, day: str, commit: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Any]:
+    """Of each claim that is not retired: claim and device; day, commit, verdict and figure."""
+    for device, name in pairs:
+        try:
+            said = [(each, each.verdict(Evidence(experiment(name), Recorded(device, root))))
+                    for each in experiment(name).claims]  # fmt: skip
+        except BrrrError as error:
+            print(f"not judged: {error}", file=sys.stderr)
+            continue
+        for claim, verdict in said:
+            if verdict.status != "retired":
+                figure = "" if verdict.status == "not measured" else verdict.figure
+                yield (claim.entry.id, device), [day, commit, verdict.status, figure]
+
+
 def rested() -> Iterator[tuple[str, str, list[str]]]:
     """Each claim and device with the runs of its rows, oldest first; of a claim that only brrr can judge, all rows."""
-    claims = tomllib.loads((ROOT / "data" / "claims.toml").read_text(encoding="utf-8"))["claim"]
+    claims = tomllib.loads(LEDGER.read_text(encoding="utf-8"))["claim"]
     for path in sorted(RECORDINGS.glob("*/*.csv")):
         recording = ledger.Recording(path.parent.name, path.stem)
         for claim in (each for each in claims if each["id"].startswith(f"{path.stem}.") and "retired" not in each):
@@ -107,10 +150,14 @@ def rested() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def ages() -> Iterator[list[Any]]:
-    """Of each claim and device the first commit, its second, how many of its rows are older, and the oldest.
+    """Of each claim and device the commit that fixed it, its second, how many of its rows are older, and the oldest."""
+    since = fixed()
+    for name, device, runs in rested():
+        yield [name, device, *since[name], sum(run < since[name][1] for run in runs), len(runs), runs[0]]
 
-    A claim begins with its name in the ledger, or before that in its experiment's code.
-    """
+
+def named() -> dict[str, list[str]]:
+    """The commit in which each claim's name stood first: in the ledger, or before that in its experiment's code."""
     first: dict[str, list[str]] = {}
     for (commit, _, second), lines in log("-p", "--unified=0", "--", "*.py", "data/claims.toml", ":!tests"):
         parts: list[str] = []
@@ -119,8 +166,67 @@ def ages() -> Iterator[list[Any]]:
             for name in re.findall(r'"([\w.-]+)"', line) if line.startswith("+") else ():
                 for each in (name, *(f"{part}.{name}" for part in parts)):
                     first.setdefault(each, [commit, second])
-    for name, device, runs in rested():
-        yield [name, device, *first[name], sum(run < first[name][1] for run in runs), len(runs), runs[0]]
+    return first
+
+
+def fixed() -> dict[str, list[str]]:
+    """The commit since which each claim says and decides what it does today, with its second.
+
+    What a claim of the first ledger said is as old as its name; and an expression that took the place of a function in
+    the experiment's code (until 26 Nov 2026) decides what that did, unless the claim tells a change. A change that was
+    told on a later day than its own is no new one.
+    """
+    first, names = dict[tuple[str, str], list[str]](), named()
+    in_code, in_ledger = set[str](), set[str]()
+    for place, ((commit, _, second), _) in enumerate(log("--", str(LEDGER))):
+        for claim in tomllib.loads(git("show", f"{commit}:data/claims.toml"))["claim"]:
+            name = claim["id"]
+            for said in parts(claim):
+                moved = said.startswith("decides") and name in in_code - in_ledger
+                old = moved or (not place and not said.startswith("changed"))
+                first.setdefault((name, said), names[name] if old else [commit, second])
+            (in_ledger if {"value", "judge", "not_here", "retired"} & {*claim} else in_code).add(name)
+    today = tomllib.loads(LEDGER.read_text(encoding="utf-8"))["claim"]
+    if new := {each["id"] for each in today for said in parts(each) if (each["id"], said) not in first}:
+        sys.exit(f"not committed as they stand in the ledger: {', '.join(sorted(new))}. Commit them, then run this")
+    found = {}
+    for each in today:
+        told = {said: first[each["id"], said] for said in parts(each)}
+        late = {said for said, (_, second) in told.items() if re.match(rf"changed (?!{second[:8]})", said)}
+        found[each["id"]] = max((told[said] for said in told.keys() - late), key=lambda at: at[1])
+    return found
+
+
+def parts(claim: dict[str, Any]) -> list[str]:
+    """What a claim says, what decides it with its names written out, and each change that it tells, as texts."""
+    let = claim.get("let", {})
+
+    def written(text: str, inside: frozenset[str] = frozenset()) -> str:
+        tree = ast.parse(text.strip(), mode="eval")
+        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
+        used = sorted(name for name in names & {*let} - inside)
+        return ast.unparse(tree) + "".join(f"; {written(let[name], inside | {name})}" for name in used)
+
+    value = claim.get("value", [])
+    said = [written(text) for text in ([value] if isinstance(value, str) else value)]
+    ends = {key: claim.get(key) for key in ("within", "about", "about_gain", "at", "judge", "not_here")}
+    told = [(each["date"].replace("-", ""), each["what"]) for each in claim.get("changed", ())]
+    return [f"says {claim['sentence']}", f"decides {said} {ends}", *(f"changed {day} {what}" for day, what in told)]
+
+
+def mark(rows: list[list[Any]]) -> None:
+    """Name in the ledger's `after_data` the recordings that were there, in part or whole, when a claim was fixed."""
+    after: dict[str, list[str]] = {}
+    for name, device, _, _, older, *_ in rows:
+        after.setdefault(name, []).extend([device] * (older > 0))
+    head, *claims = re.split(r"(?m)^(?=\[\[claim\]\]\n)", LEDGER.read_text(encoding="utf-8"))
+    for at, text in enumerate(claims):
+        devices = ", ".join(f'"{each}"' for each in after.get(text.split('"')[1], ()))
+        text = re.sub(r"(?m)^after_data = .*\n", "", text)
+        line = f"after_data = [{devices}]\n" if devices else ""
+        claims[at] = re.sub(r'(?m)^(fixed = ".*"\n)', rf"\1{line}", text)
+    LEDGER.write_text(head + "".join(claims), encoding="utf-8")
 
 
 @cache
@@ -159,11 +265,14 @@ def main() -> None:
     if "--ages" in sys.argv:
         csv.writer(sys.stdout, lineterminator="\n").writerows(stale())
         return
-    for path, head, made in ((HISTORY, "claim,device,date,commit,verdict,value,anew", history(known)),
-                             (AGES, "claim,device,commit,committed,older,rows,oldest", ages())):  # fmt: skip
-        rows = [head.split(","), *made]
+    rows = list(ages())
+    mark(rows)
+    past_verdicts = history(known, again="--again" in sys.argv)
+    for path, head, made in ((HISTORY, "claim,device,date,commit,verdict,value,anew", past_verdicts),
+                             (AGES, "claim,device,commit,committed,older,rows,oldest", rows)):  # fmt: skip
+        lines = [head.split(","), *made]
         with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+            csv.writer(file, lineterminator="\n").writerows(lines)
 
 
 if __name__ == "__main__":

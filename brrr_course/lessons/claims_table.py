@@ -71,7 +71,8 @@ class ClaimsTable:
     def _notes(self, claim: Claim, verdict: Verdict) -> list[str]:
         """What is doubtful, why it does not hold, where it turns, and what follows for the reader."""
         why, turns = claim.because(self.source, verdict), claim.elsewhere(self.source, verdict)
-        notes = {"Doubtful:": verdict.note, "Why?": why, "Elsewhere:": turns, "So what?": claim.entry.so_what}
+        notes = {"Doubtful:": verdict.note, "Why?": why, "Cause:": claim.entry.cause, "Elsewhere:": turns}
+        notes["So what?"] = claim.entry.so_what
         return [f"{asked} {told}" for asked, told in notes.items() if told]
 
     def _brief(self, claim: Claim, verdict: Verdict) -> str:
@@ -85,7 +86,7 @@ class ClaimsTable:
     def _full(self, claim: Claim, verdict: Verdict) -> str:
         told = {"measured": verdict.measured, "doubtful": verdict.note, "because": claim.because(self.source, verdict)}
         told |= {"earlier": "; ".join(claim.earlier(self.source)), "older": claim.older(self.source)}
-        told |= {"decides": claim.decides, "source": claim.source}
+        told |= {"decides": claim.decides, "cause": claim.entry.cause, "source": claim.source}
         lines = [f"{name:<9} {text}" for name, text in told.items() if text]
         for each in claim.entry.changed:
             lines.append(f"changed   {each.date}: {each.what}, for {each.why}; {each.before} -> {each.after}")
@@ -285,7 +286,7 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
         many = shown is not None and not options.source
         devices = [each for each in recorded_devices() if not options.count or each in course_devices()]
         names = [f"recorded:{device}" for device in devices] if many else [options.source]
-        sources = [source_named(name) for name in names]
+        sources = [source_named(name) if name else None for name in names]  # None: each finds the one that has it
         asked = options.names or [each.name for each in chosen((), offered)]
         found = [_named(each, offered) for each in asked]
         tables = (claims(each, source) for each in found for source in sources)

@@ -21,6 +21,8 @@ from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 from brrr_course.nouns.telling import bounds_told, filled, names_in, told, words
 
 Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
+UNKNOWN = {"fails": "We did not look for the cause.", "undecided": "The claim's bound lies inside the interval."}
+"""What a claim says that gives no reason."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,11 @@ class Claim:
         return kind == "recorded" and device in self.entry.after_data
 
     def because(self, source: str, verdict: Verdict) -> str:
-        """Why it fails or is undecided on the recording of that name, as far as that is known; else nothing."""
+        """Why it fails or is undecided on the recording of that name, or that no cause is known; else nothing."""
         kind, _, device = source.partition(":")
-        unlike = kind == "recorded" and verdict.status in ("fails", "undecided")
-        return self.entry.because.get(device, "") if unlike else ""
+        if kind != "recorded" or verdict.status not in UNKNOWN:
+            return ""
+        return self.entry.because.get(device) or UNKNOWN[verdict.status]
 
     def elsewhere(self, source: str, verdict: Verdict) -> str:
         """On which other recordings the contrary came out last, and why, as far as that is known; else nothing."""
@@ -121,13 +124,14 @@ class Claim:
         """
         known = [line for line in self._past("history.csv", source) if line[2] != "not measured"]
         flips = [one for one, later in pairwise(known) if one[2] != later[2] and not later[4]]
-        return [f"{verdict.upper()} on {date} ({value})" for date, _, verdict, value, _ in flips]
+        once = {(date, verdict): f"{verdict.upper()} on {date} ({value})" for date, _, verdict, value, _ in flips}
+        return list(once.values())
 
     def older(self, source: str) -> str:
-        """How many of the rows that it rests on were measured before its first commit; nothing where none was."""
+        """How many of the rows that it rests on were measured before its text was committed; nothing where none was."""
         for commit, second, older, rows, _ in self._past("ages.csv", source):
             if int(older):
-                return f"{older} of {rows} rows were measured before its first commit, {commit} ({second[:8]})"
+                return f"{older} of {rows} rows were measured before its text was committed, {commit} ({second[:8]})"
         return ""
 
     def _past(self, table: str, source: str) -> list[list[str]]:

@@ -39,11 +39,13 @@ class Entry:
     either side had prepared. fixed: the date of its text; after_data: whose recordings were there before. not_here: why
     nothing here can judge it; certain: why no recording can change its verdict. retired: when and why its experiment or
     variant went, `last` its last verdicts. so_what: what follows for the reader, of a claim that carries a lesson.
-    because: from a recording to why the claim fails or is undecided there.
+    because: from a recording to why the claim fails or is undecided there. cause: what judges the cause that the
+    sentence names, or what we take for the cause and nothing judges.
     """
 
     id: str
     sentence: str
+    cause: str
     source: str
     place: str
     rivals: str

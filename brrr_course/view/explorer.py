@@ -177,7 +177,8 @@ def explore(
     versus : mapping of str, optional
         What the sentence above the figure compares, where it shows times or rates: ``{LINE: BASE, ...}`` each line with
         its base, ``{AXIS: VALUE}`` the first line with itself there. By default the largest value with the smallest.
-        A guess of a factor is of the first comparison, and the figure marks it.
+        A guess of a factor is of the first comparison, and the figure marks it. Of ratios over one line (`show`), it
+        tells only which lines the sentence names.
 
     Returns
     -------

@@ -136,7 +136,7 @@ ALIKE = 1.05
 
 
 def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
-    """What `versus` names, else the largest over the smallest; of ratios the largest, over its base.
+    """What `versus` names, else the largest over the smallest; of ratios its lines, else the largest, over the base.
 
     Of shares and of a single line the values.
     """
@@ -149,7 +149,8 @@ def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
     if relation and pairs:
         return f"{'; '.join(_pair(sides, relation) for sides in pairs)}."
     based = [name for name in here if found[name].beside] if not relation else []
-    named = [max(based, key=lambda name: here[name].median)] if based else here
+    asked = [name for each in scene.view.versus if (name := scene.quantity.here(each.line).name) in based]
+    named = asked or ([max(based, key=lambda name: here[name].median)] if based else here)
     return f"{'; '.join(f'{each.label}: {each.value}{each.beside}' for each in (found[name] for name in named))}."
 
 

@@ -102,7 +102,7 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 
 # %% tags=["explain"]
 lines = ["module", "graph", "megakernel", "max autotune"]
-explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines)
+explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines, versus={"graph": "megakernel"})
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the best of all
@@ -126,7 +126,8 @@ explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines)
 
 # %% tags=["explore"]
 rivals = ["module", "graph", "compile", "max autotune", "best"]
-explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, lines=rivals, show={"ratio": "best"})
+moved, closest = ["hidden", "batch", "layers"], {"graph": "best", "max autotune": "best"}
+explore("mlp", at=at, sliders=moved, values=grid, lines=rivals, show={"ratio": "best"}, versus=closest)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the floor, and the barriers on top

@@ -33,7 +33,8 @@ g = guess("With one sample, a step with the weights on the chip is ... times as 
 
 # %% tags=["run"]
 lines = ["persistent", "cudnn", "cudnn graph", "graph"]
-explore("rnn", at=at, lines=lines, sliders=["batch", "hidden", "cell"], unlock=g)
+closest = {"cudnn graph": "persistent", "cudnn": "persistent"}
+explore("rnn", at=at, lines=lines, sliders=["batch", "hidden", "cell"], unlock=g, versus=closest)
 
 # %% tags=["compare"]
 compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32", batch=(1, 64))
@@ -112,7 +113,8 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 # %% tags=["explore"]
 half = {"batch": 4, "hidden": 1024, "steps": 256, "cell": "lstm", "dtype": "float16"}
 padded = ["persistent", "cudnn", "cudnn pad8", "cudnn pad16"]
-explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"])
+closest = {"cudnn pad16": "persistent", "cudnn": "persistent"}
+explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"], versus=closest)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what does a step take at least?

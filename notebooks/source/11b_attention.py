@@ -166,8 +166,8 @@ claims("11b")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, does the same FLOP, and
-#   is compute-bound.
+# - Attention in three steps moves an N x N matrix through memory several times; flash attention never stores it, and does the same
+#   FLOP with far more of them per byte than the ridge point.
 # - The online softmax makes it possible: keep a maximum and a sum, and rescale when the maximum rises.
 # - A compiler fuses the steps that you wrote, or knows a program by heart; it did not find this algorithm.
 #

@@ -106,7 +106,7 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 # - **Fusion is lost.** No kernel reaches across the line: the numbers are written, and read again. On large arrays each break is one more
 #   pass through memory.
 # - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. With
-#   eight breaks the program is slower than as written. `.item()` waits for the GPU as well.
+#   eight breaks the program's median is slower than as written. `.item()` waits for the GPU as well.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: forty calls
@@ -122,7 +122,8 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #
 # <details><summary>Answers</summary>
 #
-# 1. Eight. Then torch has reached its limit and runs new shapes as written: without compiling, it is slow. Only the log tells.
+# 1. Eight. That is torch's limit, and then it runs new shapes as written, as only its log tells. (Each call was measured once: whether the
+#    last twenty take as long as without compiling stays open.)
 # 2. The second. A size that has changed is made dynamic: the new program fits all batches. `mark_dynamic` says so before
 #    the first call.
 # 3. As an argument it becomes dynamic, like a size. A module's own number is taken as a constant: eight compilations, and then none. Pass

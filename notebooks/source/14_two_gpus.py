@@ -26,7 +26,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess, timelin
 # (Its two halves are a [[reduce-scatter]] and an [[all-gather]].)
 #
 # [[NVLink]] joins the two. By an H200's datasheet it moves 450 gigabytes per second in each direction, and an all-reduce moves each byte once
-# each way. First *calculate* how long 2 MiB takes, then 8 bytes.
+# each way (multicast through its switches was off here). First *calculate* how long 2 MiB takes, then 8 bytes.
 
 # %% tags=["guess"]
 g = guess("An all-reduce of 2 MiB takes ... times as long as one of 8 bytes", unit="x")
@@ -87,8 +87,8 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 # 2. **The exchange** (*all at once* against *no exchange*) moves all gradients, however few the samples. *Overlapping* in DDP adds
 #    host work.
 #
-# An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. Its recurrent layer does,
-# though here to launches, and its gradients are few. In an MLP, DDP's exchange probably loses more: move *network*.
+# An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. By the time in which
+# the GPU works its recurrent layer does: its gradients are few. In an MLP, DDP's exchange loses more: move *network*.
 #
 # ## Does the exchange hide?
 #

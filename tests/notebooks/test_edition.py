@@ -1,5 +1,6 @@
 """The executed edition: made from the sources as they are now, with pictures and text only."""
 
+import json
 import os
 import re
 from itertools import pairwise
@@ -166,3 +167,34 @@ def test_a_lesson_shows_the_recording_that_its_head_names_each_part_with_its_sof
     built = build.build(tmp_path / "99_own.py", tmp_path / "out").read_text()
     said = "torch 2.13.0+cpu, your recording; torch 2.14.0+cpu, your recording at size 512"
     assert f"RECORDED · Synthetic CPU · 2001-01-01 · {said}" in built
+
+
+SECONDS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "×": 1.0}
+
+
+@pytest.mark.parametrize(("lesson", "ours"), [
+    ("06b_megakernel", "one kernel for all layers"), ("06b_megakernel", "best(), chosen by prediction"),
+    ("08b_persistent", "weights kept on the chip"),
+])  # fmt: skip
+def test_a_figure_of_rivals_begins_with_the_strongest(lesson: str, ours: str) -> None:
+    """A ladder compares its ends; elsewhere the first sentence is read as what was gained over the best."""
+    book = json.loads((NOTEBOOKS / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+    figures = [cell for cell in book["cells"] if re.search("^explore", src := "".join(cell["source"]), re.M)
+               and "ladder" not in src and "speedup" not in src]  # fmt: skip
+    found = 0
+    for cell in figures:
+        text = next(
+            "".join(one["data"]["text/plain"]) for one in cell["outputs"] if "text/plain" in one.get("data", {})
+        )
+        told, _, rest = text.partition(". At ")
+        values = {
+            label.rpartition(": At ")[2]: float(value) * SECONDS[unit]
+            for label, value, unit in re.findall(r"(?:^|[;:] )([^;]*?): ([\d.]+) ?(ns|µs|ms|s|×)", rest)
+            if "DATASHEET" not in label
+        }
+        mine = next((label for label in values if label.endswith(ours)), "")
+        if mine and f"as long as {ours}" in told:
+            strongest = min((label for label in values if label != mine), key=lambda label: values[label])
+            assert told.startswith(strongest.rpartition(": ")[2]), text
+            found += 1
+    assert found

@@ -1,16 +1,21 @@
 """What each lesson shows of the ledger: few claims open, each with what follows from it, and why one does not hold."""
 
+import math
 import re
 from functools import cache
+from typing import Any
 
 import pytest
 
 from brrr.core.files import share
+from brrr.core.measurement import Estimate
 from brrr_course import claims
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons.claims_table import ClaimsTable
 from brrr_course.lessons.course import notebooks_in
+from brrr_course.nouns import claim as judging
 from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.expression import FUNCTIONS, flat
 from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 
 LEDGER = read_ledger(ledger_path())
@@ -28,10 +33,35 @@ def words(text: str) -> int:
     return len(re.findall(r"\w[\w'’.-]*", text))
 
 
+SINGLE = dict[str, set[str]]()
+"""By the device the claims that take the median of a single call by `exact`, which has no interval to leave out."""
+COMPARED = dict[tuple[str, str], list[tuple[Estimate, float, float]]]()
+"""By the claim and the device each value that was compared with its bounds."""
+
+
 @cache
 def judged(lesson: str, device: str) -> ClaimsTable:
-    """What a lesson shows on a recording; judged once, for some claims take a second."""
-    return claims(lesson, f"recorded:{device}")
+    """What a lesson shows on a recording; judged once, for some claims take a second, and watched."""
+    now, taken, decided, compare = [""], FUNCTIONS["exact"], judging.decided, judging.band_verdict
+
+    def exact(value: Any) -> Any:
+        if any(isinstance(each, Estimate) and each.n <= 1 for each in flat(value)):
+            SINGLE.setdefault(device, set()).add(now[0])
+        return taken(value)
+
+    def watched(entry: Entry, *given: Any) -> Verdict:
+        now[0] = entry.id
+        return decided(entry, *given)
+
+    def band(value: Estimate, low: float, high: float, text: str) -> Verdict:
+        COMPARED.setdefault((now[0], device), []).append((value, low, high))
+        return compare(value, low, high, text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(FUNCTIONS, "exact", exact)
+        patch.setattr(judging, "decided", watched)
+        patch.setattr(judging, "band_verdict", band)
+        return claims(lesson, f"recorded:{device}")
 
 
 def unlike(table: ClaimsTable) -> dict[str, Entry]:
@@ -118,7 +148,7 @@ def test_the_last_verdict_of_the_history_is_todays(device: str) -> None:
 def test_a_claim_that_once_failed_and_one_older_than_its_rows_say_so() -> None:
     flipped, late = claims("gemm", "recorded:h200").details(), claims("host_cost", "recorded:h200").details()
     assert re.search(r"earlier +FAILS on 2026-11-22 \(padding makes 1025 columns 4\.22x", flipped)
-    assert re.search(r"older +\d+ of \d+ rows were measured before its first commit, \w+ \(20261121\)", late)
+    assert re.search(r"older +\d+ of \d+ rows were measured before its text was committed, \w+ \(20261121\)", late)
 
 
 def test_a_lesson_says_on_which_other_recording_a_claim_turns_and_why() -> None:
@@ -130,3 +160,102 @@ def test_a_lesson_says_on_which_other_recording_a_claim_turns_and_why() -> None:
     assert claim.elsewhere("recorded:h100", Verdict("fails", "")) == "It holds on the H200."
     assert "H200" in claim.elsewhere("cuda", Verdict("fails", "")), "what is measured live is a device of its own"
     assert claim.elsewhere("recorded:h200", Verdict("undecided", "")) == ""
+
+
+# ---- what a sentence says is what its expression computes ----
+
+CAUSE = re.compile(
+    r": |; |\b(because|since|thanks to|due to|so that|so a|sets? the pace|to blame|caused?)\b|\w+-bound\b|\bbound by\b"
+    r"|, (for (?!(a|one|nine|activation|the next)\b)|as if|as it|which (?!the)|though)"
+)
+"""What names a cause, or may: behind a colon it often stands."""
+JUDGED = {
+    "memory_swap.streams-gain-it-all", "collective.latency-and-bandwidth", "rnn.gain-shrinks",
+    "nested_sine.fusing-saves-half-small", "nested_sine.fusing-saves-half-large", "pseudo_linear.no-limit",
+    "pseudo_linear_flaws.posted-wide", "fusion.as-the-bytes-say", "gemm.multiples-of-32", "matmul.transfers-half",
+    "mystery.three-regimes", "attention.longest", "timers.injected-work",
+}  # fmt: skip
+"""Claims whose expression computes what stands behind the colon."""
+
+
+def test_no_sentence_names_a_cause_that_nothing_judges() -> None:
+    """A verdict is read as a proof of all that its sentence says: what judges a cause stands beside it, or that nothing
+    does; and of ours no sentence has one that nothing judges."""
+    told = [each for each in LEDGER.claim if not (each.retired or each.not_here) and CAUSE.search(each.sentence)]
+    assert [each.id for each in told if not each.cause and each.id not in JUDGED] == []
+    ours = [each for each in told if each.source not in ("000", "001", "002", "003", "004", "nanogpt", "diamos")]
+    assert [each.id for each in ours if each.cause.startswith("not judged")] == []
+    assert {*JUDGED} <= {each.id for each in told}
+
+
+@pytest.mark.parametrize("cause", [entry.cause for entry in LEDGER.claim if entry.cause])
+def test_a_cause_says_what_judges_it_or_that_nothing_does(cause: str) -> None:
+    assert cause.startswith("not judged: ") or "judge" in cause
+    assert all(name in ENTRIES for name in re.findall(r"\b[a-z_]+\.[a-z0-9-]{4,}", cause))
+
+
+@pytest.mark.parametrize("sentence", [
+    "fp16 and bf16 take the same time in a normalisation: only bytes count.",
+    "The first call is slower, because the GPU must first be set up.", "It is slow, for its kernel must be loaded.",
+    "With few rows the host sets the pace.", "Flash attention is compute-bound.",
+    "In an MLP, which uses each weight once, it loses.",
+])  # fmt: skip
+def test_a_cause_is_found_in_a_sentence(sentence: str) -> None:
+    assert CAUSE.search(sentence)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_no_claim_takes_the_median_of_a_single_call_as_exact(device: str) -> None:
+    """One is a tenth wide either way; what is read beside a verdict counts too."""
+    for lesson in LEDGER.lessons:
+        judged(lesson, device)
+    assert SINGLE.get(device, set()) == set()
+
+
+def beyond(value: Estimate, low: float, high: float) -> float:
+    """How many times a value lies beyond its one bound; of two bounds, or of one at zero, none tells.
+
+    >>> beyond(Estimate(50.0, 40.0, 60.0, 9), 2, math.inf), beyond(Estimate(0.01, 0.01, 0.02, 9), 0, 0.1)
+    (20.0, 5.0)
+    """
+    if low > 0 and math.isinf(high):
+        return value.low / low
+    return high / value.high if low <= 0 < high < math.inf and value.high > 0 else 0.0
+
+
+def furthest(compared: list[tuple[Estimate, float, float]]) -> float:
+    """Of a claim's values with like bounds the nearest tells, and of unlike ones the furthest."""
+    found: dict[tuple[float, float], list[float]] = {}
+    for value, *ends in compared:
+        found.setdefault((ends[0], ends[1]), []).append(beyond(value, ends[0], ends[1]))
+    return max((min(each) for each in found.values()), default=0.0)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_claim_that_holds_could_have_failed(device: str) -> None:
+    """More than ten times beyond its bound none has been put to a test."""
+    tables = [judged(lesson, device) for lesson in LEDGER.lessons]
+    holds = [claim.entry.id for table in tables for claim, verdict in (*table.rows, *table.folded)
+             if verdict.status == "holds"]  # fmt: skip
+    far = {name: furthest(COMPARED.get((name, device), [])) for name in holds}
+    assert {name: times for name, times in far.items() if times > 10} == {}
+
+
+FASTER = re.compile(
+    r"\b(fast|faster|fastest|slow|slower|beats?|ahead|gains?|pays?|loses?|helps?|saves?)\b|times as (long|slow)"
+    r"|speed-up|\d(\.\d+)?x\b"
+)
+
+
+def test_what_is_said_to_be_faster_names_the_rivals_that_were_not_recorded() -> None:
+    """Or says that it needs none."""
+    told = [each for each in LEDGER.claim if not (each.retired or each.not_here) and FASTER.search(each.sentence)]
+    assert len(told) > 200
+    assert [each.id for each in told if not re.search("not recorded|no rival is needed|no other", each.rivals)] == []
+
+
+def test_what_has_no_known_reason_says_so() -> None:
+    """Of a recording; what was measured live may have any."""
+    claim = next(claim for claim in experiment("occupancy").claims if "h100" not in claim.entry.because)
+    told = {status: claim.because("recorded:h100", Verdict(status, "")) for status in ("fails", "undecided", "holds")}  # type: ignore[arg-type]
+    assert told == {**judging.UNKNOWN, "holds": ""} and claim.because("cuda", Verdict("fails", "")) == ""

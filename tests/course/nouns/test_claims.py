@@ -158,6 +158,20 @@ def test_the_command_takes_a_lesson_s_number_and_prints_as_it_judges(
     assert before[0] == "" and "(matmul)" in before[1]
 
 
+@pytest.mark.parametrize("name", ["11", "recompiles"])
+def test_where_no_source_is_named_the_command_shows_the_recording_that_has_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """As a lesson does: what stands on the H100 alone is not told as never measured on the H200."""
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h200")  # what is shown without a GPU
+    assert claims_table.main([name]) == 0
+    said = capsys.readouterr().out
+    assert said == claims(name).details() + "\n"
+    assert "H100" in said.partition("\n")[0] and "NOT MEASURED" not in said
+    assert claims_table.main(["--source", "recorded:h200", name]) == 0
+    assert "NOT MEASURED" in capsys.readouterr().out, "one that is named is taken"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -372,7 +386,7 @@ def test_the_courses_ledger_is_whole() -> None:
     found = read_ledger(Path(__file__).resolve().parents[3] / "data" / "claims.toml")
     assert {"000", "001", "002", "003"} <= set(found.sources)
     assert all(each.what and each.why and each.before and each.after for one in found.claim for each in one.changed)
-    assert all(set(each.after_data) <= {"h200", "cpu"} for each in found.claim)
+    assert all(set(each.after_data) <= {"h200", "h100", "cpu"} for each in found.claim)
 
 
 def test_counts_keep_what_was_fixed_after_its_data_apart() -> None:

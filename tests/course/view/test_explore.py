@@ -15,6 +15,7 @@ import pytest
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
+from brrr_course.experiments import experiment
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import Guess, guess
@@ -129,6 +130,15 @@ def test_ratio_to_a_line() -> None:
         assert low < middle < high
     assert {row[1] for row in shown.data["synchronized"]} == {1.0}
     assert "GPU, clock stopped after synchronize(): 1×" in shown.text
+
+
+def test_of_ratios_the_sentence_tells_the_lines_that_versus_names() -> None:
+    """Else the largest, which among rivals is the weakest."""
+    given = {"at": {"size": 4096}, "show": {"ratio": "synchronized"}, "source": "recorded:h200", "lines": GPU_LINES}
+    label = {name: experiment("matmul").line(name).label for name in GPU_LINES}
+    for asked in ({"transfers": "synchronized"}, {"synchronized": "synchronized"}):
+        shown = explore("matmul", **given, versus=asked)  # type: ignore[arg-type]
+        assert shown.text.startswith(f"{label[next(iter(asked))]}: ") and "; " not in shown.text.partition(". ")[0]
 
 
 def test_the_table_has_every_point_of_the_lines_shown() -> None:
