@@ -7,12 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from brrr.core.measurement import median
-
 Call = Callable[[], Any]
 Wait = Callable[[], None]
 REPEATS = 20
-LOOP_S = 0.02
 
 
 def no_sync(call: Call, wait: Wait) -> list[float]:
@@ -32,14 +29,6 @@ def sync_each_call(call: Call, wait: Wait) -> list[float]:
     call()
     wait()
     return [_clocked(call, wait) for _ in range(REPEATS)]
-
-
-def loop_then_sync(call: Call, wait: Wait) -> list[float]:
-    """Many calls, one wait, divided: true for a loop; with a slow host it tells the host's time, not the GPU's."""
-    call()
-    wait()
-    calls = max(2, min(100, int(LOOP_S / _clocked(call, wait))))
-    return [_clocked(lambda: [call() for _ in range(calls)], wait) / calls for _ in range(REPEATS)]
 
 
 def event_pair_each_call(call: Call, wait: Wait) -> list[float]:
@@ -70,8 +59,3 @@ def _clocked(call: Call, wait: Wait | None = None) -> float:
     if wait is not None:
         wait()
     return time.perf_counter() - start
-
-
-def reading(samples: list[float]) -> float:
-    """What such a timer's user would write down: the median, in seconds."""
-    return median(samples)
