@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,10 +75,12 @@ def test_state_is_the_scripts_again_at_the_end(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "inner").mkdir()
     script.write_text("import os\nclass Own: pass\nos.chdir('inner')", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    at_end = []
-    monkeypatch.setattr(atexit, "register", lambda *given: at_end.append(given))
+    at_end: list[tuple[Any, ...]] = []
+    register = atexit.register
+    kept_back = lambda *each: at_end.append(each) if each[0] is diagnose._become else register(*each)  # noqa: E731
+    monkeypatch.setattr(atexit, "register", kept_back)
     assert main(["script.py", "1"]) == 2
-    become, *given = next(each for each in reversed(at_end) if each[0] is diagnose._become)
+    become, *given = at_end[-1]
     try:
         become(*given)
         assert hasattr(sys.modules["__main__"], "Own") and sys.argv == ["script.py", "1"]
