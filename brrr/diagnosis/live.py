@@ -112,8 +112,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
     began_s = time.time()
     with kept_as_it_was(around) as modules:
         once_s = _warm(step, device)
-        if once_s <= LONG_S:
-            refuse_elsewhere("diagnose", device, step)
+        refuse_elsewhere("diagnose", device, step)
         warm_s = time.time()
         if once_s > LONG_S:
             said = f"a step takes {units.seconds(once_s)} and is run some {REPEATS} times more"

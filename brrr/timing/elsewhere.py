@@ -1,27 +1,64 @@
 """Refuses tensors on a device that nothing here waits for: their time would be that of asking for the work."""
 
+import inspect
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu import GPU, is_gpu
 
+MOST = 4096
+"""So many things that a function or its result holds are looked at: it may be a list of millions."""
 
-def refuse_elsewhere(call: str, place: object, run: Callable[[], Any]) -> None:
-    """ArgumentError where `run`, or its result, has tensors that lie neither where it is timed nor on the CPU.
 
-    What `run` raises is left to the next call, which nobody looks at. Where torch is not loaded, nothing runs.
+def refuse_elsewhere(call: str, place: object, *held: Any) -> None:
+    """ArgumentError where a function, or its result, holds tensors that lie neither where it is timed nor on the CPU.
+
+    It looks and calls nothing: under a mode of torch that sees each operator, what is compiled would run as written,
+    and go on so. What a function makes elsewhere and neither holds nor returns is not seen.
     """
     if "torch" not in sys.modules:
         return
-    from brrr.timing.looking import Looking
-
-    looking = Looking()
-    with suppress(Exception), looking:
-        looking.look(run())
-    if found := looking.kinds - ({"cpu", GPU} if is_gpu(place) else {"cpu"}):
+    found = {each.device.type for each in tensors_in(held)} - ({"cpu", GPU} if is_gpu(place) else {"cpu"})
+    if found:
         hint = f"device={GPU!r} measures the GPU" if found == {GPU} else f"brrr measures 'cpu' and {GPU!r}"
         what = "tensors on the device that is timed, or on the CPU: nothing would wait for the others"
         raise ArgumentError(call, "fn", f"one with tensors on {', '.join(sorted(found))}", what, hint)
+
+
+def tensors_in(held: tuple[Any, ...]) -> Iterator[Any]:
+    """The tensors in some objects, in what functions name and close over, and in modules; descriptions lie nowhere."""
+    import torch
+    from torch._subclasses import FakeTensor
+
+    waiting, seen = deque(held), dict[int, Any]()
+    while waiting and len(seen) < MOST:
+        each = waiting.popleft()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        if isinstance(each, torch.Tensor):
+            yield from [] if isinstance(each, FakeTensor) else [each]
+        else:
+            waiting.extend(_inside(each))
+
+
+def _inside(each: Any) -> list[Any]:
+    if isinstance(each, FunctionType):
+        with suppress(ValueError):  # a variable that has no value yet
+            named = inspect.getclosurevars(each)
+            return [*named.nonlocals.values(), *named.globals.values(), each.__defaults__, each.__kwdefaults__]
+    if isinstance(each, partial):
+        return [each.func, each.args, each.keywords]
+    if isinstance(each, MethodType):
+        return [each.__self__, each.__func__]
+    if isinstance(each, Mapping):
+        return [*each.values()]
+    if isinstance(each, list | tuple | set):
+        return [*each][:MOST]
+    return [] if isinstance(each, type | ModuleType) else [*getattr(each, "__dict__", {}).values()]

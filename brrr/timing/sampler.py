@@ -135,7 +135,7 @@ class Sampler:
         if not self._single:
             result, host_s, self.call_s = self.host.one()
             require_run("measure", "fn", self.fn, result)
-            refuse_elsewhere("measure", self.place, lambda: result)
+            refuse_elsewhere("measure", self.place, self.fn, result)
             self.later, self.first_s = later(result), self.first_s or self.call_s
             self._note_nan(result)
             del result
@@ -151,7 +151,6 @@ class Sampler:
     def _settle(self, until: float) -> None:
         """Warm-up calls until they are steady; refuses a function that would use up the memory."""
         if self.call_s <= self.budget_s:
-            refuse_elsewhere("measure", self.place, self.host.one)
             self._refuse_growth()
         recent: list[float] = []
         while not recent or time.perf_counter() < until:

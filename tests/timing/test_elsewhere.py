@@ -1,9 +1,11 @@
 """What is not measured is refused: tensors that nothing waits for, another maker's GPU. A machine may not tell all."""
 
+import types
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -18,7 +20,7 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.diagnosis.timed import timed
 from brrr.gpu import device
 from brrr.timing import elsewhere, sampler
-from brrr.timing.looking import MOST, Looking
+from brrr.timing.elsewhere import MOST, tensors_in
 from brrr_course.sources import record
 from tests.today import SEED
 
@@ -62,15 +64,6 @@ def without_a_result(x: torch.Tensor) -> Callable[[], Any]:
     return step
 
 
-def made_inside(x: torch.Tensor) -> Callable[[], Any]:
-    kind = x.device.type
-
-    def step() -> int:
-        return len(torch.ones(8, device=kind) + 1)
-
-    return step
-
-
 def with_gradients(x: torch.Tensor) -> Callable[[], Any]:
     layer = nn.Linear(8, 8, device=x.device)
 
@@ -90,7 +83,7 @@ def beside_the_cpu_s(x: torch.Tensor) -> Callable[[], Any]:
 
 
 HIDING = [
-    in_a_closure, in_a_module, without_a_result, made_inside, with_gradients, compiled, beside_the_cpu_s,
+    in_a_closure, in_a_module, without_a_result, with_gradients, compiled, beside_the_cpu_s,
     Holder, partial(partial, torch.relu),
 ]  # fmt: skip
 
@@ -137,47 +130,48 @@ def test_one_call_too_slow_to_be_looked_at_is_known_by_its_result() -> None:
 def test_a_gpu_s_work_may_lie_on_the_cpu_too(
     place: str, kinds: set[str], refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Looking, "look", lambda self, held: self.kinds.update(kinds))
+    held = [SimpleNamespace(device=SimpleNamespace(type=kind)) for kind in kinds]
+    monkeypatch.setattr(elsewhere, "tensors_in", lambda _: held)
     if not refused:
-        elsewhere.refuse_elsewhere("measure", place, lambda: None)
+        elsewhere.refuse_elsewhere("measure", place)
         return
     with pytest.raises(ArgumentError, match=refused):
-        elsewhere.refuse_elsewhere("measure", place, lambda: None)
+        elsewhere.refuse_elsewhere("measure", place)
 
 
-def test_what_is_timed_is_never_looked_at() -> None:
-    """One call more, before the samples; none where a call's error would come up for the first time."""
-    looked = []
-
-    def step() -> torch.Tensor:
-        looked.append(torch._C._len_torch_dispatch_stack())
-        return torch.ones(8) + 1
-
-    brrr.measure(step, budget_s=0.2)
-    assert sum(looked) == 1 and looked[1] == 1 and len(looked) > 20
-
-
-def test_nothing_is_compiled_again_to_be_looked_at() -> None:
-    built = []
+def test_no_call_runs_under_a_mode_and_what_is_compiled_stays_compiled() -> None:
+    """Under a mode torch runs what is compiled as it is written, and later calls of it too, in some of its versions."""
+    ran, modes = list[str](), list[int]()
 
     def backend(graph: Any, example: Any) -> Any:
-        built.append(graph)
-        return graph.forward
+        return lambda *given: (ran.append("compiled"), graph.forward(*given))[1]
 
     fast = torch.compile(lambda x: torch.relu(x) * 2, backend=backend)
-    fast(torch.ones(8))  # so that the first call is no slow one, which would not be looked at
-    brrr.measure(lambda: fast(torch.ones(8)), budget_s=PLENTY_S / 10)
-    assert len(built) == 1
+
+    def step() -> torch.Tensor:
+        modes.append(torch._C._len_torch_dispatch_stack())
+        return fast(torch.ones(8))  # type: ignore[no-any-return]
+
+    step()
+    brrr.measure(step, budget_s=PLENTY_S / 10)
+    assert len(ran) == len(modes) > 10 and not any(modes)
 
 
 def test_a_description_lies_nowhere_and_a_long_result_is_not_read_to_its_end() -> None:
     with FakeTensorMode():
         described = torch.ones(8, device="cuda")
-    looking = Looking()
-    looking.look([described, *[torch.ones(1)] * MOST, torch.ones(1, device="meta")])
-    assert described.device.type == "cuda" and looking.kinds == {"cpu"}
+    held = described, [torch.ones(1)] * 3, [*map(torch.ones, [1] * MOST), torch.ones(1, device="meta")]
+    assert described.device.type == "cuda" and {each.device.type for each in tensors_in(held)} == {"cpu"}
     layer = nn.Linear(8, 8)
     assert brrr.measure(lambda: brrr.cost(layer, torch.ones(2, 8)), budget_s=BUDGET_S).latency_s is not None
+
+
+def test_what_only_a_module_of_the_function_s_holds_is_not_the_function_s() -> None:
+    others = types.ModuleType("others")
+    others.x = torch.ones(8, device="meta")  # type: ignore[attr-defined]
+    others.relu = torch.relu  # type: ignore[attr-defined]
+    x = torch.ones(8)
+    assert brrr.measure(lambda: others.relu(x), budget_s=BUDGET_S).latency_s is not None
 
 
 def test_an_error_comes_as_it_is() -> None:
