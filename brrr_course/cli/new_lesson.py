@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     for path in write(COURSE.parent, options.number, options.name):
         print(path)
-    print("Then: `brrr record NAME --device cpu`, `python notebooks/build.py NUMBER`, `--pages`, and CONTRIBUTING.md.")
+    print("Then: `brrr record NAME --device cpu`, `python notebooks/build.py NUMBER` and `--pages`; CONTRIBUTING.md.")
     return 0
 
 

@@ -138,7 +138,7 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     ledger = read_ledger(ledger_path())
     if isinstance(name, str) and name in ledger.lessons:
         return _of_lesson(name, source_for(source, ledger.lessons[name].carry[0].partition(".")[0]))
-    if isinstance(name, str) and name in ledger.ids:
+    if isinstance(name, str) and name in _ids():
         return judged(name, [name], source_for(source, name.partition(".")[0]))
     found = experiment(name) if isinstance(name, str) else name
     given = source_for(source, found.name)
@@ -253,10 +253,14 @@ def beside(tables: Sequence[ClaimsTable]) -> str:
     return "\n".join([*lines, "", *badges])
 
 
+def _ids() -> list[str]:
+    """The claims that can be asked for one by one: an experiment that is gone, or the predictor's own, is not here."""
+    return [each.id for each in read_ledger(ledger_path()).claim if each.experiment in NAMES]
+
+
 def _named(name: str, offered: Sequence[Experiment]) -> str | Experiment:
     """A lesson, an experiment or a claim; ArgumentError with the names that are most alike."""
-    ledger = read_ledger(ledger_path())
-    if name in (known := [*ledger.lessons, *ledger.ids]):
+    if name in (known := [*read_ledger(ledger_path()).lessons, *_ids()]):
         return name
     try:
         return chosen([name], offered)[0]

@@ -106,11 +106,6 @@ class Ledger:
     lessons: Mapping[str, Lesson]
     claim: tuple[Entry, ...]
 
-    @property
-    def ids(self) -> list[str]:
-        """What the claims are asked for by."""
-        return [each.id for each in self.claim]
-
     def folded(self, lesson: str) -> tuple[str, ...]:
         """The ids of the claims that a lesson folds away, in the ledger's order."""
         named = {each for one in self.lessons.values() for each in (*one.carry, *one.folded)}

@@ -2,6 +2,8 @@
 
 import gc
 import weakref
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -48,6 +50,29 @@ def test_here_the_cpu_is_measured_and_the_gpu_says_why_not(name: str) -> None:
     if not torch.cuda.is_available():
         missing = measure_point(found, [each for each in gpu if found.has(each, at)], at, budget_s=0.01)
         assert all(isinstance(run, BrrrError) for run in missing.values())
+
+
+GPU_S_ALONE = {"overlap", "occupancy", "utilisation"}
+"""Experiments none of whose variants could run on a CPU without a queue."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("first_call", "recompiles", "compiled")])
+def test_a_variant_on_the_cpu_without_a_queue_waits_for_no_gpu(name: str) -> None:
+    """Each variant as if it were one: what needs a GPU says so before it is a workload."""
+    found, work = experiment(name), import_module(f"brrr_course.experiments.{name}.work")
+    made = 0
+    for variant in found.variants:
+        point = next((each for each in found.points(quick=True) if found.has(variant.name, each)), None)
+        if point is None or "compile" in variant.way or variant.way == "script":  # which take seconds
+            continue
+        try:
+            workload = work.workload(replace(variant, device="cpu"), point)
+        except (BrrrError, AssertionError, RuntimeError, KeyError):  # a GPU's way, or a queue's
+            continue
+        made += 1
+        assert workload.synchronize is None or workload.queue is not None, variant.name
+        workload.close()
+    assert (made == 0) is (name in GPU_S_ALONE)
 
 
 class Drawn(PointInputs):

@@ -1,8 +1,9 @@
 """The table of claims: every claim with its source, what decides it, the device, the measured value and the verdict."""
 
 import dataclasses
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,15 +14,17 @@ import pytest
 
 from brrr.core.errors import ArgumentError, RecordingError
 from brrr.core.measurement import FIELDS, Estimate, Measurement
-from brrr_course.experiments import experiment
+from brrr_course.experiments import NAMES, experiment
 from brrr_course.lessons import claims_table
 from brrr_course.lessons.claims_table import ClaimsTable, claims
 from brrr_course.nouns import telling
 from brrr_course.nouns.claim import Claim, Verdict, claims_of
-from brrr_course.nouns.ledger import read_ledger
+from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
 from brrr_course.nouns.source import Evidence, broken
+from brrr_course.sources import source_for
 from brrr_course.sources.live import Live
 from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
 from brrr_course.view.display import signed
 
@@ -172,10 +175,51 @@ def test_where_no_source_is_named_the_command_shows_the_recording_that_has_it(
     assert "NOT MEASURED" in capsys.readouterr().out, "one that is named is taken"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_claim_is_asked_for_by_its_id_and_unknown_names_give_the_nearest(
+    seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(seed)
+    id = chance.choice([each.id for each in read_ledger(ledger_path()).claim if each.experiment in NAMES])
+    about, _, name = id.partition(".")
+    (asked,) = claims(id, "recorded:h200").rows
+    (same,) = [row for row in claims(about, "recorded:h200").rows if row[0].name == name]
+    assert asked == same and claims_table.main(["--source", "recorded:h200", id]) == 0
+    assert same[0].text in capsys.readouterr().out
+    letter = chance.randrange(len(id))
+    assert claims_table.main([f"{id[:letter]}?{id[letter + 1 :]}"]) == 2
+    said = capsys.readouterr().err
+    assert id in said and len(said) < 400
+
+
+def test_every_claim_of_an_experiment_can_be_asked_for() -> None:
+    every = [f"{name}.{claim.name}" for name in NAMES for claim in experiment(name).claims]
+    assert sorted(every) == sorted(claims_table._ids())
+
+
+@pytest.mark.parametrize("names", [("matmul",), ("matmul", "sines", "first_call")])
+def test_what_is_recorded_here_changes_nothing_of_what_the_course_says_of_itself(
+    names: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said() -> tuple[Any, ...]:
+        assert claims_table.main(["--count", "matmul", "sines"]) == 0
+        shown = capsys.readouterr().out
+        assert claims_table.main(["--devices", "matmul"]) == 0
+        return shown, course_devices(), source_for(None, "first_call").name, capsys.readouterr().out
+
+    monkeypatch.setenv("BRRR_SOURCE", "recorded:h100")  # which lacks first_call
+    *before, devices = said()
+    made_up.record(tmp_path, Machine("a-cpu", "Somebody's CPU", "cpu"), names=names)
+    monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
+    *after, devices_too = said()
+    assert after == before and "a-cpu" not in "".join(map(str, after))
+    assert "| a-cpu |" in devices_too and "a-cpu" not in devices, "one's own stand beside the course's where one asks"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--source", "recorded:b200"], "device is 'b200'; expected one of cpu, "),
+        (["--source", "recorded:b200"], "device is 'b200'; expected one of "),
         (["--source", "tpu"], "name is 'tpu'; expected recorded:DEVICE, cuda, cpu or remote:URL"),
         (["--source", "recorded:h200", "matmull"], "name is 'matmull'; expected one of matmul"),
     ],

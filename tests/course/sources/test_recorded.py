@@ -249,9 +249,9 @@ def test_folders_set_aside_are_no_devices(writable_root: Path) -> None:
 
 def test_a_named_folder_of_recordings_is_used(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
-    assert recorded_devices() == ("cpu", "h100", "h200")
+    assert {"cpu", "h100", "h200"} <= {*recorded_devices()}
     assert source("recorded:cpu").name == "recorded:cpu"
-    with pytest.raises(ArgumentError, match=r"Recordings here: recorded:cpu, .*recorded:h200"):
+    with pytest.raises(ArgumentError, match=r"Recordings here: .*recorded:cpu, .*recorded:h200"):
         source("tpu")
 
 
