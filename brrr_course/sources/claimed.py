@@ -69,8 +69,8 @@ class Watched:
 def widened(e: Estimate) -> Estimate:
     """The estimate, its interval at least WIDE either way.
 
-    >>> widened(Estimate(100.0, 99.0, 101.0, 9))
-    Estimate(median=100.0, low=95.0, high=105.0, n=9)
+    >>> print(widened(Estimate(100.0, 99.0, 101.0, 9)))
+    100 s (95 to 105 s, n=9)
     """
     return replace(e, low=min(e.low, (1 - WIDE) * e.median), high=max(e.high, (1 + WIDE) * e.median))
 

@@ -207,7 +207,7 @@ class Recorded:
 
         >>> from brrr_course.experiments import experiment
         >>> Recorded("h200").broken(experiment("run_ahead"))
-        Counter()
+        Counter({('host_s', 'period_s'): 2})
         """
         return Counter(pair for row in self.recording(experiment).rows for pair in broken(row.measurement))
 
