@@ -36,7 +36,7 @@ ENDING_S = 2.0
 UNTOLD = "as it should be, though no test changed it"
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
 """Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
-KEPT_THREADS = ("tqdm", "brrr-repeat")
+KEPT_THREADS = ("tqdm", "brrr-repeat", "InductorSubproc")
 """How the names of those begin that a library starts once and keeps."""
 
 ATTRIBUTES = """
@@ -160,7 +160,8 @@ def _register(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Cal
 registered, atexit.register = atexit.register, _register
 AT_EXIT: list[str] = []
 LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
-LIBRARIES += (str(Path(__file__).resolve().parents[1] / "brrr"),)
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARIES += (str(ROOT / "brrr"), *({*filter(None, os.getenv("PYTHONPATH", "").split(os.pathsep))} - {str(ROOT)}))
 """Where the libraries' code lies, and that of our own packages: what they keep until the end is no test's doing."""
 
 
@@ -185,7 +186,7 @@ def _passing(name: str, passing: str) -> bool:
     return getattr(sys.modules.get(name.partition(".")[0]), "__spec__", None) is None  # torch.ops has none, torch has
 
 
-COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_")
+COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython_runtime")
 """Modules that a compiler makes up: torch's are named by a hash."""
 
 
