@@ -36,7 +36,7 @@ ENDING_S = 2.0
 UNTOLD = "as it should be, though no test changed it"
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
 """Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
-KEPT_THREADS = ("tqdm", "brrr-repeat", "InductorSubproc")
+KEPT_THREADS = ("tqdm", "brrr-repeat", "InductorSubproc", "subproc_worker_timer")
 """How the names of those begin that a library starts once and keeps."""
 
 ATTRIBUTES = """
@@ -186,7 +186,7 @@ def _passing(name: str, passing: str) -> bool:
     return getattr(sys.modules.get(name.partition(".")[0]), "__spec__", None) is None  # torch.ops has none, torch has
 
 
-COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython_runtime")
+COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runtime|\.|$)|__triton_launcher")
 """Modules that a compiler makes up: torch's are named by a hash."""
 
 
