@@ -226,13 +226,18 @@ def _within(name: str, kept: Callable[[], Any], module: str = "sys", but: tuple[
     return Kind(name, read, write, module)
 
 
-def _in_list(name: str, kept: list[Any]) -> Kind:
-    """What stands in a list, but for folders within a library's, as setuptools adds one to `sys.path`."""
+def _in_list(name: str) -> Kind:
+    """What stands in a list of `sys`, but for folders within a library's, as setuptools adds one to `sys.path`."""
+    kept: list[str] = getattr(sys, name)
 
-    def own(*, is_own: bool = True) -> list[Any]:
-        return [each for each in kept if str(each).startswith(WITHIN) is not is_own]
+    def own(*, is_own: bool = True) -> list[str]:
+        return [each for each in getattr(sys, name) if str(each).startswith(WITHIN) is not is_own]
 
-    return Kind(name, own, lambda was: kept.__setitem__(slice(None), was + own(is_own=False)))
+    def write(was: list[str]) -> None:
+        kept[:] = [*was, *own(is_own=False)]
+        setattr(sys, name, kept)
+
+    return Kind(f"sys.{name}", own, write)
 
 
 WITHIN = tuple(f"{path}{os.sep}" for path in LIBRARIES)
@@ -339,7 +344,7 @@ KINDS = (
     Kind("locale", lambda: locale.setlocale(locale.LC_ALL), lambda was: locale.setlocale(locale.LC_ALL, was)),
     Kind("garbage collector", lambda: (gc.isenabled(), gc.get_threshold()),
          lambda was: (gc.enable() if was[0] else gc.disable(), gc.set_threshold(*was[1]))),
-    *(_in_list(f"sys.{name}", getattr(sys, name)) for name in ("path", "argv", "meta_path", "path_hooks")),
+    *map(_in_list, ("path", "argv")),
     _within("builtins", lambda: vars(builtins), but=("_",)),
     *map(_attribute, ATTRIBUTES.split()),
     *map(_functions, FUNCTIONS.strip().splitlines()),
