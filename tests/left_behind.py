@@ -269,7 +269,7 @@ def _umask() -> int:
     return was
 
 
-def _precisions() -> dict[Any, Any]:
+def precisions() -> dict[Any, Any]:
     """In what torch multiplies float32; it refuses to tell the older settings where the newer ones differ from them."""
     c = sys.modules["torch"]._C
     newer = getattr(c, "_get_fp32_precision_getter", None)
@@ -280,7 +280,7 @@ def _precisions() -> dict[Any, Any]:
     return found
 
 
-def _set_precisions(was: dict[Any, Any]) -> None:
+def set_precisions(was: dict[Any, Any]) -> None:
     """The newer ones twice: the older ones are refused while these differ, and change them."""
     c = sys.modules["torch"]._C
     newer = [partial(c._set_fp32_precision_setter, *each, value) for each, value in was.items() if each in BACKENDS]
@@ -350,7 +350,7 @@ KINDS = (
     *map(_functions, FUNCTIONS.strip().splitlines()),
     Kind("torch's default device", lambda: sys.modules["torch"].get_default_device(), _set_device, "torch"),
     Kind("torch's modes", _modes, _leave_modes, "torch"),  # behind the device, which is one of them
-    Kind("torch's precision of float32", _precisions, _set_precisions, "torch"),
+    Kind("torch's precision of float32", precisions, set_precisions, "torch"),
     Kind("torch's autocast", _autocast, _set_autocast, "torch"),
     _within("torch.set_printoptions", lambda: vars(sys.modules["torch"]._tensor_str.PRINT_OPTS), "torch"),
     *(Kind(f"numpy.{name}", lambda get=get: getattr(sys.modules["numpy"], get)(),
