@@ -90,7 +90,7 @@ def own_environment() -> Iterator[None]:
 
 @pytest.fixture
 def own_precision() -> Iterator[None]:
-    """Torch's precision of float32 is the test's own: to set it by `set_float32_matmul_precision` does not put all back."""
+    """Torch's precision of float32 is the test's own; what sets it need not put all of it back."""
     import torch  # noqa: F401
 
     was = left_behind.precisions()

@@ -166,7 +166,9 @@ LIBRARIES += (str(Path(__file__).resolve().parents[1] / "brrr"),)
 
 def _modules(before: dict[str, ModuleType], passing: str) -> Iterator[str]:
     """Those that a test took away, replaced, made up, or loaded from a folder of its own."""
-    for name in [] if before.items() <= sys.modules.items() else [*before]:
+    if before == sys.modules:  # as behind most tests, and a tenth of the time
+        return
+    for name in [*before]:
         if sys.modules.get(name) is not before[name] and not COMPILED.match(name):
             yield f"sys.modules: {name} was {'replaced' if name in sys.modules else 'taken out'}"
             sys.modules[name] = before[name]
