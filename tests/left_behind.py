@@ -36,7 +36,7 @@ ENDING_S = 2.0
 UNTOLD = "as it should be, though no test changed it"
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
 """Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
-KEPT_THREADS = ("tqdm", "brrr-repeat")
+KEPT_THREADS = ("tqdm", "brrr-repeat", "Dask-Offload")
 """How the names of those begin that a library starts once and keeps."""
 
 ATTRIBUTES = """
@@ -136,12 +136,15 @@ def _differences(was: Any, now: Any) -> Iterator[str]:
 
 
 def _threads(before: list[threading.Thread]) -> Iterator[str]:
+    kept = {*before, *_compiler_s_threads()}
+    new = [each for each in threading.enumerate() if each not in kept and not each.name.startswith(KEPT_THREADS)]
+    if new:
+        gc.collect()  # those of a pool that nobody holds end with it
     end_s = time.monotonic() + ENDING_S
-    for thread in threading.enumerate():
-        if thread not in before and not thread.name.startswith(KEPT_THREADS) and thread not in _compiler_s_threads():
-            thread.join(max(0.0, end_s - time.monotonic()))
-            if thread.is_alive():
-                yield f"threads: {thread.name} still runs"
+    for thread in new:
+        thread.join(max(0.0, end_s - time.monotonic()))
+        if thread.is_alive():
+            yield f"threads: {thread.name} still runs"
 
 
 def _compiler_s_threads() -> set[threading.Thread]:
@@ -187,8 +190,8 @@ def _passing(name: str, passing: str) -> bool:
     return getattr(sys.modules.get(name.partition(".")[0]), "__spec__", None) is None  # torch.ops has none, torch has
 
 
-COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_")
-"""Modules that a compiler makes up: torch's are named by a hash."""
+COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|_openssl")
+"""Modules that have no file: a compiler makes them up, torch's named by a hash, or a library in C has them."""
 
 
 # ---- what is ----

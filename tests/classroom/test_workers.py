@@ -186,6 +186,7 @@ async def nobody_else_gets_in(engine: Any) -> None:
             await Client(other, asynchronous=True, timeout=1, security=security)
 
 
+@pytest.mark.usefixtures("own_environment")  # dask sets some for its workers
 def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_re
     assert recorded.badge(MATMUL).kind == "RECORDED"
 
 
+@pytest.mark.usefixtures("own_environment")  # dask sets some for its workers
 def test_a_measurement_over_its_limit_ends_and_is_remembered(tmp_path: Path) -> None:
     async def act(room: Classroom) -> None:
         assert "cells" in (await answer(room, 64))["cpu"]
