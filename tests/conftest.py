@@ -89,6 +89,16 @@ def own_environment() -> Iterator[None]:
 
 
 @pytest.fixture
+def own_precision() -> Iterator[None]:
+    """Torch's precision of float32 is the test's own; what sets it need not put all of it back."""
+    import torch  # noqa: F401
+
+    was = left_behind.precisions()
+    yield
+    left_behind.set_precisions(was)
+
+
+@pytest.fixture
 def cells_here(own_environment: None) -> None:
     """For a test that runs a lesson's cells, which may ask for Triton's interpreter."""
     interpreter.load_before_a_cell_does()

@@ -36,7 +36,7 @@ ENDING_S = 2.0
 UNTOLD = "as it should be, though no test changed it"
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
 """Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
-KEPT_THREADS = ("tqdm", "brrr-repeat", "InductorSubproc", "subproc_worker_timer")
+KEPT_THREADS = ("tqdm", "brrr-repeat", "Dask-Offload", "InductorSubproc", "subproc_worker_timer")
 """How the names of those begin that a library starts once and keeps."""
 
 ATTRIBUTES = """
@@ -136,12 +136,15 @@ def _differences(was: Any, now: Any) -> Iterator[str]:
 
 
 def _threads(before: list[threading.Thread]) -> Iterator[str]:
+    kept = {*before, *_compiler_s_threads()}
+    new = [each for each in threading.enumerate() if each not in kept and not each.name.startswith(KEPT_THREADS)]
+    if new:
+        gc.collect()  # those of a pool that nobody holds end with it
     end_s = time.monotonic() + ENDING_S
-    for thread in threading.enumerate():
-        if thread not in before and not thread.name.startswith(KEPT_THREADS) and thread not in _compiler_s_threads():
-            thread.join(max(0.0, end_s - time.monotonic()))
-            if thread.is_alive():
-                yield f"threads: {thread.name} still runs"
+    for thread in new:
+        thread.join(max(0.0, end_s - time.monotonic()))
+        if thread.is_alive():
+            yield f"threads: {thread.name} still runs"
 
 
 def _compiler_s_threads() -> set[threading.Thread]:
@@ -167,7 +170,9 @@ LIBRARIES += (str(ROOT / "brrr"), *({*filter(None, os.getenv("PYTHONPATH", "").s
 
 def _modules(before: dict[str, ModuleType], passing: str) -> Iterator[str]:
     """Those that a test took away, replaced, made up, or loaded from a folder of its own."""
-    for name in [] if before.items() <= sys.modules.items() else [*before]:
+    if before == sys.modules:  # as behind most tests, and a tenth of the time
+        return
+    for name in [*before]:
         if sys.modules.get(name) is not before[name] and not COMPILED.match(name):
             yield f"sys.modules: {name} was {'replaced' if name in sys.modules else 'taken out'}"
             sys.modules[name] = before[name]
@@ -186,8 +191,8 @@ def _passing(name: str, passing: str) -> bool:
     return getattr(sys.modules.get(name.partition(".")[0]), "__spec__", None) is None  # torch.ops has none, torch has
 
 
-COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runtime|\.|$)|__triton_launcher")
-"""Modules that a compiler makes up: torch's are named by a hash."""
+COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runtime|\.|$)|__triton_launcher|_openssl")
+"""Modules that have no file: a compiler makes them up, torch's named by a hash, or a library in C has them."""
 
 
 # ---- what is ----
@@ -227,13 +232,18 @@ def _within(name: str, kept: Callable[[], Any], module: str = "sys", but: tuple[
     return Kind(name, read, write, module)
 
 
-def _in_list(name: str, kept: list[Any]) -> Kind:
-    """What stands in a list, but for folders within a library's, as setuptools adds one to `sys.path`."""
+def _in_list(name: str) -> Kind:
+    """What stands in a list of `sys`, but for folders within a library's, as setuptools adds one to `sys.path`."""
+    kept: list[str] = getattr(sys, name)
 
-    def own(*, is_own: bool = True) -> list[Any]:
-        return [each for each in kept if str(each).startswith(WITHIN) is not is_own]
+    def own(*, is_own: bool = True) -> list[str]:
+        return [each for each in getattr(sys, name) if str(each).startswith(WITHIN) is not is_own]
 
-    return Kind(name, own, lambda was: kept.__setitem__(slice(None), was + own(is_own=False)))
+    def write(was: list[str]) -> None:
+        kept[:] = [*was, *own(is_own=False)]
+        setattr(sys, name, kept)
+
+    return Kind(f"sys.{name}", own, write)
 
 
 WITHIN = tuple(f"{path}{os.sep}" for path in LIBRARIES)
@@ -265,7 +275,7 @@ def _umask() -> int:
     return was
 
 
-def _precisions() -> dict[Any, Any]:
+def precisions() -> dict[Any, Any]:
     """In what torch multiplies float32; it refuses to tell the older settings where the newer ones differ from them."""
     c = sys.modules["torch"]._C
     newer = getattr(c, "_get_fp32_precision_getter", None)
@@ -276,7 +286,7 @@ def _precisions() -> dict[Any, Any]:
     return found
 
 
-def _set_precisions(was: dict[Any, Any]) -> None:
+def set_precisions(was: dict[Any, Any]) -> None:
     """The newer ones twice: the older ones are refused while these differ, and change them."""
     c = sys.modules["torch"]._C
     newer = [partial(c._set_fp32_precision_setter, *each, value) for each, value in was.items() if each in BACKENDS]
@@ -340,13 +350,13 @@ KINDS = (
     Kind("locale", lambda: locale.setlocale(locale.LC_ALL), lambda was: locale.setlocale(locale.LC_ALL, was)),
     Kind("garbage collector", lambda: (gc.isenabled(), gc.get_threshold()),
          lambda was: (gc.enable() if was[0] else gc.disable(), gc.set_threshold(*was[1]))),
-    *(_in_list(f"sys.{name}", getattr(sys, name)) for name in ("path", "argv", "meta_path", "path_hooks")),
+    *map(_in_list, ("path", "argv")),
     _within("builtins", lambda: vars(builtins), but=("_",)),
     *map(_attribute, ATTRIBUTES.split()),
     *map(_functions, FUNCTIONS.strip().splitlines()),
     Kind("torch's default device", lambda: sys.modules["torch"].get_default_device(), _set_device, "torch"),
     Kind("torch's modes", _modes, _leave_modes, "torch"),  # behind the device, which is one of them
-    Kind("torch's precision of float32", _precisions, _set_precisions, "torch"),
+    Kind("torch's precision of float32", precisions, set_precisions, "torch"),
     Kind("torch's autocast", _autocast, _set_autocast, "torch"),
     _within("torch.set_printoptions", lambda: vars(sys.modules["torch"]._tensor_str.PRINT_OPTS), "torch"),
     *(Kind(f"numpy.{name}", lambda get=get: getattr(sys.modules["numpy"], get)(),

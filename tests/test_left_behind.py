@@ -35,6 +35,7 @@ PLAIN = (
     Change("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])", "blocked signals: was ",
            "not signal.pthread_sigmask(signal.SIG_BLOCK, ())"),
     Change("sys.path.insert(0, '/elsewhere')", "sys.path: was ", "'/elsewhere' not in sys.path"),
+    Change("sys.path = ['/elsewhere', *sys.path]", "sys.path: was ", "'/elsewhere' not in sys.path"),
     Change("sys.argv.append('--more')", "sys.argv: was ", "'--more' not in sys.argv"),
     Change("sys.excepthook = print", "sys.excepthook: was ", "sys.excepthook is not print"),
     Change("sys.setswitchinterval(0.5)", "sys.getswitchinterval: was 0.005", "sys.getswitchinterval() < 0.01"),

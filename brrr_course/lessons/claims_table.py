@@ -265,9 +265,10 @@ def _named(name: str, offered: Sequence[Experiment]) -> str | Experiment:
     try:
         return chosen([name], offered)[0]
     except ArgumentError:
-        known += [each.name for each in offered] or NAMES
-        near = get_close_matches(name, known, 5, 0.4) or ["what `brrr claims --help` lists, and of the claims' ids"]
-        raise ArgumentError("brrr claims", "name", name, f"one of {', '.join(near)}") from None
+        if offered:
+            raise
+        near = ", ".join(get_close_matches(name, [*known, *NAMES], 5, 0.4)) or "those of `brrr claims --help`"
+        raise ArgumentError("brrr claims", "name", name, f"one of {near}") from None
 
 
 def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:

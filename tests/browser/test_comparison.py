@@ -67,8 +67,8 @@ def test_what_it_raises_stands_in_its_place(opened: NotebookPage) -> None:
     assert "no such line" in _output(opened, 3).inner_text()
 
 
-def test_a_marked_term_is_explained_by_hovering(window: Window) -> None:
-    sys.path.append(str(ROOT / "tests" / "notebooks"))
+def test_a_marked_term_is_explained_by_hovering(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "tests" / "notebooks")])
     from harness import build_script
 
     path = window.lab.work / window.lab.write("terms.ipynb", "1")

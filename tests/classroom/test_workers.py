@@ -183,6 +183,7 @@ async def nobody_else_gets_in(engine: Any) -> None:
     assert all(stat.S_ISSOCK(each.stat().st_mode) and stat.S_IMODE(each.stat().st_mode) == 0o600 for each in found)
 
 
+@pytest.mark.usefixtures("own_environment")  # dask sets some for its workers
 def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +222,7 @@ def test_a_class_measures_and_survives_a_killed_worker_a_cancel_and_ends_as_a_re
     assert recorded.badge(MATMUL).kind == "RECORDED"
 
 
+@pytest.mark.usefixtures("own_environment")  # dask sets some for its workers
 def test_a_measurement_over_its_limit_ends_and_is_remembered(tmp_path: Path) -> None:
     async def act(room: Classroom) -> None:
         assert "cells" in (await answer(room, 64))["cpu"]

@@ -6,7 +6,7 @@ import os
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -362,13 +362,14 @@ class FakeNvml:
 
 
 @pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[object], None]]:
     def set_up(library: object) -> None:
         clocks._gpu.cache_clear()
         monkeypatch.setitem(sys.modules, "torch", fake_torch())
         monkeypatch.setitem(sys.modules, "pynvml", library)
 
-    return set_up
+    yield set_up
+    clocks._gpu.cache_clear()
 
 
 def test_clocks_are_those_of_torchs_gpu(nvml: Callable[[object], None], monkeypatch: pytest.MonkeyPatch) -> None:

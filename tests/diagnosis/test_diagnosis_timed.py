@@ -1,6 +1,8 @@
 """`%brrr`, `%%brrr` and `brrr time`: the line, the options, and whose names and errors are whose."""
 
+import builtins
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ import pytest
 import torch
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from brrr.cli.time import main
 from brrr.core.measurement import Estimate, Measurement
@@ -16,9 +19,19 @@ from brrr.counting.cost import Cost
 from brrr.diagnosis.timed import Timed
 
 
+@pytest.fixture(autouse=True)
+def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command, as Python, looks for modules where it is called."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
 @pytest.fixture
-def shell() -> Iterator[Any]:
-    made = InteractiveShell.instance()
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """IPython's, which takes the place of the main program."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    for name in ("display", "__IPYTHON__", "get_ipython"):
+        monkeypatch.setattr(builtins, name, None, raising=False)
+    made = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     made.run_line_magic("load_ext", "brrr")
     made.run_cell("import torch\nx = torch.ones(64, 64)")
     yield made
@@ -146,6 +159,7 @@ def test_errors_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     setup = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from mine_to_time import f"
     assert main(["f({})", "--setup", setup]) == 1
     said = capsys.readouterr().err
+    del sys.modules["mine_to_time"]
     assert "KeyError: 'none'" in said and "mine_to_time.py, line 2, in f" in said and "diagnosis" not in said
     assert main(["1", "--budget", "-1"]) == 2 and "budget_s" in capsys.readouterr().err
 

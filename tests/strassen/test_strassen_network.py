@@ -251,6 +251,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.usefixtures("own_precision")
 @pytest.mark.parametrize("precision", ["highest", "medium"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_classical_layer_is_torchs_in_full_precision(bias: bool, precision: str) -> None:

@@ -261,12 +261,9 @@ def test_what_is_not_alike_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         matmul(a.detach(), b, level=False)
 
 
+@pytest.mark.usefixtures("own_precision")
 def test_a_short_product_is_in_full_precision() -> None:
     a, b = torch.randn(16, 64), torch.randn(64, 16)
     wanted = matmul(a, b)
-    before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
-    try:
-        assert torch.equal(matmul(a, b), wanted)
-    finally:
-        torch.set_float32_matmul_precision(before)
+    assert torch.equal(matmul(a, b), wanted)

@@ -525,6 +525,7 @@ def test_the_table_has_every_row(
     assert "no case of prediction was measured" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("own_environment")
 def test_the_maintainers_command_judges_and_plans_this_experiment_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
