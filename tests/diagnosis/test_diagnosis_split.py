@@ -4,10 +4,11 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
 
 from brrr.diagnosis.calls import DISPATCHED_NS, LAYOUT, calls_of
 from brrr.diagnosis.split import CAUSES, Split, common, exchanged, split, window, without
-from brrr.diagnosis.work import cost_of, kind_of
+from brrr.diagnosis.work import _CODES, cost_of, kind_of
 from brrr.tracing.events import Event, Inputs
 from brrr.tracing.trace_file import Trace
 
@@ -271,3 +272,10 @@ def test_a_name_alone_tells_the_kind(name: str, kind: str) -> None:
 
 def test_a_split_s_host_is_busy_but_where_it_waits() -> None:
     assert Split(1, 1, 0, {}, {"synchronisation": 3.0, "launch": 1.0, "Python": 0.5}).issuing_s == 1.5
+
+
+@pytest.mark.parametrize("dtype", list(_CODES))
+def test_a_type_s_number_is_the_dispatcher_s(dtype: str) -> None:
+    """Against TorchScript, to which a type is that number."""
+    script = torch.jit.CompilationUnit("def code(x: Tensor) -> int:\n    return x.dtype\n")
+    assert script.code(torch.zeros(1, dtype=getattr(torch, dtype.removeprefix("torch.")))) == _CODES[dtype]

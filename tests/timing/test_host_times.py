@@ -60,6 +60,10 @@ def test_a_slice_is_dealt_out_to_the_three_times(queue: PlayedQueue, clock: Cloc
     assert len(times.latency) == 50
     times.forget()
     assert (times.host, times.period, times.latency, times.loops) == ([], [], [], [])
+    clock.now_ns = 0
+    full = HostTimes(lambda: clock.go_on(1e-3))
+    full.round(0.04)
+    assert len(full.latency) == 10, "a quarter of 40 ms is full"
 
 
 def test_a_loop_has_an_odd_and_an_even_number_of_calls_in_turn(queue: PlayedQueue) -> None:
