@@ -136,7 +136,7 @@ def test_of_ratios_the_sentence_tells_the_lines_that_versus_names() -> None:
     """Else the largest, which among rivals is the weakest."""
     given = {"at": {"size": 4096}, "show": {"ratio": "synchronized"}, "source": "recorded:h200", "lines": GPU_LINES}
     label = {name: experiment("matmul").line(name).label for name in GPU_LINES}
-    for asked in ({"transfers": "synchronized"}, {"synchronized": "synchronized"}):
+    for asked in ({"transfers": "synchronized"}, {"unsynchronized": "synchronized"}):
         shown = explore("matmul", **given, versus=asked)  # type: ignore[arg-type]
         assert shown.text.startswith(f"{label[next(iter(asked))]}: ") and "; " not in shown.text.partition(". ")[0]
 
