@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-import conftest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.conftest import _shuffle
 
 TESTS = Path(__file__).resolve().parent
 
@@ -172,7 +173,7 @@ def test_a_seed_draws_the_order_of_files_and_of_the_tests_in_each(files: list[st
     made = [Item(Path(file), n) for n, file in enumerate(files)]
     orders = [[*made], [*made]]
     for order in orders:
-        conftest._shuffle(order, random.Random(seed))  # type: ignore[arg-type]
+        _shuffle(order, random.Random(seed))  # type: ignore[arg-type]
     assert orders[0] == orders[1] and sorted(orders[0]) == sorted(made)
     assert len([*groupby(orders[0], key=lambda item: item.path)]) == len({*files}), "a file's tests stay together"
 

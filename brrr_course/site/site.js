@@ -231,7 +231,8 @@ class View {
     const named = versus.map(each => this.sides(each)).filter(sides => sides.every(({said, on}) => on && said[MEDIAN] !== null));
     const pairs = named.length || there.length < 2 ? named : [[sorted.at(-1), sorted[0]].map(side)];
     if (relation && pairs.length) return `${pairs.map(pair => this.compared(pair)).join("; ")}.`;
-    const based = relation ? [] : there.filter(n => this.here[n][BESIDE]), told = based.length ? [largest(based)] : there;
+    const based = relation ? [] : there.filter(n => this.here[n][BESIDE]), asked = versus.map(each => each.lines[0]).filter(n => based.includes(n));
+    const told = asked.length ? asked : based.length ? [largest(based)] : there;
     return `${told.map(n => `${lines[n].label}: ${this.here[n][VALUE]}${this.here[n][BESIDE]}`).join("; ")}.`;
   }
   sides({lines, over}) {  // the two that a comparison is of, the second at other places of some sliders

@@ -278,12 +278,12 @@ def test_a_token_that_is_ended_opens_nothing_after_a_second(path: Path, clock: C
 
     async def act(room: Classroom) -> None:
         token, known = issue(room.store, "bob"), of_class(room.store)
-        assert (await known(token, lambda: None)) is not None
+        assert (await known(token)) is not None
         revoke(room.store, "bob")
         clock.now_s += 0.99 * fresh_s
-        assert (await known(token, lambda: None)) is not None, "the file is not asked for each request"
+        assert (await known(token)) is not None, "the file is not asked for each request"
         clock.now_s += 0.02 * fresh_s
-        assert (await known(token, lambda: None)) is None
+        assert (await known(token)) is None
 
     played(path, act)
 

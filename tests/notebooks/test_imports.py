@@ -51,13 +51,6 @@ def test_an_import_of_internals_is_found(line: str) -> None:
     assert internals(line) != []
 
 
-@pytest.mark.parametrize("name", ["explore", "guess", "scaling_test", "Recorded"])
-def test_what_older_copies_import_is_said_to_be_elsewhere(name: str) -> None:
-    with pytest.raises(ImportError, match=f"from brrr_course import {name}"):
-        exec(f"from brrr import {name}")
-    assert getattr(brrr_course, name) is not None
-
-
 def test_what_never_was_is_missing() -> None:
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         exec("from brrr import nothing")

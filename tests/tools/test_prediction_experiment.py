@@ -530,7 +530,7 @@ def test_the_maintainers_command_judges_and_plans_this_experiment_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("brrr_course.lessons.claims_table.source_named", lambda name=None: Made({}))
-    assert command.main(["claims"]) == 0
+    assert command.main(["claims", "--source", "recorded:h200"]) == 0
     assert capsys.readouterr().out.count("NOT MEASURED") == sum(len(each.claims) for each in command.EXPERIMENTS)
     assert command.main(["record", "--plan", "--device", "cpu", "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("prediction ")

@@ -161,7 +161,7 @@ def test_the_sentences_are_those_of_the_recording() -> None:
         )
 
     matmuls, exchange = losses(RNN)
-    assert matmuls > exchange and "Its recurrent layer does, though here to launches" in TEXT
+    assert matmuls > exchange and "its recurrent layer does: its gradients are few" in TEXT
     pair = [known(steps, way, RNN, 32, DEFAULT) for way in ("one", "alone")]
     assert all(m.busy_s.median < m.period_s.median / 2 < m.host_s.median for m in pair)
     assert LARGE[RNN].weights(RNN) < LARGE[MLP].weights(MLP) / 10 and "its gradients are few" in TEXT
