@@ -13,7 +13,7 @@
 # Side road. Read 05 and 06 first.
 #
 # `torch.compile` traces your function once and writes kernels for it. It removes passes through memory (lesson 05), and with a CUDA
-# Graph also launches (lesson 06). Still people write: "compiling made it slower", "it [[recompilation|recompiles]] for ever", "it returned the wrong tensor".
+# Graph also launches (lesson 06). Still people write: "compiling made it slower", "it [[recompilation|recompiles]] for ever".
 # **What does it remove, when does that pay, and which of your lines bring the overhead back?**
 
 # %% tags=["setup", "question"]
@@ -173,7 +173,7 @@ claims("12")
 # %% [markdown] tags=["remember"]
 # ## Remember
 #
-# - `torch.compile` fuses what you wrote in single operators; the launches that are left go with a CUDA Graph, whose result the next call overwrites.
+# - `torch.compile` fuses single operators; the launches left go with a CUDA Graph, whose result the next call overwrites.
 # - Before you compile, divide the seconds of the first call by what each later call gains, and measure that gain: it may be none.
 # - A graph break costs a pass through memory and a launch; a failed guard costs a compilation, and after eight, new shapes run as written.
 #

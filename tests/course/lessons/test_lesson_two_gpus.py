@@ -166,7 +166,7 @@ def test_the_sentences_are_those_of_the_recording() -> None:
     assert all(m.busy_s.median < m.period_s.median / 2 < m.host_s.median for m in pair)
     assert LARGE[RNN].weights(RNN) < LARGE[MLP].weights(MLP) / 10 and "its gradients are few" in TEXT
     matmuls, exchange = losses(MLP)
-    assert exchange > matmuls and "In an MLP, DDP's exchange probably loses more" in TEXT
+    assert exchange > matmuls and "In an MLP, DDP's exchange loses more" in TEXT
     assert step("flat", 32) - step("alone", 32) < matmuls, "as its claim's because says"
     assert step("alone", 8192) < step("buckets", 8192) < step("after", 8192)
     assert (step("after", 8192) - step("buckets", 8192)) < 0.5 * (step("after", 8192) - step("alone", 8192))
