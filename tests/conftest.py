@@ -4,6 +4,7 @@ import gc
 import os
 import random
 import shutil
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
