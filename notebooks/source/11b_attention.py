@@ -119,7 +119,7 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 # 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
 # 3. Hardly any bytes: with a row of scores in place of a matrix, nearly all bytes are keys and values. What counts is to
 #    keep all multiprocessors reading: flash splits the keys among them, memory-efficient has one block a head.
-# 4. Flash attention takes less of both. Computing again takes FLOP, on tensor cores that would wait. Memory grows with N.
+# 4. Flash attention takes less of both. Computing again takes FLOP, on tensor cores that would wait.
 #
 # </details>
 
