@@ -13,7 +13,7 @@
 # Side road. Read 05 and 06 first.
 #
 # `torch.compile` traces your function once and writes kernels for it. It removes passes through memory (lesson 05), and with a CUDA
-# Graph also launches (lesson 06). People write: "compiling made it slower", "it [[recompilation|recompiles]] for ever".
+# Graph also launches (lesson 06). But some say it [[recompilation|recompiles]] for ever.
 # **What does it remove, when does that pay, and which of your lines bring the overhead back?**
 
 # %% tags=["setup", "question"]
