@@ -150,8 +150,8 @@ def test_overhead_is_where_the_device_alone_would_be_faster_by_a_factor_of_1_3(f
     assert regime_of(Shares(1.0, {}, {}, 0), 1, H200) == "overhead", "nothing ran"
 
 
-@pytest.mark.parametrize(("unknown", "regime"), [(0.49, "latency"), (0.51, "unknown")])
-def test_unknown_is_where_half_of_the_work_is(unknown: float, regime: str) -> None:
+@pytest.mark.parametrize(("unknown", "regime"), [(0.49, "latency"), (0.5, "latency"), (0.51, "unknown")])
+def test_unknown_is_where_more_than_half_of_the_work_is(unknown: float, regime: str) -> None:
     work: Any = {"unknown": unknown, "latency": 0.6 * (1 - unknown), "memory": 0.4 * (1 - unknown)}
     assert regime_of(Shares(1.0, {}, work, 1), 1, None) == regime
 

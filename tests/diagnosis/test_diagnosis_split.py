@@ -228,6 +228,19 @@ def test_who_has_nine_tenths_of_its_work_done_by_another_passes_it_on(inner: int
     assert [call.work_ns for call in found] == took
 
 
+@pytest.mark.parametrize(
+    ("inner", "took"),
+    [(("float", "float"), [80]), (("c10::Half", "float"), [80]), (("c10::Half", "c10::BFloat16"), [20, 80])],
+)  # fmt: skip
+def test_who_has_most_of_its_bytes_moved_by_another_passes_it_on(inner: tuple[str, str], took: list[int]) -> None:
+    """As much arithmetic in shorter types: of 24 bytes a number twelve, ten, and eight, which is less than 0.4."""
+    calls = [
+        Event("aten::mul", "operator", start, end, inputs=Inputs(((64,),) * 2, ((1,),) * 2, types, ("", "")))
+        for types, start, end in ((("double", "double"), 0, 100), (inner, 10, 90))
+    ]
+    assert [call.work_ns for call in calls_of(traced(*calls), 0, 200, gpu=False)] == took
+
+
 # -- what an operator costs -------------------------------------------------------------------------------------------
 
 
