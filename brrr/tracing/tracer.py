@@ -66,7 +66,7 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     loop = TracedLoop(fn, place)
     with no_collection():
         loop.warm_up()
-        refuse_elsewhere("trace", place, fn)
+        refuse_elsewhere("trace", place, fn, loop.times.one()[0])
         count = calls or loop.fitting()
         loop.time(count)
         spans, seconds = loop.traced(count)

@@ -17,6 +17,7 @@ from played_class import Classroom, Played, asks, served, settle
 from brrr_course.classroom import connections, teacher
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom.engine import _shares
+from brrr_course.classroom.gateway import _Refused
 from brrr_course.classroom.histogram import rows
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 
@@ -137,6 +138,36 @@ def test_news_are_waited_for_half_a_minute_at_most(tmp_path: Path) -> None:
         assert (await ada.get(f"/requests/{mine}?wait=30")).json()["state"] == "done"
         assert (await ada.get(f"/points/matmul?after={2**53}")).json() == []
         assert (await ada.get(f"/points/matmul?after={2**53 + 2}")).status_code == 400
+
+    played(tmp_path, act)
+
+
+def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(tmp_path: Path, now: list[float]) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        gateway = room.gateway
+        gateway._levels = {f"old {n}": (0.0, now[0] - 10.1) for n in range(4000)} | {"flood": (0.0, now[0] - 0.01)}
+        with pytest.raises(_Refused):
+            gateway._limit("flood")
+        assert set(gateway._levels) == {"flood"}, "a bucket is full again ten seconds after the longest line"
+        gateway._levels = {f"new {n}": (50.0, now[0] - 9.9) for n in range(4001)}
+        gateway._limit("ada")
+        assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now[0])
+
+    played(tmp_path, act)
+
+
+@pytest.mark.parametrize(("line_s", "taken"), [(0.0, 100), (5.0, 200)])
+def test_a_bucket_fills_while_nobody_takes_from_it(tmp_path: Path, now: list[float], line_s: float, taken: int) -> None:
+    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+        waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
+        assert waits == pytest.approx([max(0.0, (n - 99) / 20) for n in range(taken)]), "twenty a second pass"
+        for later_s in (0.0, 0.049):
+            now[0] += later_s
+            with pytest.raises(_Refused) as refused:
+                room.gateway._limit("x", line_s)
+        assert refused.value.response.status_code == 429 and refused.value.response.headers["Retry-After"] == "1"
+        now[0] += 0.051
+        room.gateway._limit("x", line_s)
 
     played(tmp_path, act)
 

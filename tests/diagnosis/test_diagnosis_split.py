@@ -10,7 +10,7 @@ from brrr.diagnosis.calls import DISPATCHED_NS, LAYOUT, calls_of
 from brrr.diagnosis.split import CAUSES, Split, common, exchanged, split, window, without
 from brrr.diagnosis.work import _CODES, cost_of, kind_of
 from brrr.tracing.events import Event, Inputs
-from brrr.tracing.trace_file import Trace
+from brrr.tracing.trace_file import Trace, left_over
 
 NAMES: dict[str, tuple[str, ...]] = {
     "annotation": ("enumerate(DataLoader)#1", "DataLoader.next", "ProfilerStep#3", "mine"),
@@ -41,22 +41,26 @@ def cause(event: Event) -> str:
     return {"runtime": "launch", "operator": "dispatcher"}.get(event.sort, "Python")
 
 
-def counted(events: list[Event], start: int, end: int) -> tuple[int, int, dict[str, int]]:
-    """Nanoseconds with work, with copies alone, and without both by the first of the causes."""
+def counted(events: list[Event], start: int, end: int) -> tuple[int, int, int, dict[str, int]]:
+    """Nanoseconds with work, with copies alone, with what is left over from before, idle ones by their first cause."""
     gpu = any(each.on_device and each.end_ns > start and each.start_ns < end for each in events)
-    busy, alone, idle = 0, 0, dict.fromkeys(CAUSES, 0)
+    old = {id(each) for each in left_over(events, start)} if gpu else set[int]()
+    busy, alone, waited, idle = 0, 0, 0, dict.fromkeys(CAUSES, 0)
     for now in range(start, end):
         here = [each for each in events if each.start_ns <= now < each.end_ns]
         causes = sorted({cause(each) for each in here if not each.on_device}, key=CAUSES.index)
-        kernels = any(each.sort in ("kernel", "copy", "memset") for each in here)
+        work = [each for each in here if each.on_device and id(each) not in old]
+        kernels = any(each.sort in ("kernel", "copy", "memset") for each in work)
         working = kernels if gpu else causes[:1] == ["dispatcher"]
         if working:
             busy += 1
-        elif gpu and any(each.on_device for each in here):
+        elif gpu and work:
             alone += 1
+        elif gpu and any(each.on_device for each in here):
+            waited += 1
         else:
             idle[next(iter(causes), "Python")] += 1
-    return busy, alone, {name: ns for name, ns in idle.items() if ns}
+    return busy, alone, waited, {name: ns for name, ns in idle.items() if ns}
 
 
 @pytest.mark.parametrize("gpu", [True, False])
@@ -65,15 +69,12 @@ def test_a_split_is_what_counting_nanoseconds_gives(seed: int, gpu: bool) -> Non
     draw = Random(seed)
     events = drawn(draw, draw.randrange(1, 14), gpu=gpu)
     found = split(Trace(tuple(events), {}), 0, 100)
-    busy, alone, idle = counted(events, 0, 100)
+    busy, alone, waited, idle = counted(events, 0, 100)
     in_ns = lambda seconds: round(seconds * 1e9)  # noqa: E731
-    if found.waited_s:  # launched work waited: what the device did then counts apart
-        parts = found.busy_s, found.transfer_s, found.waited_s, sum(found.idle_s.values())
-        assert in_ns(sum(parts)) == in_ns(found.wall_s) == 100 and in_ns(found.busy_s) <= busy
-        return
     assert (in_ns(found.wall_s), in_ns(found.busy_s), in_ns(found.transfer_s)) == (100, busy, alone)
+    assert in_ns(found.waited_s) == waited
     assert {name: in_ns(each) for name, each in found.idle_s.items()} == idle
-    assert busy + alone + sum(idle.values()) == 100
+    assert busy + alone + waited + sum(idle.values()) == 100
 
 
 @pytest.mark.parametrize("seed", range(10))
