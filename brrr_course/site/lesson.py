@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -51,18 +52,15 @@ class Lesson:
         self.shown: dict[str, list[dict[str, Any]]] = {"view": [], "guess": [], "comparison": [], "exercise": []}
         self.pieces = Pieces()
         self._cells = Cells(self.name, self._show, self._add_text)
-        gc.freeze()  # each figure is garbage at once, and to collect it need not mean to look through torch
-        gc.set_threshold(50_000)  # nor after each tenth of a figure
         forget()
         for seed in (random.seed, numpy.random.seed, torch.manual_seed):
             seed(0)
-        with kept_figures(), self._cells.on_stage():
+        with _rarely_collected(), kept_figures(), self._cells.on_stage():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 before, is_code = len(self.parts), cell["cell_type"] == "code"
                 (self._run if is_code else self._read)(source, tags)
                 self.cells.append((tags, is_code, self.parts[before:]))
-        gc.unfreeze()
 
     @property
     def data(self) -> dict[str, Any]:
@@ -148,3 +146,16 @@ def _still(shown: Any) -> bytes:
 def _plain(markdown: str) -> str:
     """Words alone: without tags and marks of emphasis, on one line."""
     return " ".join(re.sub(r"<[^>]+>|[*`]", "", markdown).split())
+
+
+@contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Each figure is garbage at once: to collect it need not mean to look through torch, nor after each tenth of it."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000)
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

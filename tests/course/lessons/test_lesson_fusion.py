@@ -1,5 +1,6 @@
 """What lessons 05 and 05b are made of: generated code, a choice of lines, tables of memory, Triton for an exercise."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import brrr_course
 from brrr import elementwise
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
 from brrr_course.experiments import NAMES, experiment
@@ -138,6 +140,17 @@ def test_without_a_gpu_the_interpreter_is_asked_for_before_triton_is_loaded() ->
     environment = {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.usefixtures("cells_here")
+def test_the_interpreter_is_asked_for_by_each_lesson_that_asks_for_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice that was put back between two lessons in one process is made again by the second."""
+    pytest.importorskip("triton", reason="Triton has no build for this system")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name in ("triton", "tl", "triton"):
+        monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+        assert getattr(brrr_course, name) is not None and os.environ["TRITON_INTERPRET"] == "1"
+    assert not {"triton", "tl"} & vars(brrr_course).keys() and brrr_course.explore is vars(brrr_course)["explore"]
 
 
 # ---- what the lesson's text says ----
