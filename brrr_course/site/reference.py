@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import patch
 from warnings import catch_warnings
 
 from brrr_course.site.frame import plain
@@ -25,11 +27,11 @@ def reference() -> dict[str, tuple[str, str]]:
     own = Path(__file__).with_name("pdoc")
     render.configure(docformat="numpy", search=False, show_source=False, template_directory=own)
     modules = {}
-    with catch_warnings(action="ignore"):  # of Triton, where there is none
+    with catch_warnings(action="ignore"), ExitStack() as loaded:  # of Triton, where there is none
         for name in MODULES:
             module = import_module(name)
-            for each in module.__all__:  # they are loaded when they are first used
-                getattr(module, each)
+            names = {each: getattr(module, each) for each in module.__all__}  # loaded when they are first used
+            loaded.enter_context(patch.dict(vars(module), names))  # not each is kept, and pdoc looks here
             modules[name] = doc.Module(module)
         pages = {name: _page(name, render.html_module(module, modules)) for name, module in modules.items()}
     places = {f"{name}.html": {*_PLACE.findall(page)} for name, page in pages.items()}

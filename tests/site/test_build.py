@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 from opened import made
 
+import brrr_course
 from brrr.__main__ import main
 from brrr.core.errors import ArgumentError
 from brrr.core.files import share
@@ -24,6 +25,7 @@ from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.frame import plain
 from brrr_course.site.index import index_page
 from brrr_course.site.page import lesson_page
+from brrr_course.site.reference import reference
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view.display import Shown
@@ -96,6 +98,13 @@ def test_a_page_is_one_file_that_asks_for_nothing():
     assert all(f"{name} 'none'" in page for name in ("default-src", "base-uri", "form-action"))
     assert not re.search(r'(?:src|href)="?https?:', page.partition("<main>")[0])
     assert len(page) < 700_000
+
+
+@pytest.mark.usefixtures("cells_here")
+def test_the_reference_keeps_nothing_and_leaves_out_what_is_another_s():
+    page = reference()["brrr_course"][1]
+    assert 'id="explore"' in page and 'id="triton"' not in page and 'id="tl"' not in page
+    assert not {"triton", "tl"} & vars(brrr_course).keys(), "a lesson after it asks for the interpreter anew"
 
 
 @pytest.mark.usefixtures("cells_here")  # the reference has all names of the course, Triton's too
