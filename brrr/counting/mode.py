@@ -313,15 +313,22 @@ class Ledger:
 
 _SET = torch.ops.aten.set_.source_Storage
 _DROPOUT_STATE = torch.ops.aten._cudnn_init_dropout_state.default
+_DRAW = torch.ops.aten.random_.default
 
 
-def prepared(func: Any, args: Any, kwargs: Any) -> torch.Tensor | None:
-    """The answer to one of cuDNN's two preparations; None for any other operator. Neither moves a layer's data.
+def prepared(func: Any, args: Any, kwargs: Any) -> Any:
+    """The answer to one of cuDNN's preparations; None for any other operator. None of them moves a layer's data.
 
     Torch looks whether the weights lie in one storage, by an empty tensor that it sets to the first weight's: a fake
     tensor cannot take a real storage, and stays empty, which means that they do not; then each weight is read from
     where it lies. The state of dropout is kept for the whole process: it has to be real, for the layers that run later.
+    Its seed, one whole number drawn from all there are, is 0 here, for nothing counts by a seed.
     """
+    if func is _DRAW and isinstance(args[0], FakeTensor) and not args[0].dim() and args[0].dtype is torch.int64:
+        args[0].brrr_is_seed = True  # type: ignore[attr-defined]
+        return args[0]
+    if func is _ITEM and hasattr(args[0], "brrr_is_seed"):
+        return 0
     if func is _SET and isinstance(args[0], FakeTensor) and is_gpu(args[1].device):
         return args[0]
     if func is _DROPOUT_STATE:

@@ -192,6 +192,22 @@ def test_what_needs_values_is_no_trace(name: str) -> None:
         cost(LIMITS[name], array(8))
 
 
+def test_a_seed_has_no_value_and_needs_none_but_other_random_numbers_do() -> None:
+    """Torch draws one for the state of cuDNN's dropout."""
+
+    def drawn(like: torch.Tensor) -> torch.Tensor:
+        return torch.empty((), dtype=torch.int64, device=like.device).random_()
+
+    def seeded(x: torch.Tensor) -> torch.Tensor:
+        assert isinstance(drawn(x).item(), int)
+        return x * 2
+
+    assert cost(seeded, array(8)).flop == cost(seeded, torch.ones(8), run=True).flop == 8
+    for number in (lambda x: drawn(x) % 2, lambda x: torch.randint(5, ()), lambda x: torch.rand(())):
+        with pytest.raises(TraceError):
+            cost(lambda x, number=number: x * number(x).item(), array(8))
+
+
 def test_a_number_that_the_callable_holds_is_read() -> None:
     """As an optimizer reads its count of steps, which lies on the CPU."""
     parameters = [torch.randn(20, 10), torch.randn(10)]

@@ -48,7 +48,7 @@ LAYERS: dict[
     "tanh": (nn.RNN, {"num_layers": 2}, 1, 2, 4),
     "relu": (nn.RNN, {"nonlinearity": "relu", "bias": False}, 1, 2, 3),
     "GRU": (nn.GRU, {"bidirectional": True, "batch_first": True}, 3, 16, 17),
-    "LSTM": (nn.LSTM, {"num_layers": 2}, 4, 22, 23),
+    "LSTM": (nn.LSTM, {"num_layers": 2, "dropout": 0.5}, 4, 22, 23),
     "LSTM, projected": (nn.LSTM, {"proj_size": 32}, 4, 22, 23),
 }
 

@@ -72,6 +72,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("python", "Python", "cpu"),
         Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", way="bf16", kind="peak", shown=False),
+        Variant("cpp", "C++, compiled with -O3", "cpu", prepare_s=1.0, shown=False),
         Variant("numpy", "NumPy, two arrays", "cpu", line="numpy array"),
         Variant("torch-cpu", "torch, on the CPU", "cpu", way="torch"),
         Variant("torch-cuda", "torch, on the GPU", "cuda", way="torch"),

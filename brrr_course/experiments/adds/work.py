@@ -1,12 +1,18 @@
 """What the `adds` experiment runs: a loop of additions, each of the same two fresh random operands."""
 
+import ctypes
 import math
 import random
+import subprocess
+import tempfile
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue, waiting
@@ -33,6 +39,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_queue(variant.device):
         return _queued(elements, made)
     a, b = _operands(variant, elements)
+    if variant.way == "cpp":
+        return Workload(_in_cpp(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE)
     wait = waiting(variant.device)
     return Workload(repeated(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE, synchronize=wait)
 
@@ -58,6 +66,40 @@ def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
     """Two fresh random operands of the kind that the variant adds."""
     a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
     return (a.numpy(), b.numpy()) if variant.way == "numpy" else (a, b)
+
+
+CPP = """extern "C" void add(const float* a, const float* b, float* c, long elements, long times) {
+    for (long time = 0; time < times; ++time) {
+        for (long i = 0; i < elements; ++i) c[i] = a[i] + b[i];
+        asm volatile("" : : "r"(c) : "memory");  // each sum is written before the next is made
+    }
+}"""
+
+
+def _in_cpp(a: torch.Tensor, b: torch.Tensor, times: int) -> Callable[[], torch.Tensor]:
+    """The loop in C++, compiled here; one call of it from Python is part of the time."""
+    out, library = torch.full_like(a, math.nan), built()
+    given = [ctypes.c_void_p(each.data_ptr()) for each in (a, b, out)]
+    sizes = ctypes.c_long(a.numel()), ctypes.c_long(times)
+
+    def run() -> torch.Tensor:
+        library.add(*given, *sizes)
+        return out
+
+    return run
+
+
+@cache
+def built() -> Any:
+    """CPP as a library; UnavailableError without g++."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, "adds.so")
+        try:
+            told = ["g++", "-O3", "-march=native", "-shared", "-fPIC", "-xc++", "-", "-o", str(made)]
+            subprocess.run(told, input=CPP, text=True, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise UnavailableError("adds: the loop in C++ needs g++, which did not compile it here") from error
+        return ctypes.CDLL(str(made))
 
 
 def _exactly(a: float, b: float) -> Callable[[float], float]:

@@ -2,20 +2,18 @@
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.core.measurement import Point
 from brrr.gpu import is_cpu, is_gpu, waiting
 from brrr.gpu.precision import float32_products
-from brrr.gpu.probe import energy_j
-from brrr.running.graphs import capture
 from brrr_course.experiments.bits import GROUP, OUTLIERS, cost, energy_of, sizes
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
+from brrr_course.experiments.energy import energy_captured
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "fp16": 1e-3, "bf16": 6e-3, "int4": 0.2, "int8-both": 0.4}
@@ -29,8 +27,6 @@ FACTOR, EVERY = 60.0, 512
 ROTATED_BYTES = 2**28
 """Each call takes the weights of another layer, so many in turn that none is found in the L2 cache."""
 ROWS = 48
-SETTLE_S, LOOP_S, AHEAD = 0.3, 1.0, 16
-"""A loop's energy is counted for so long, after so long; so many calls are launched at once, as a graph."""
 
 Tensor = torch.Tensor
 Weights = tuple[Tensor, ...]
@@ -210,7 +206,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error_of(found: Any) -> float:
         return given.error(found, dtype)
 
-    told = {"measured": lambda: energy(variant, run)} if energy_of(variant.way) else {}
+    told = {"measured": lambda: energy_captured(run)} if energy_of(variant.way) else {}
     return Workload(run, cost(variant, point), error_of, allowed, synchronize=waiting(device), others=told)
 
 
@@ -246,36 +242,3 @@ def _layers(weights: Weights, device: str) -> Iterator[Weights]:
 
 def _copied(one: Tensor) -> Tensor:
     return one.clone(memory_format=torch.preserve_format)
-
-
-def energy(variant: Variant, run: Run) -> Measurement:
-    """The time of a call in a loop of a second, and the power by the driver's count of joules."""
-
-    def many() -> None:
-        for _ in range(AHEAD):
-            run()
-
-    held = capture(many)
-    _loop(held.replay, SETTLE_S)
-    joules = energy_j()
-    calls, passed = _loop(held.replay, LOOP_S)
-    after = energy_j()
-    torch.cuda.synchronize()
-    held.graph.reset()
-    if joules is None or after is None or after <= joules:
-        raise UnavailableError("bits: the driver counts no joules here")
-    period = passed / (AHEAD * calls)
-    return Measurement(period_s=Estimate(period, period, period, 1), power_w=(after - joules) / passed,
-                       device=variant.device)  # fmt: skip
-
-
-def _loop(replay: Callable[[], object], seconds: float) -> tuple[int, float]:
-    """How often it ran in so many seconds and a little more, and in how many."""
-    began, rounds = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        replay()
-        rounds += 1
-        if rounds % 4 == 0:
-            torch.cuda.synchronize()  # so that the loop ends in time
-    torch.cuda.synchronize()
-    return rounds, time.perf_counter() - began

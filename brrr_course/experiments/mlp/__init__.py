@@ -32,7 +32,10 @@ STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
 CHOSEN = STRASSEN[:2]
 """On the whole grid, as `best` is."""
 
-LARGE_WAYS = ("module", "graph", "max-autotune", "best", *STRASSEN)
+TRAINING = "training", "strassen-training"
+"""Forward and all gradients, by `nn.Sequential` and by `StrassenMLP` with the source's one level: large sizes alone."""
+
+LARGE_WAYS = (*TRAINING, "module", "graph", "max-autotune", "best", *STRASSEN)
 """Ways measured beyond the source's grid, where batch and hidden size are large."""
 
 SETTLE_S = 0.1
@@ -53,7 +56,8 @@ LABELS = {
     "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), chosen by prediction",
     "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
     "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
-    "strassen-one": "fused Strassen, one level in every layer",
+    "strassen-one": "fused Strassen, one level in every layer", "training": "nn.Sequential, with its gradients",
+    "strassen-training": "fused Strassen, one level, with its gradients",
 }  # fmt: skip
 QUEUE_LABELS = {
     "module": "two launches a layer", "pycuda": "three launches a layer",
@@ -69,8 +73,8 @@ def supports(variant: Variant, point: Point) -> bool:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
     if (batch, hidden) in LARGE:
         return way in LARGE_WAYS and layers == max(LAYERS)
-    if way == "strassen-one":
-        return layers == max(LAYERS)
+    if way in ("strassen-one", *TRAINING):
+        return way not in TRAINING and layers == max(LAYERS)
     if way == "max-autotune":
         return layers == max(LAYERS) or here in TUNED
     if way == "compile":
@@ -106,7 +110,7 @@ ORDER = (
 SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
-    *(_variant(way) for way in (*ORDER, *STRASSEN)),
+    *(_variant(way) for way in (*ORDER, *STRASSEN, *TRAINING)),
     *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way, shown=way not in ("inference", "best"))
       for way in CPU_WAYS),
     Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, way="compile", shown=False),

@@ -28,8 +28,12 @@ def network_of(point: Point) -> Network:
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """FLOP and bytes of a call, the same for every way of running it."""
-    return network_of(point).cost
+    """FLOP and bytes of a call, the same for every way; with gradients each product counts three times."""
+    network = network_of(point)
+    if not variant.way.endswith("training"):
+        return network.cost
+    rows = network.itemsize * network.batch * network.hidden
+    return Cost(3 * network.cost.flop, 2.0 * network.weight_bytes + 4 * rows)
 
 
 def floor_s(hardware: Hardware | None, point: Point) -> float | None:

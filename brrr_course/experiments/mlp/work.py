@@ -3,6 +3,7 @@
 The CPU has two ways of its own: NumPy, and the CPU queue, whose orders are submitted one by one.
 """
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, cast
@@ -11,11 +12,12 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
 from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -49,6 +51,8 @@ def workload(variant: Variant, point: Point) -> Workload:
         queue = CpuQueue()
         run = _submitted(queue, way, given)
         return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
+    if way.endswith("training"):
+        return warmed(_training(way, weights, work), device)
     run, close = _made(way, network, given, weights)
     return warmed(Workload(run, work, given.error, tolerance, close=close), device)
 
@@ -86,6 +90,10 @@ STRASSEN: dict[str, dict[str, Any]] = {
 }
 """What `StrassenMLP` is asked for: no tensor cores, any product as accurate as float32's, the source's one level."""
 
+GRADIENTS = 1e-2
+"""The relative error of a gradient that passes: where a sum is nearly zero, its rounding switches a ReLU and what is
+behind it."""
+
 STRASSEN_ROOM = 5.0
 """Three levels make an error about three times as large; one TF32 product would still be found out."""
 
@@ -106,6 +114,28 @@ def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
         return run, lambda: None
     prepared = captured(run, weights, _stream(x.device))
     return prepared.run, prepared.close
+
+
+def _training(way: str, weights: Weights, work: Cost) -> Workload:
+    """Forward, and the gradients of the input and of each parameter, for one random gradient of the result."""
+    from brrr.strassen.network import StrassenMLP
+
+    model: torch.nn.Sequential = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN["strassen-one"])
+    model.requires_grad_()
+    x, upstream = weights.x.clone().requires_grad_(), torch.randn_like(weights.x)
+    if way == "training":
+        model = torch.nn.Sequential(*model)
+
+    def run() -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(model(x), [x, *model.parameters()], upstream)
+
+    def error(found: tuple[torch.Tensor, ...]) -> float:
+        wide = torch.nn.Sequential(*map(copy.deepcopy, model)).double()
+        again = x.detach().double().requires_grad_()
+        expected = torch.autograd.grad(wide(again), [again, *wide.parameters()], upstream.double())
+        return max(relative(a, b, torch.float32) for a, b in zip(found, expected, strict=True))
+
+    return Workload(run, work, error, GRADIENTS)
 
 
 def _stream(device: torch.device) -> Any:

@@ -21,10 +21,13 @@ SUSTAINED_BYTES = 2**28
 QUEUE_MAX = 2**28
 KINDS = {"read": 1, "copy": 2, "triad": 3}
 WORD, LINES = 16, 64
+ENERGY_BYTES, ENERGY_S = (2**23, 2**30), 1.5
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue stops at QUEUE_MAX bytes."""
+    """The CPU queue stops at QUEUE_MAX bytes; energy is counted within an L2 of 16 MB or more, and beyond it."""
+    if variant.timer == "own":
+        return int(point["nbytes"]) in ENERGY_BYTES
     return variant.on_gpu or int(point["nbytes"]) <= QUEUE_MAX
 
 
@@ -71,6 +74,8 @@ EXPERIMENT = Experiment(
     variants=(
         *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind, line=kind)
           for kind in KINDS),
+        Variant("energy-copy", "copy, a second of it", "cuda", timer="own", way="sustained", kind="copy",
+                prepare_s=ENERGY_S, shown=False),
         Variant("once-copy", "copy, one torch operator", "cuda", way="once", kind="copy", line="torch copy"),
         Variant("queue-once-copy", "copy, one order", "cpu-queue", way="once", kind="copy", stands_in_for="torch copy"),
     ),

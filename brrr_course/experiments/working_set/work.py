@@ -9,6 +9,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import queued, refuse_too_large, warmed
+from brrr_course.experiments.energy import energy_launched
 from brrr_course.experiments.working_set import cost, set_bytes
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -44,7 +45,8 @@ def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Worklo
         stream.check()
         return 0.0
 
-    return Workload(stream.call, described, error, 0.0, synchronize=torch.cuda.synchronize)
+    told = {"measured": lambda: energy_launched(stream.call)} if variant.timer == "own" else {}
+    return Workload(stream.call, described, error, 0.0, synchronize=torch.cuda.synchronize, others=told)
 
 
 Once = tuple[Callable[[], Any], Callable[[Any], float], float]

@@ -10,7 +10,8 @@ from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import bits, experiment
 from brrr_course.experiments.bits import ORDINARY, OUTLIERS
-from brrr_course.experiments.bits.work import WAYS, LayerInputs, energy, fours, run_of, scaled, whole
+from brrr_course.experiments.bits.work import WAYS, LayerInputs, fours, run_of, scaled, whole
+from brrr_course.experiments.energy import energy_captured, energy_launched
 
 BITS = experiment("bits")
 ERRORS = {"float32": 1e-6, "bf16": 5e-3, "fp16": 6e-4, "fp8": 0.05, "fp8-cast": 0.05, "fp8-rows": 0.05, "int8": 0.015,
@@ -111,20 +112,30 @@ def test_what_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch, given: LayerI
 
 
 def test_energy_is_power_times_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Held:
-        replay = staticmethod(lambda: None)
-        graph = type("Graph", (), {"reset": staticmethod(lambda: None)})
+    ran, reset = list[int](), list[int]()
 
-    counts = iter([10.0, 110.0, None, None])
-    work = "brrr_course.experiments.bits.work"
-    monkeypatch.setattr(f"{work}.capture", lambda run: Held)
-    monkeypatch.setattr(f"{work}.energy_j", lambda: next(counts))
-    monkeypatch.setattr(f"{work}._loop", lambda replay, seconds: (1000, 2.0))
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    found = energy(BITS.variant("energy-bf16"), lambda: None)
-    assert found.power_w == 50 and found.period_s is not None and found.period_s.median == 2.0 / 16000
+    class Held:
+        graph = type("Graph", (), {"reset": staticmethod(lambda: reset.append(1))})
+
+        def __init__(self, run: Any) -> None:
+            self.replay = run
+
+    def looped(replay: Any, seconds: float) -> tuple[int, float]:
+        replay()
+        return 1000, 2.0
+
+    counts = iter([10.0, 110.0, 10.0, 110.0, None, None])
+    own = "brrr_course.experiments.energy"
+    monkeypatch.setattr(f"{own}.capture", Held)
+    monkeypatch.setattr(f"{own}.energy_j", lambda: next(counts))
+    monkeypatch.setattr(f"{own}._loop", looped)
+    for count in (energy_captured, energy_launched):
+        found = count(lambda: ran.append(1))
+        assert found.power_w == 50 and found.period_s is not None and found.period_s.median == 2.0 / 16000
+    assert len(ran) == 2 * 2 * 16 and len(reset) == 1
     with pytest.raises(UnavailableError, match="counts no joules"):
-        energy(BITS.variant("energy-bf16"), lambda: None)
+        energy_captured(lambda: None)
+    assert len(reset) == 2
 
 
 def test_the_guides_are_the_datasheets_roofs() -> None:

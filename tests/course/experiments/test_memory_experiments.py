@@ -67,7 +67,7 @@ def test_every_way_on_the_cpu_is_right_and_measured(described: Experiment) -> No
 @pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
 def test_the_cpu_stops_somewhere_and_the_gpu_does_not(described: Experiment) -> None:
     last = {axis.name: axis.values[-1] if axis.name != "stride" else 1 for axis in described.axes}
-    assert all(described.has(v.name, last) == (v.device == "cuda") for v in described.variants)
+    assert all(described.has(v.name, last) == (v.device == "cuda") for v in described.variants if v.timer != "own")
 
 
 # ---- unary ----

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from brrr.counting.tracing import cost as counted
 from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS, Implementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import LARGE, STRASSEN, TUNED
+from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED
 from brrr_course.experiments.mlp.theory import floor_s
+from brrr_course.experiments.mlp.work import workload
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
@@ -149,9 +150,24 @@ def test_every_way_of_the_gpu_is_one_of_the_networks() -> None:
     launched = {
         name for name in WAYS if name.startswith("strassen")
     }  # `best` has them; here StrassenMLP stands for them
-    assert ways == {*WAYS, "best", *STRASSEN} - (launched - {*STRASSEN})
+    assert ways == {*WAYS, "best", *STRASSEN, *TRAINING} - (launched - {*STRASSEN})
     on_cpu = {v.way for v in MLP.variants if v.device == "cpu"} - {"numpy", "best"}
     assert on_cpu == {name for name, way in WAYS.items() if "cpu" in way.devices}
+
+
+@pytest.mark.parametrize("way", TRAINING)
+def test_a_step_of_training_has_all_gradients_and_a_wrong_one_is_refused(way: str) -> None:
+    work = workload(replace(MLP.variant("cpu-module"), way=way), SMALL)
+    found = work.run()
+    assert [each.shape for each in found] == [(5, 33), *[(33, 33), (33,)] * 3]
+    work.verified(found)
+    for place in (0, 5):
+        wrong = [each * (1.02 if number == place else 1) for number, each in enumerate(found)]
+        with pytest.raises(BrrrError, match="relative error"):
+            work.verified(tuple(wrong))
+    at: dict[str, Value] = {"layers": 8, "batch": LARGE[0][0], "hidden": LARGE[0][1]}
+    forward, whole = (MLP.cost_at(each, at) for each in ("module", way))
+    assert forward and whole and whole.flop == 3 * forward.flop and forward.bytes < whole.bytes < 3 * forward.bytes
 
 
 @pytest.mark.parametrize("spoilt", ["a bit off", "NaN", "another shape", "no tensor", "TF32"])

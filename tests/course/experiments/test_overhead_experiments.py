@@ -1,5 +1,7 @@
 """The experiments of lesson 03: what they run, and that a wrong result is refused."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
 from brrr_course.experiments.adds import additions
+from brrr_course.experiments.adds.work import built
 from brrr_course.experiments.host_cost import RUNGS, SMALL
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.rows import Timed
@@ -22,8 +25,9 @@ POINTS: list[tuple[Experiment, dict[str, Value]]] = [
 
 
 def on_cpu(found: Experiment, point: Point) -> list[str]:
-    """The variants that run without a GPU, but for the compiler, which takes seconds."""
+    """The variants that run without a GPU, but for the compiler, which takes seconds, and g++, which may be missing."""
     names = [v.name for v in found.variants if v.device != "cuda" and not v.name.endswith("compile")]
+    names = [name for name in names if name != "cpp" or shutil.which("g++")]
     return [name for name in names if found.has(name, point)]
 
 
@@ -101,6 +105,18 @@ def test_the_additions_are_made_one_by_one() -> None:
 
     assert repeated(Counted(), Counted(), additions(1))() == "sum"
     assert Counted.made == additions(1) == ADDS.cost_at("python", {"elements": 1}).flop  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the loop in C++ needs g++")
+def test_in_cpp_all_additions_are_made_and_without_a_compiler_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for elements in (1, 7, 4096):
+        work = ADDS.workload("cpp", {"elements": elements})
+        work.verified(out := work.run())
+        assert out.shape == (elements,)
+    monkeypatch.setenv("PATH", "")
+    built.cache_clear()
+    with pytest.raises(UnavailableError, match=r"needs g\+\+"):
+        ADDS.workload("cpp", {"elements": 1})
 
 
 # ---------------------------------------------------------------- the plan of a recording
