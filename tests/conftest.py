@@ -4,7 +4,6 @@ import gc
 import os
 import random
 import shutil
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,14 +58,11 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def as_it_was(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What a test changed in the process is put back and told; it fails the test where BRRR_TEST_LEAKS=fail asks so."""
+    """What a test changed in the process is put back, and fails the test."""
     before = left_behind.state()
     yield
     if changed := left_behind.put_back(before, str(tmp_path_factory.getbasetemp())):
-        told = "\n".join([LEFT, *changed])
-        if os.environ.get("BRRR_TEST_LEAKS") == "fail":  # some twenty tests still leave something
-            pytest.fail(told, pytrace=False)
-        warnings.warn(told, stacklevel=1)
+        pytest.fail("\n".join([LEFT, *changed]), pytrace=False)
 
 
 LEFT = "This test leaves the process changed, for all tests after it; a fixture, monkeypatch or `with` puts it back:"
@@ -121,6 +117,8 @@ def chromium() -> Iterator[Any]:
 
 SPREAD = {"test_nbval.py", "test_lessons.py", "test_sweep.py"}
 """Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
+IN_A_BROWSER = "_in_a_browser"
+"""How the names of a browser's tests end in a file that has others, too, which come earlier."""
 SWEPT_BESIDE = tuple(f"::test_a_page_says_and_draws_what_python_does[{page}]" for page in ("00", "01", "04"))
 """They open the pages that `test_script.py` opens, which one worker then makes once."""
 
@@ -132,7 +130,9 @@ class ByFile(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if nodeid.endswith(SWEPT_BESIDE):
             return "tests/site/test_script.py"
-        return nodeid if file.rpartition("/")[2] in SPREAD or nodeid.endswith("_in_a_browser") else file
+        if nodeid.partition("[")[0].endswith(IN_A_BROWSER):
+            return f"{file} {IN_A_BROWSER}"
+        return nodeid if file.rpartition("/")[2] in SPREAD else file
 
 
 @pytest.fixture
@@ -171,11 +171,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     if order := os.environ.get("BRRR_TEST_ORDER"):
         _shuffle(items, random.Random(order))
-    items.sort(key=lambda item: (item.get_closest_marker("browser") is not None, item.path.name in SPREAD))
+    others = {item.path for item in items if not _is_browser_s(item)}
+    for item in items:
+        if _is_browser_s(item) and item.path in others and not item.name.partition("[")[0].endswith(IN_A_BROWSER):
+            raise pytest.UsageError(
+                f"{item.nodeid}: a browser's test beside others has a name that ends {IN_A_BROWSER}"
+            )
+    items.sort(key=lambda item: (_is_browser_s(item), item.path.name in SPREAD))
     if os.environ.get("BRRR_TEST_SLOW") == "drawn":
         another_day = left_out(item.nodeid for item in items)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in another_day])
         items[:] = [item for item in items if item.nodeid not in another_day]
+
+
+def _is_browser_s(item: pytest.Item) -> bool:
+    return item.get_closest_marker("browser") is not None
 
 
 def _shuffle(items: list[pytest.Item], chance: random.Random) -> None:

@@ -36,7 +36,7 @@ ENDING_S = 2.0
 UNTOLD = "as it should be, though no test changed it"
 COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
 """Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
-KEPT_THREADS = ("tqdm", "brrr-repeat", "Dask-Offload", "InductorSubproc", "subproc_worker_timer")
+KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "InductorSubproc", "subproc_worker_timer")
 """How the names of those begin that a library starts once and keeps."""
 
 ATTRIBUTES = """

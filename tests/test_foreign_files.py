@@ -190,7 +190,7 @@ READ_ONLY = {"doctor", "time", "claims"}
 
 
 @pytest.fixture
-def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: None) -> None:
     """What takes long is played: measuring, the pages' content, JupyterLab."""
 
     class Pool:

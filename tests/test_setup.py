@@ -613,9 +613,10 @@ def run(*command: object, cwd: Path = ROOT) -> str:
 
 
 def files(folder: Path, pattern: str) -> set[str]:
-    return {
-        path.relative_to(folder).as_posix() for path in folder.rglob(pattern) if ".ipynb_checkpoints" not in path.parts
-    }
+    """Those of a folder that git knows: own recordings may lie beside them. What an environment has is all meant."""
+    if folder.is_relative_to(ROOT):
+        return {*run("git", "-C", folder, "ls-files", f"**/{pattern}", pattern).splitlines()}
+    return {path.relative_to(folder).as_posix() for path in folder.rglob(pattern)}
 
 
 @pytest.fixture(scope="module")

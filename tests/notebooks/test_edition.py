@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -164,7 +165,9 @@ def test_a_lesson_shows_the_recording_that_its_head_names_each_part_with_its_sof
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path / "own"))
     monkeypatch.setattr(build, "SOURCE", tmp_path)
     (tmp_path / "99_own.py").write_text(LESSON)
+    ends = signal.getsignal(signal.SIGINT)
     built = build.build(tmp_path / "99_own.py", tmp_path / "out").read_text()
+    signal.signal(signal.SIGINT, ends)  # a kernel has its own, where this process ignores it as those in the background
     said = "torch 2.13.0+cpu, your recording; torch 2.14.0+cpu, your recording at size 512"
     assert f"RECORDED · Synthetic CPU · 2001-01-01 · {said}" in built
 

@@ -149,7 +149,7 @@ def test_the_marks_of_each_exercise_of_numbers_and_words_are_tabulated(exercise)
 
 
 @pytest.mark.browser
-def test_without_javascript_the_recorded_figures_stand_there(browser, tmp_path):
+def test_without_javascript_the_recorded_figures_stand_there_in_a_browser(browser, tmp_path):
     found = made("02")  # with a timeline that waits for a guess
     (tmp_path / "page.html").write_text(found.page, encoding="utf-8")
     for name, png in found.lesson.pictures():
@@ -164,7 +164,7 @@ def test_without_javascript_the_recorded_figures_stand_there(browser, tmp_path):
 
 
 @pytest.mark.browser
-def test_a_page_that_was_read_opens_without_a_network(browser, tmp_path):
+def test_a_page_that_was_read_opens_without_a_network_in_a_browser(browser, tmp_path):
     site = share("notebooks").parent / "brrr_course" / "site"
     (tmp_path / "index.html").write_text(index_page([], (), {}), encoding="utf-8")
     (tmp_path / "lesson.html").write_text(plain("lesson", "A lesson", "<p>It is here.</p>"), encoding="utf-8")

@@ -1,11 +1,14 @@
 """Every link of the reference and of the documents leads somewhere; a page without JavaScript fits its window."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from interpreter import load_before_a_cell_does
 from opened import NOTEBOOKS, SOURCE, made
 
 from brrr_course.site import reference as referred
@@ -41,7 +44,9 @@ def test_a_dead_link_is_found() -> None:
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, str]:
-    return {name: html for name, (_, html) in referred.reference().items()}
+    load_before_a_cell_does()
+    with patch.dict(os.environ):
+        return {name: html for name, (_, html) in referred.reference().items()}
 
 
 def test_every_link_leads_somewhere(reference: dict[str, str]) -> None:
@@ -84,7 +89,7 @@ def unscripted(request: pytest.FixtureRequest, browser: Any) -> Iterator[Any]:
 
 
 @pytest.mark.browser
-def test_a_picture_fits_the_window(lesson: Path, unscripted: Any) -> None:
+def test_a_picture_fits_the_window_in_a_browser(lesson: Path, unscripted: Any) -> None:
     unscripted.goto(lesson.as_uri())
     pictures = unscripted.locator("noscript img").all() or unscripted.locator("img").all()
     width = unscripted.viewport_size["width"]
@@ -96,7 +101,7 @@ def test_a_picture_fits_the_window(lesson: Path, unscripted: Any) -> None:
 
 
 @pytest.mark.browser
-def test_nobody_is_told_to_move_what_is_not_there(
+def test_nobody_is_told_to_move_what_is_not_there_in_a_browser(
     unscripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRRR_SOURCE", SOURCE["BRRR_SOURCE"])

@@ -37,7 +37,7 @@ def test_each_thing_that_a_page_shows_stands_on_one_slide(number: str) -> None:
 
 
 @pytest.mark.browser
-def test_keys_turn_the_slides_and_move_a_slider_that_has_them(browser, tmp_path) -> None:
+def test_keys_turn_the_slides_and_move_a_slider_that_has_them_in_a_browser(browser, tmp_path) -> None:
     path, complaints = tmp_path / "slides.html", list[str]()
     path.write_text(slides_page(made("01").lesson), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="dark")
