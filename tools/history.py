@@ -76,8 +76,8 @@ def history(known: str, again: bool) -> Iterator[list[str]]:
                     lines.append([*line, ""])
     here = [(device, name) for device, name in newest if (RECORDINGS / device / f"{name}.csv").is_file()]
     told = {key: line for pair in here for key, line in verdicts(RECORDINGS, *newest[pair], [pair])}
-    anew = {key for key, line in told.items() if line[2:] != (found[key][-1][2:4] if key in found else line[2:])}
-    anew |= {key for key, line in told.items() if key not in found and line[2] != "not measured"}
+    anew = {key for key, line in told.items() if line[2:] != (found[key][-1][2:4] if found.get(key) else line[2:])}
+    anew |= {key for key, line in told.items() if not found.get(key) and line[2] != "not measured"}
     changed_once = {key for key in told.keys() & found.keys() if again and any(line[4] for line in found[key])}
     series: dict[tuple[str, str], list[list[str]]] = {key: [] for key in anew | changed_once}
     wanted = {(device, claim.partition(".")[0]) for claim, device in series}
