@@ -3,15 +3,19 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import closing, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 from played_class import Classroom, Played, asks, settle
 from promises import promised
 
+from brrr.core.errors import ArgumentError
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import serving
 from brrr_course.classroom import tokens as tokens_module
@@ -19,7 +23,7 @@ from brrr_course.classroom import turns as turns_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.gateway import Gateway, _Refused
 from brrr_course.classroom.store import Store
-from brrr_course.classroom.tokens import issue, of_class, revoke
+from brrr_course.classroom.tokens import holds, issue, of_class, revoke
 from brrr_course.classroom.turns import Job, Request, TooManyError, Turns
 
 CLASS = "docs/classroom.md"
@@ -288,6 +292,15 @@ def test_a_token_that_is_ended_opens_nothing_after_a_second(path: Path, clock: C
     played(path, act)
 
 
+@pytest.mark.parametrize(("days", "taken"), [(0, False), (1e-3, True), (3660, True), (3660.1, False)])
+def test_a_token_is_for_up_to_ten_years(path: Path, days: float, taken: bool) -> None:
+    store = Store(path)
+    with nullcontext() if taken else pytest.raises(ArgumentError, match="--days"):
+        issue(store, "bob", days=days)
+    assert holds(store, "bob") == taken
+    store.close()
+
+
 def test_a_token_lasts_so_many_days(path: Path) -> None:
     async def act(room: Classroom) -> None:
         issue(room.store, "bob")
@@ -317,6 +330,39 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     monkeypatch.setattr(serving, "Dask", SimpleNamespace(embedded=embedded))
     return found
+
+
+@pytest.mark.parametrize("scheduler", ["", "tcp://there:8786"])
+def test_what_serve_puts_together_answers_those_with_a_token(
+    path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str
+) -> None:
+    told, said, answers = list[Any](), list[str](), list[int]()
+
+    class Engine(Played):
+        async def close(self) -> None:
+            told.append("closed")
+
+    async def made(*given: Any, **more: Any) -> Engine:
+        told.append((given, more))
+        return Engine()
+
+    async def serve(config: Any, listening: Any) -> None:
+        transport = httpx.ASGITransport(app=config.app)
+        with closing(Store(path)) as store:
+            for token in (issue(store, "ada"), "no token"):
+                headers = {"Authorization": f"Bearer {token}"}
+                async with httpx.AsyncClient(transport=transport, base_url="http://class", headers=headers) as client:
+                    answers.append((await client.get("/about")).status_code)
+        listening[0].close()
+
+    monkeypatch.setattr(serving, "Dask", SimpleNamespace(embedded=made, joined=made))
+    monkeypatch.setattr(serving, "signal", SimpleNamespace(signal=lambda *_: None, SIGINT=2, SIGTERM=15))
+    monkeypatch.setattr(uvicorn, "Server", lambda config: SimpleNamespace(serve=partial(serve, config)))
+    asyncio.run(serving.serve(path, ["0"], port=0, scheduler=scheduler, longest_s=5.0, say=said.append))
+    given = (scheduler, "cuda", 20.0), {}
+    own = (["0"],), {"workers": 1, "limit_s": 20.0, "dashboard": None}
+    assert told == [given if scheduler else own, "closed"]
+    assert answers == [200, 401] and said[-1].startswith("Stopped")
 
 
 def test_a_point_is_stopped_after_so_many_times_the_longest(path: Path, limits: list[float]) -> None:

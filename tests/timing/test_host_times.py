@@ -181,6 +181,7 @@ def test_reading_a_real_clock_costs_something() -> None:
         ([1, 1, 1.51, 1.51], [2, 3], True),
         ([1, 1, 2, 2, 2.9, 2.9], [2, 3], True),
         ([1, 1, 2, 2, 3.1, 3.1], [2, 3], False),  # three kinds
+        ([1, 1, 2, 2, 3, 3], [2, 3], False),
         ([1, 1, 1.8, 2.9, 2.9, 1.8], [2, 3], False),  # they go up and up
         ([1, 1, 2, 2], [15, 3], True),
         ([1, 1, 2, 2], [16, 3], False),  # a loop of so many evens it out

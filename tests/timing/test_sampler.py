@@ -251,6 +251,7 @@ def test_flags_of_the_first_time_are_forgotten_with_its_samples(clock: Clock) ->
         ([1.0] * 5, [1.09] * 5, False), ([1.0] * 5, [1.11] * 5, True), ([1.0] * 3, [1.11] * 3, True),
         ([1.0] * 2, [2.0] * 2, False), ([1.0, 1.0, 1.3], [1.2, 1.2, 1.2], False),
         ([1.0] * 3, [1.2, 1.2, 1.2, 1.2], True), ([1.0, 1.0, 1.2], [1.2, 1.5, 1.5], False),
+        ([1.2, 1.5, 1.5], [1.0, 1.0, 1.2], False),
     ],
 )  # fmt: skip
 def test_a_drift_is_three_percent_and_of_few_samples_a_tenth(
