@@ -1,4 +1,4 @@
-"""Workers that another scheduler has, by a client that is played: who is asked, who answers, and how long one may take."""
+"""A scheduler that others started, by a client that is played: which workers are taken, how long a point may take."""
 
 import asyncio
 from typing import Any
