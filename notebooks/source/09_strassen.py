@@ -91,14 +91,11 @@ compare(s, "strassen", of="published")
 # fill their waves better. That part of the gain is not Strassen's: better tiles alone would bring it.
 #
 # **Why less than 1? More weights.** With few rows, a matmul waits for its weights. A level reads seven sums, each a quarter of the
-# size: 7/4 of the bytes, as in the first drawing below.
+# size: 7/4 of the bytes.
 #
 # **Faster than the peak?** The *actual* rate counts the FLOP that were done, 7/8 of the textbook's per level, and stays below the peak. The
-# [[effective rate]] counts what you asked for, 2n³, and may be above it. In the second drawing, levels raise the roof on the
-# right, where matrices are large, and lower it on the left, where the sums weigh most.
-
-# %% tags=["explain"]
-display(drawing("strassen-bytes"), drawing("strassen-roofline", level=3))
+# [[effective rate]] counts what you asked for, 2n³, and may be above it: levels raise the roof where matrices are
+# large, and lower it where they are small and the sums weigh most.
 
 # %% [markdown] tags=["explore"]
 # ## Explore: where does a level pay off?

@@ -14,10 +14,10 @@ from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
-from brrr_course.lessons.drawings import LessonDrawing
-from brrr_course.lessons.drawings.strassen_bytes import layer_dials
+from brrr_course.lessons.drawings import Dial, LessonDrawing
 from brrr_course.lessons.layer_model import TILE, Waves, after, before
 
+GPUS = {"gtx-1070": "GTX 1070", "h200": "H200"}
 BATCHES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 HIDDEN = (512, 1024, 2048, 4096, 8192, 16384)
 BADGE = "COUNTED, not measured: tiles of at most 128 × 128, all at one rate"
@@ -27,7 +27,12 @@ ONE, SEVEN, IDLE = ("#0072B2",), ("#009E73", "#4dbb9b"), "#f6dfd3"
 _HEIGHT = 430
 
 
-DRAWING = LessonDrawing("strassen-tiles", lambda _: (layer_dials(BATCHES, HIDDEN, 128), draw, BADGE))
+DIALS = [
+    Dial("gpu", "GPU", tuple(GPUS), tuple(GPUS.values())),
+    Dial("batch", "batch", BATCHES, start=128),
+    Dial("hidden", "hidden size", HIDDEN, start=4096),
+]
+DRAWING = LessonDrawing("strassen-tiles", lambda _: (DIALS, draw, BADGE))
 
 
 def pair(settings: Mapping[str, Value]) -> tuple[Waves, Waves]:

@@ -21,7 +21,6 @@ from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import Dial, Drawing, drawing, drawings
 from brrr_course.lessons.drawings.strassen_errors import errors
 from brrr_course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
-from brrr_course.lessons.drawings.strassen_roofline import Roofs, measured
 from brrr_course.lessons.guessing import guess
 from brrr_course.lessons.layer_model import Layer, Waves, after, before
 from brrr_course.lessons.special_quantities import BATCHES, HIDDEN, counted_gain, published_gain
@@ -162,24 +161,6 @@ def test_the_published_table_beside_a_guess() -> None:
 
 
 # ---- roofs ----
-
-
-def test_the_effective_roof_passes_the_peak_for_large_sizes_only() -> None:
-    gpu = hardware("h200")
-    for level in (1, 2, 3):
-        roofs = Roofs(gpu, "float32", level)
-        assert roofs.effective(2**15) > roofs.peak > roofs.effective(256)
-        assert roofs.effective(2**15) * (7 / 8) ** level <= roofs.peak
-        assert roofs.effective(2**15) < roofs.ceiling
-
-
-def test_measured_points_stand_under_their_roof(recorded: Recorded) -> None:
-    points = measured(recorded, "float32", 2)
-    assert [size for size, _ in points][-1] == 16384
-    assert points[-1][1] == pytest.approx(2 * 16384**3 / time_and_error("sgemm-strassen-2-prepared", 16384)[0])
-    text = drawing("strassen-roofline", source=recorded, level=2).text
-    assert re.search(r"Measured at 16384: .* effective, .* actual, .* % of the peak", text)
-    assert "Measured" not in drawing("strassen-roofline", source="cpu", level=2).text
 
 
 # ---- measured ----
