@@ -1,7 +1,7 @@
 """Each part stays small: CEILINGS holds its code lines, without blanks, comments and docstrings.
 
-A ceiling stands one per cent over what is there, and only falls: who takes lines out commits the lower number with them.
-CONTRIBUTING.md ("A budget that falls") says what to do where a change hits one.
+A ceiling stands one per cent over what is there, and only falls: who takes lines out commits the lower number
+with them. CONTRIBUTING.md ("A budget that falls") says what to do where a change hits one.
 """
 
 import ast
@@ -56,8 +56,8 @@ def complaint(folder: str, lines: int, ceiling: int) -> str:
     """What is wrong with so many lines under that ceiling, and what to do; empty where nothing is."""
     if lines > ceiling:
         return (
-            f"{folder}: {lines:,} lines of code, {ceiling:,} at most. One in, one out: take out, whole, what your change "
-            "makes needless or retires. Is there nothing? Say so in the pull request: a maintainer raises the ceiling"
+            f"{folder}: {lines:,} lines of code, {ceiling:,} at most. One in, one out: take out, whole, what your "
+            "change makes needless or retires. Is there nothing? Say so in the pull request: a maintainer raises the ceiling"
         )
     lowest = lines + -(-lines // 100)
     return f"{folder}: {lines:,} lines of code now; lower its ceiling to {lowest:,}" if ceiling > 1.02 * lines else ""
