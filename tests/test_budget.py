@@ -57,7 +57,8 @@ def complaint(folder: str, lines: int, ceiling: int) -> str:
     if lines > ceiling:
         return (
             f"{folder}: {lines:,} lines of code, {ceiling:,} at most. One in, one out: take out, whole, what your "
-            "change makes needless or retires. Is there nothing? Say so in the pull request: a maintainer raises the ceiling"
+            "change makes needless or retires. Is there nothing? Say so in the pull request, "
+            "where a maintainer raises the ceiling"
         )
     lowest = lines + -(-lines // 100)
     return f"{folder}: {lines:,} lines of code now; lower its ceiling to {lowest:,}" if ceiling > 1.02 * lines else ""
