@@ -646,8 +646,7 @@ def test(python, arguments):
         return become([*pytest, *arguments])
     parallel = [*pytest, "-n", str(min(os.cpu_count() or 1, MOST_WORKERS)), "--dist", "loadfile"]
     # One thread a worker: the others' cores are in use. Compiled modules are kept: hundreds of processes import them.
-    # Of the tests that take seconds today's fifth; BRRR_TEST_SEED=all runs every one.
-    shared = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "", "BRRR_TEST_SLOW": "drawn"}
+    shared = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     steps = [
         *style_steps(python),
         ("examples in docstrings", [*parallel, "--doctest-modules", "brrr", "brrr_course"], shared),

@@ -14,7 +14,6 @@ import left_behind
 import made_up
 import pytest
 from chromium_here import CHROMIUM
-from today import SEED, left_out
 from xdist.scheduler import LoadScopeScheduling
 
 from brrr.core import recordings
@@ -158,13 +157,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_report_header() -> str:
-    """What draws today's cases."""
-    return f"BRRR_TEST_SEED={SEED}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The order: many short tests, then the notebooks, then the browser; of slow ones today's, where all are asked for.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The order: many short tests, then the notebooks, then the browser.
 
     Long tests that any worker can take stand at the end, so that all workers end together; the browser's are the last,
     for Playwright keeps an event loop running, in which no other test could start its own.
@@ -178,10 +172,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 f"{item.nodeid}: a browser's test beside others has a name that ends {IN_A_BROWSER}"
             )
     items.sort(key=lambda item: (_is_browser_s(item), item.path.name in SPREAD))
-    if os.environ.get("BRRR_TEST_SLOW") == "drawn":
-        another_day = left_out(item.nodeid for item in items)
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in another_day])
-        items[:] = [item for item in items if item.nodeid not in another_day]
 
 
 def _is_browser_s(item: pytest.Item) -> bool:
