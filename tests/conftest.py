@@ -179,10 +179,11 @@ def _is_browser_s(item: pytest.Item) -> bool:
 
 
 def _shuffle(items: list[pytest.Item], chance: random.Random) -> None:
-    """The files in another order, and the tests of each."""
+    """The files in another order, and the tests of each, but for those that go on from each other on one page."""
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
-    for tests in (order := [*files.values()], *order):
+    order = [*files.values()]
+    for tests in (order, *(each for each in order if each[0].path.parent.name != "browser")):
         chance.shuffle(tests)
     items[:] = [item for tests in order for item in tests]

@@ -125,16 +125,16 @@ def _part(index: bytes, packed: bytes) -> Part:
 def recomputed(row: Row, series: Series) -> dict[Field, Estimate]:
     """The row's times computed again from their samples.
 
-    A period that is the mean of calls that take turns is left out: how many calls a sample is of is not kept. What the
-    calibration took off a span's median it takes off the ends. Where a span was raised to the busy time, which is
-    seldom, the interval in the file holds both, and this one does not.
+    A period that is the mean of calls that take turns is left out, and a CPU's host time with it: how many calls a
+    sample is of is not kept. What the calibration took off a span's median it takes off the ends. Where a span was
+    raised to the busy time, which is seldom, the interval in the file holds both, and this one does not.
     """
     found: dict[Field, Estimate] = {}
     for name, values in series.items():
         on_device = name in ON_DEVICE and row.measurement.sm_clock_hz is not None
         again = Estimate.of(values, DEVICE_TICK_S if on_device else HOST_TICK_S)
         kept = row.measurement.get(name)
-        if name == "period_s" and kept is not None and kept.n != again.n:
+        if name in ("period_s", "host_s") and kept is not None and kept.n != again.n:
             continue
         shifted = again.shifted(kept.median - again.median if kept is not None and name == "span_s" else 0.0)
         found[name] = Estimate(shifted.median, max(0.0, shifted.low), shifted.high, shifted.n)
