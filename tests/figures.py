@@ -11,7 +11,7 @@ reader does not see; a mark behind a heading holds for what has none of its own,
 | `peaks: host.relu` | what `brrr calibrate` measured there |
 | `given: 700 W, the datasheet's; 64 rows` | what was not measured here: each is named |
 | `definition: bounds` | all of it is ours to choose |
-| `test: tests/tools/test_programs.py` | a test of its own compares each line with what was recorded |
+| `test: tests/tools/test_judge.py` | a test of its own compares each line with what was recorded |
 | `attempt: while it was built` | measured once; the section tells its reader that no recording holds it |
 
 By the first four every number must stand, up to the rounding that is written. Code is left out.
@@ -34,7 +34,6 @@ from brrr_course.nouns.experiment import Experiment, Variant
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Recording
 from brrr_course.sources.rows import Row
-from tools.prediction.__main__ import EXPERIMENTS
 
 H200, ROWS = (Recorded("h200", PACKAGE.parent / "data" / "recordings") for _ in range(2))
 UNIT = r"[nµm]?s|%|times|[kMGT]B|[kMGT]?B/s|[kMGT]?FLOP(?:/s|/B)?|[kMG]?Hz|W"
@@ -117,7 +116,7 @@ def claimed(name: str) -> str:
 def judged(about: str, device: str = "h200") -> dict[str, str]:
     """The claims of an experiment, by their names."""
     source = Recorded(device, H200.folders[0].parent)
-    table = claims({each.name: each for each in EXPERIMENTS}.get(about, about), source)
+    table = claims(about, source)
     return {
         claim.name: f"{verdict.measured}; {claim.text} {claim.decides}; "
         + "; ".join(f"{each.before}; {each.after}" for each in claim.entry.changed)

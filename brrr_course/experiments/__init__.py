@@ -1,6 +1,5 @@
 """The course's experiments, a folder each: one that lies here is one of them, loaded when it is asked for."""
 
-from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -29,17 +28,6 @@ def _found() -> tuple[str, ...]:
 
 
 NAMES = _found()
-
-
-def chosen(names: Sequence[str], offered: Sequence[Experiment] = ()) -> list[Experiment]:
-    """The experiments of these names, all where none is named: of the course, or of those offered."""
-    if not offered:
-        return [experiment(name) for name in names or NAMES]
-    known = {each.name: each for each in offered}
-    for name in names:
-        if name not in known:
-            raise ArgumentError("experiment", "name", name, f"one of {', '.join(known)}")
-    return [known[name] for name in names or known]
 
 
 def own_choice(name: str, variant: str) -> dict[str, Value]:

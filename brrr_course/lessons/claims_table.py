@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
 from brrr.core.measurement import Badge
 from brrr.core.recordings import recorded_devices
-from brrr_course.experiments import NAMES, chosen, experiment
+from brrr_course.experiments import NAMES, experiment
 from brrr_course.nouns.claim import Claim, Verdict
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
@@ -254,31 +254,29 @@ def beside(tables: Sequence[ClaimsTable]) -> str:
 
 
 def _ids() -> list[str]:
-    """The claims that can be asked for one by one: an experiment that is gone, or the predictor's own, is not here."""
+    """The claims that can be asked for one by one: an experiment that is gone is not here."""
     return [each.id for each in read_ledger(ledger_path()).claim if each.experiment in NAMES]
 
 
-def _named(name: str, offered: Sequence[Experiment]) -> str | Experiment:
+def _named(name: str) -> str | Experiment:
     """A lesson, an experiment or a claim; ArgumentError with the names that are most alike."""
     if name in (known := [*read_ledger(ledger_path()).lessons, *_ids()]):
         return name
     try:
-        return chosen([name], offered)[0]
+        return experiment(name)
     except ArgumentError:
-        if offered:
-            raise
         near = ", ".join(get_close_matches(name, [*known, *NAMES], 5, 0.4)) or "those of `brrr claims --help`"
         raise ArgumentError("brrr claims", "name", name, f"one of {near}") from None
 
 
-def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
+def main(argv: Sequence[str]) -> int:
     """`brrr claims [--source NAME] [--sources | --count | --devices] [LESSON | EXPERIMENT | CLAIM ...]`: 0, or 2.
 
-    The experiments are the course's, or those offered. Each one's claims are printed as they are judged.
+    Each experiment's claims are printed as they are judged.
     """
-    experiments, lessons = [each.name for each in offered] or NAMES, read_ledger(ledger_path()).lessons
+    lessons = read_ledger(ledger_path()).lessons
     parser = argparse.ArgumentParser(prog="brrr claims", description=(__doc__ or "").partition(": ")[2])
-    which = f"a lesson ({', '.join(lessons)}), an experiment ({', '.join(experiments)}) or a claim's id; default: all"
+    which = f"a lesson ({', '.join(lessons)}), an experiment ({', '.join(NAMES)}) or a claim's id; default: all"
     parser.add_argument("names", nargs="*", metavar="NAME", help=which)
     parser.add_argument("--source", help="recorded:DEVICE, cuda or cpu (default: what BRRR_SOURCE says)")
     forms = parser.add_mutually_exclusive_group()
@@ -292,8 +290,7 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
         devices = [each for each in recorded_devices() if not options.count or each in course_devices()]
         names = [f"recorded:{device}" for device in devices] if many else [options.source]
         sources = [source_named(name) if name else None for name in names]  # None: each finds the one that has it
-        asked = options.names or [each.name for each in chosen((), offered)]
-        found = [_named(each, offered) for each in asked]
+        found = [_named(each) for each in options.names or NAMES]
         tables = (claims(each, source) for each in found for source in sources)
         if shown is not None:
             print(shown(list(tables)))

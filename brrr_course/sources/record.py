@@ -38,12 +38,9 @@ INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
 
 
-def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
-    """`brrr record [EXPERIMENT...]`: 0 when it went well (points may be left), 2 for an error, 130 for Ctrl-C.
-
-    The experiments are the course's, or those offered.
-    """
-    options = _parser(offered).parse_args(argv)
+def main(argv: Sequence[str]) -> int:
+    """`brrr record [EXPERIMENT...]`: 0 when it went well (points may be left), 2 for an error, 130 for Ctrl-C."""
+    options = _parser().parse_args(argv)
     try:
         options.device = options.device or processor_for("brrr record")
         os.environ |= {**THREADS, "OMP_NUM_THREADS": str(cpu_count()), **os.environ}  # read when torch and NumPy load
@@ -54,15 +51,13 @@ def main(argv: Sequence[str], offered: Sequence[Experiment] = ()) -> int:
         return 2
 
 
-def _parser(offered: Sequence[Experiment] = ()) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     from brrr_course.experiments import NAMES
 
-    names = [each.name for each in offered] or NAMES
     parser = argparse.ArgumentParser(prog="brrr record", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(names)}; all if none is named"
+        "experiments", nargs="*", metavar="EXPERIMENT", help=f"{', '.join(NAMES)}; all if none is named"
     )
-    parser.set_defaults(offered=offered)
     parser.add_argument("--device", choices=("cuda", "cpu"), help="what to measure (default: the GPU if there is one)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the recordings; the device's lies inside it")
     parser.add_argument("--claims", action="store_true", help="only what claims look at, and the sliders' ends")
@@ -88,9 +83,9 @@ def _positive(text: str) -> float:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Experiment], list[Step]]:
-    from brrr_course.experiments import chosen
+    from brrr_course.experiments import NAMES, experiment
 
-    experiments = chosen(options.experiments, options.offered)
+    experiments = [experiment(name) for name in options.experiments or NAMES]
     only = parse_only(options.only, options.sizes)
     _check_only(only, experiments)
     found = steps(experiments, options.device, only=only, budget_s=options.budget, quick=quick())

@@ -28,9 +28,12 @@ TABLE = """
     cached softmax 327x768 float32; matmul 512x4096x1024 bfloat16 nt; embedding 5003x129x777 float32
     cached sort 17x1021 float32; softmax_columns 509x307 float32
 """
-"""Cases of `tools/prediction` by what they do on the H200 alone. Streams move 150 MB or more at 4 TB/s or more; what
-computes are products, attention and a convolution that move more than the cache holds, at 0.6 TB/s or less; others are
-neither. Between are 45 to 60 MB, which the H200's L2 may hold and the H100's hardly; cached are 25 MB or less."""
+"""Calls of the recordings `prediction`, `operators` and `operators_drawn` by what they do on the H200 alone.
+
+Streams move 150 MB or more at 4 TB/s or more; what computes are products, attention and a convolution that move more
+than the cache holds, at 0.6 TB/s or less; others are neither. Between are 45 to 60 MB, which the H200's L2 may hold and
+the H100's hardly; cached are 25 MB or less.
+"""
 LINES = [line.split(maxsplit=1) for line in TABLE.strip().splitlines()]
 CALLS = {group: tuple(name for kind, line in LINES if kind == group for name in line.split("; ")) for group in GROUPS}
 NAMES = tuple(name for names in CALLS.values() for name in names)

@@ -1,6 +1,6 @@
 """What the `memory_swap` experiment runs: a call by its name, as `layer_norm 15351x984 float32`; sizes and data type.
 
-They are the calls of `tools/prediction` by the same names, whose times on the H200 were recorded there.
+They are the calls of the same names in the recordings `prediction`, `operators` and `operators_drawn` of the H200.
 """
 
 import math

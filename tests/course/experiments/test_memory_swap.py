@@ -16,13 +16,9 @@ from brrr_course.experiments.memory_swap import work as swap_work
 from brrr_course.experiments.memory_swap.work import RUN, Call, cost_of, error_of, made, prepared, read
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.recorded import Recorded
-from tools.prediction import calls as prediction_calls
-from tools.prediction import cases as prediction_cases
-from tools.prediction.experiment import EXPERIMENT as PREDICTION
-from tools.prediction.operators import calls as operator_calls
-from tools.prediction.operators import cases as operator_cases
-from tools.prediction.operators.experiment import DRAWN
-from tools.prediction.operators.experiment import EXPERIMENT as OPERATOR_EXPERIMENT
+from tools.judge import calls
+from tools.judge.cases import read as read_case
+from tools.judge.experiments import described
 
 SMALL = {
     "embedding": "13x5x7", "index_select": "13x5x7", "index_add": "13x5x7", "attention": "2x3x9x8", "adam": "2x5",
@@ -41,24 +37,25 @@ def reference() -> Mapping[str, Estimate]:
     return claims.reference(Recorded("h200").folders[0] / claims.FILE)
 
 
+H200 = Recorded("h200")
+THERE = {str(row.point[0]): (name, row)
+         for name in ("operators_drawn", "operators", "prediction")
+         for row in H200.recording(described(H200.folders[0] / f"{name}.csv")).rows
+         if row.variant == "eager"}  # fmt: skip
+"""The recorded calls that the experiment's are some of, each with its experiment's name."""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_call_is_the_one_that_the_h200_was_recorded_with(name: str) -> None:
-    if name in prediction_cases.by_name():
-        theirs = prediction_calls.cost_of(prediction_cases.by_name()[name])
-    else:
-        theirs = operator_calls.cost_of(operator_cases.by_name()[name])
-    mine = cost_of(name)
+    mine, theirs = cost_of(name), calls.cost_of(read_case(THERE[name][0], name))
     told = [[(each.name, each.dtype, each.bytes, each.flop) for each in one.operators] for one in (mine, theirs)]
     assert told[0] == told[1] and mine.bytes > 0
 
 
 def test_the_h200_s_rows_are_those_that_its_own_recordings_hold() -> None:
-    h200 = Recorded("h200")
-    there = {row.point: row for each in (DRAWN, OPERATOR_EXPERIMENT, PREDICTION)
-             for row in h200.recording(each).rows if row.variant == "eager"}  # fmt: skip
-    rows = h200.recording(SWAP).rows
+    rows = H200.recording(SWAP).rows
     assert [row.point[0] for row in rows] == list(NAMES)
-    assert [row for row in rows if there[row.point] != row] == []
+    assert [row for row in rows if THERE[str(row.point[0])][1] != row] == []
 
 
 def test_the_groups_are_what_the_experiment_says_of_them() -> None:

@@ -28,7 +28,7 @@ from brrr_course.sources import rows as rows_module
 from brrr_course.sources.folders import Store
 from brrr_course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of, to_text
 from brrr_course.sources.rows import COLUMNS, Column, Row, Timed, check_row
-from tools.prediction.__main__ import EXPERIMENTS
+from tools.judge.experiments import OF_CALLS, described
 
 MATMUL = experiment("matmul")
 MIXED = Experiment(
@@ -617,8 +617,8 @@ def test_each_value_of_the_courses_recordings_is_read_as_it_stands(device: str) 
             old |= software | {"devices": [{"name": content["device"], "uuid": old.pop("uuid")}]}
         assert json.loads(json.dumps(dataclasses.asdict(run))) == old
     for path in sorted((COURSE_S / device).glob("*.csv")):
-        described = {each.name: each for each in EXPERIMENTS}.get(path.stem) or experiment(path.stem)
-        assert to_text(Recording.read(path.parent, described)) == path.read_text()
+        about = described(path) if path.stem in OF_CALLS else experiment(path.stem)
+        assert to_text(Recording.read(path.parent, about)) == path.read_text()
 
 
 def test_a_folder_of_format_4_grows_into_one_of_todays(writable_root: Path) -> None:

@@ -1,1 +1,0 @@
-"""What a diagnosis is judged by: workloads whose regime interventions tell, and programs with a planted fault."""
