@@ -13,10 +13,11 @@ import torch
 
 import brrr
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import WAYS, Implementation, Network, Prepared, Weights, best, choosing, torch_ways
+from brrr.networks import WAYS, Network, Weights, best, choosing, torch_ways
 from brrr.networks import choosing as remembered
 from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
+from brrr.networks.implementations import Implementation, Prepared
 from brrr.networks.predicting import (
     BARRIER_S,
     DOUBT,

@@ -15,7 +15,8 @@ from brrr.core.measurement import Measurement, Point, Value
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.gpu.datasheet import hardware
-from brrr.networks import WAYS, Implementation
+from brrr.networks import WAYS
+from brrr.networks.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED
 from brrr_course.experiments.mlp.theory import floor_s
