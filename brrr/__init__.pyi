@@ -14,13 +14,11 @@ from .core.measurement import Estimate as Estimate
 from .core.measurement import Measurement as Measurement
 from .counting.cost import Cost as Cost
 from .counting.description import array as array
-from .counting.mode import CostMode as CostMode
 from .counting.tracing import cost as cost
 from .diagnosis.diagnosing import diagnose as diagnose
 from .diagnosis.diagnosing import diagnose_trace as diagnose_trace
 from .diagnosis.magics import load_ipython_extension as load_ipython_extension
 from .diagnosis.report import Diagnosis as Diagnosis
-from .drawing.roofline import roofline_plot as roofline_plot
 from .gpu.datasheet import hardware as hardware
 from .kernels.elementwise.kernel import elementwise as elementwise
 from .kernels.elementwise.parse import LineError as LineError
@@ -35,7 +33,6 @@ from .roofline.prediction import Prediction as Prediction
 from .roofline.shapes import suggest_shape as suggest_shape
 from .running.graphs import capture as capture
 from .running.pipeline import Pipeline as Pipeline
-from .running.pipeline import host_array as host_array
 from .timing import measure as measure
 from .timing import measure_together as measure_together
 from .timing.cpu_queue import CpuQueue as CpuQueue

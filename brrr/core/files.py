@@ -236,11 +236,11 @@ def read_json(
     path: Path,
     kind: type[T],
     newest: int,
-    older: Callable[[int, dict[str, Any]], Mapping[str, Any]] = lambda version, content: content,
+    older: Callable[[int, dict[str, Any]], Mapping[str, Any]] | None = None,
     missing: str = "",
     most: int = MOST_JSON_BYTES,
 ) -> T:
-    """What such a file holds, as a dataclass; `older` makes today's content of that of an older format.
+    """What such a file holds, as a dataclass; `older` makes today's content of an older format's, refused without it.
 
     RecordingError names the file and what is wrong: it is missing, no JSON, of a newer format, a key is wrong, or the
     content does not fit the checksum.
@@ -248,11 +248,11 @@ def read_json(
     content = read_object(path, missing, most)
     try:
         version = typed(int, content.get("format"), "format")
-        if not 1 <= version <= newest:
-            hint = ": newer than this brrr reads, update it (pip install -U brrr-gpu)" if version > newest else ""
-            _refuse(version, f"1 to {newest}{hint}", "format")
+        if not (1 if older else newest) <= version <= newest:
+            newer = "newer than this brrr reads, update it (pip install -U brrr-gpu)"
+            _refuse(version, f"{newest}: {newer if version > newest else 'an older brrr wrote it'}", "format")
         rest = {key: content[key] for key in content if key not in ("format", "checksum")}
-        found: T = typed(kind, rest if version == newest else older(version, rest))
+        found: T = typed(kind, older(version, rest) if older and version < newest else rest)
         if typed(str, content.get("checksum"), "checksum") != _checksum(content):
             raise ValueError("the checksum does not fit the content: damaged or edited. Restore it, or record anew")
     except ValueError as error:

@@ -3,7 +3,5 @@
 from .choosing import Best as Best
 from .choosing import best as best
 from .implementations import WAYS as WAYS
-from .implementations import Implementation as Implementation
-from .implementations import Prepared as Prepared
 from .network import Network as Network
 from .network import Weights as Weights

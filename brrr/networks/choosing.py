@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import date
-from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import get_args
 
 import torch
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
-from brrr.core.files import cache_folder, keep, kept
 from brrr.core.measurement import Processor
 from brrr.gpu import GPU, is_gpu, tensors_on
 from brrr.networks.implementations import WAYS, Prepared
@@ -23,69 +17,6 @@ from brrr.networks.network import Network, Weights
 from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
 from brrr.roofline.device_model import Where, known_here, peaks_here
 from brrr.roofline.peaks import MissingPeakError
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Which way was fastest for a network on a device, kept from one process to the next.
-
-FILE = "best.json"
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The fastest way, what each that was measured took a call (`period_s`), and on which day."""
-
-    way: str
-    period_s: Mapping[str, float]
-    day: str
-
-
-def where() -> Path:
-    """The file; it may be deleted at any time."""
-    return cache_folder() / FILE
-
-
-def key(network: Network, device: str, version: str, extra: str = "") -> str:
-    """What a verdict holds for: the network, the device by name, torch's version, and this package's.
-
-    >>> key(Network(1, 2, 64), "NVIDIA H200", "2.11.0").startswith("NVIDIA H200 | torch 2.11.0 | brrr ")
-    True
-    """
-    from brrr.core import __version__
-
-    return " | ".join([device, f"torch {version}", f"brrr {__version__}", str(network), *([extra] if extra else [])])
-
-
-def recall(name: str) -> Verdict | None:
-    """What was remembered under a key; None for nothing, and for a file that is damaged or of another format."""
-    found = _entries().get(name)
-    if not isinstance(found, dict):
-        return None
-    way, times, day = found.get("way"), found.get("period_s"), found.get("day")
-    if not (isinstance(way, str) and isinstance(day, str) and isinstance(times, dict) and way in times):
-        return None
-    if not all(isinstance(each, (int, float)) and each > 0 for each in times.values()):
-        return None
-    return Verdict(way, {each: float(value) for each, value in times.items()}, day)
-
-
-def remember(name: str, way: str, period_s: Mapping[str, float]) -> Verdict:
-    """Keep a verdict; where the disk refuses, it holds for this once."""
-    verdict = Verdict(way, dict(period_s), date.today().isoformat())
-    entries = _entries() | {name: {"way": way, "period_s": dict(period_s), "day": verdict.day}}
-    keep(where(), json.dumps({"format": FORMAT, "best": entries}, indent=1).encode())
-    return verdict
-
-
-def _entries() -> dict[str, Any]:
-    try:
-        found = json.loads(kept(where()) or b"{}")
-    except ValueError:
-        return {}
-    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("best"), dict):
-        return {}
-    return dict(found["best"])
-
 
 BUDGET_S = 0.05
 """How long each candidate is measured."""
@@ -130,12 +61,6 @@ class Best:
         return f"Best({self.network}: {self.way}; {self.why})"
 
 
-class _Built(NamedTuple):
-    way: str
-    prepared: Prepared
-    why: str
-
-
 def best(
     layers: int,
     batch: int,
@@ -146,7 +71,6 @@ def best(
     weights: Weights | None = None,
     device: str | None = None,
     patient: bool = False,
-    again: bool = False,
 ) -> Best:
     """Build the textbook network (Linear and ReLU, `layers` times) in the way that is fastest on this device.
 
@@ -173,8 +97,6 @@ def best(
         By default that of the weights, else the GPU if there is one.
     patient : bool
         Also try the ways that take up to minutes to build (torch.compile).
-    again : bool
-        Measure again, also where the user's cache knows the answer.
 
     Returns
     -------
@@ -201,11 +123,13 @@ def best(
     names = worth_trying(network, [name for name in WAYS if _usable(name, network, mine.device, patient)])
     if not names:
         raise UnavailableError(f"best: {WAYS['module'].why_not(network, mine.device)}")
-    label = key(network, _device_name(mine.device), torch.__version__, "patient" if patient else "")
-    known = None if again else recall(label)
-    built = _remembered(known, names, mine) if known else None
-    built = built or _chosen(network, names, mine, label)
-    return Best(mine, built.way, built.why, built.prepared)
+    ranked, complaints = predictions(network, names, _where(mine.device)), list[str]()
+    while ranked:
+        names = to_measure(ranked)
+        if found := _fastest(names, ranked, mine, complaints):
+            return found
+        ranked = [each for each in ranked if each.way not in names]  # none of them worked: the next ones
+    raise UnavailableError(f"best: no way of running {network} works here. {' '.join(complaints)}")
 
 
 def _usable(name: str, network: Network, device: torch.device, patient: bool) -> bool:
@@ -234,26 +158,6 @@ def _device(device: str | None) -> str:
     return processor_for("best", device)
 
 
-def _remembered(known: Verdict, names: Sequence[str], weights: Weights) -> _Built | None:
-    """What was fastest before; None where it is not here any more."""
-    if known.way not in names:
-        return None
-    prepared, _ = _built(known.way, weights, weights.reference())
-    return None if prepared is None else _Built(known.way, prepared, f"measured on {known.day}: {_compared(known)}")
-
-
-def _chosen(network: Network, names: Sequence[str], weights: Weights, label: str) -> _Built:
-    ranked = predictions(network, names, _where(weights.device))
-    complaints: list[str] = []
-    while ranked:
-        names = to_measure(ranked)
-        found = _predicted(ranked, weights) if len(names) == 1 else _fastest(names, weights, label, complaints)
-        if found is not None:
-            return found
-        ranked = [each for each in ranked if each.way not in names]  # none of them worked: the next ones
-    raise UnavailableError(f"best: no way of running {network} works here. {' '.join(complaints)}")
-
-
 def _where(device: torch.device) -> Where:
     """What is known of this machine, where it will run; a GPU's datasheet counts too."""
     try:
@@ -262,76 +166,48 @@ def _where(device: torch.device) -> Where:
         return None
 
 
-def _predicted(ranked: Sequence[Candidate], weights: Weights) -> _Built | None:
-    """The first of the ranking, unmeasured."""
-    first = ranked[0]
-    prepared, _ = _built(first.way, weights, weights.reference())
-    if prepared is None:
-        return None
-    after = [each for each in ranked[1:] if each.period_s is not None][:1]
-    if first.period_s is None:
-        return _Built(first.way, prepared, "the only way here")
-    said = f"predicted {units.seconds(first.period_s, 2)}"
-    return _Built(first.way, prepared, said + "".join(f", {each.way} {_time(each.period_s)}" for each in after))
-
-
-def _fastest(names: Sequence[str], weights: Weights, label: str, complaints: list[str]) -> _Built | None:
-    """Build and check them, measure them interleaved, keep the fastest and close the others."""
-    from brrr.timing import measure_together
-
-    expected = weights.reference()
+def _fastest(names: Sequence[str], ranked: Sequence[Candidate], weights: Weights, complaints: list[str]) -> Best | None:
+    """Build and check them, measure them where they are several, keep the fastest and close the others."""
+    expected, made = weights.reference(), dict[str, Prepared]()
     with ExitStack() as stack:
-        made: dict[str, Prepared] = {}
         for name in names:
-            prepared, complaint = _built(name, weights, expected)
-            complaints += [complaint] if complaint else []
-            if prepared is not None:
-                made[name] = stack.enter_context(prepared)
+            try:
+                built = stack.enter_context(WAYS[name].build(weights.network, weights))
+            except (BrrrError, torch.OutOfMemoryError) as refusal:
+                complaints.append(f"{name}: {refusal}.")
+                continue
+            error = weights.error(built.run(), expected)
+            if error <= weights.tolerance:
+                made[name] = built
+            else:
+                built.close()
+                complaints.append(f"{name} gives a wrong result (relative error {error:.1e}).")
         if not made:
             return None
-        place = tensors_on(weights.device)
-        runs = [each.run for each in made.values()]
-        measured = measure_together(runs, device=place, budget_s=BUDGET_S)
-        times = {name: m.period_s.median for name, m in zip(made, measured, strict=True) if m.period_s is not None}
-        way = min(times, key=lambda name: times[name])
-        verdict = remember(label, way, times)
+        way, why = _predicted(ranked) if len(names) == 1 else _measured(made, weights.device)
         kept = Prepared(made[way].run, made[way].release)
         made[way].release = _nothing  # it stays open
-        return _Built(way, kept, f"measured: {_compared(verdict)}")
+        return Best(weights, way, why, kept)
 
 
-def _built(name: str, weights: Weights, expected: torch.Tensor) -> tuple[Prepared | None, str | None]:
-    """A way that is built and right; else what is wrong with it."""
-    try:
-        prepared = WAYS[name].build(weights.network, weights)
-    except (BrrrError, torch.OutOfMemoryError) as refusal:
-        return None, f"{name}: {refusal}."
-    try:
-        error = weights.error(prepared.run(), expected)
-    except BaseException:
-        prepared.close()
-        raise
-    if math.isnan(error) or error > weights.tolerance:
-        prepared.close()
-        return None, f"{name} gives a wrong result (relative error {error:.1e})."
-    return prepared, None
+def _predicted(ranked: Sequence[Candidate]) -> tuple[str, str]:
+    """The first of the ranking, unmeasured."""
+    times = [(each.way, each.period_s) for each in ranked if each.period_s is not None]
+    if not times or times[0][0] != ranked[0].way:
+        return ranked[0].way, "the only way here"
+    (way, first_s), *others = times
+    after = [f"{name} {units.seconds(period_s, 2)}" for name, period_s in others[:1]]
+    return way, ", ".join([f"predicted {units.seconds(first_s, 2)}", *after])
 
 
-def _compared(verdict: Verdict) -> str:
-    """The fastest and the next two, with their times."""
-    order = sorted(verdict.period_s, key=lambda name: verdict.period_s[name])
-    order = [verdict.way, *(name for name in order if name != verdict.way)]
-    return ", ".join(f"{name} {_time(verdict.period_s[name])}" for name in order[:3])
+def _measured(made: Mapping[str, Prepared], device: torch.device) -> tuple[str, str]:
+    """The fastest of them, measured in turns, and how long it and the next two take."""
+    from brrr.timing import measure_together
 
-
-def _time(seconds: float | None) -> str:
-    return "unknown" if seconds is None else units.seconds(seconds, 2)
-
-
-def _device_name(device: torch.device) -> str:
-    from brrr.gpu.probe import cpu_name
-
-    return torch.cuda.get_device_name(device) if is_gpu(device) else cpu_name()
+    found = measure_together([each.run for each in made.values()], device=tensors_on(device), budget_s=BUDGET_S)
+    times = {name: m.period_s.median for name, m in zip(made, found, strict=True) if m.period_s is not None}
+    order = sorted(times, key=lambda name: times[name])
+    return order[0], "measured: " + ", ".join(f"{name} {units.seconds(times[name], 2)}" for name in order[:3])
 
 
 def _nothing() -> None:

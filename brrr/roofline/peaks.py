@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, RecordingError
@@ -335,7 +335,7 @@ def find_peaks(folder: Path | str) -> Peaks | None:
 @lru_cache(maxsize=8)
 def _read(path: Path, *states: tuple[int, int] | None) -> Peaks:
     """The arguments behind the first tell one state of the files from another."""
-    file, beside = read_json(path, _File, FORMAT, _refuse_older), path.with_name(SWEEPS)
+    file, beside = read_json(path, _File, FORMAT), path.with_name(SWEEPS)
     require_its(path.parent, file.peaks)
     peaks = file.peaks
     if file.sweeps:
@@ -362,10 +362,6 @@ def require_its(folder: Path, peaks: Peaks) -> None:
             f"{folder / PEAKS}: these are the peaks of {peaks.device} ({peaks.kind}), and the folder is that of "
             f"{' '.join(there).strip()}. Keep them elsewhere: `brrr calibrate --out DIR`"
         )
-
-
-def _refuse_older(version: int, content: Mapping[str, object]) -> NoReturn:
-    raise ValueError(f"format is {version}; expected {FORMAT}: an older brrr measured them. {RESOLUTION}")
 
 
 def recorded_peaks(device: str = "h200", root: Path | str | None = None) -> Peaks:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from brrr_course.nouns.source import Source
 
 
-Number = int | float
 Answer = bool | None
-Middle = Callable[[Number, Number], Number | None]
+Readings = Mapping[str, Estimate]
+Predicate = Callable[[Readings], Answer]
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,11 @@ def find_transition(
     at : mapping of str, optional
         The values of all other axes.
     source : str or Source, optional
-        As for `explore`. A recording is searched over its values; a live source over all whole numbers between `low`
-        and `high`, to within a tenth.
+        As for `explore`.
     low, high : int or float, optional
-        Between which values to search. By default the axis's ends.
+        Between which of the source's values to search. By default all.
     most : int
-        How many points are measured at most; one that is measured again counts twice.
+        How many points are measured at most.
 
     Returns
     -------
@@ -192,24 +191,26 @@ def find_transition(
 
     Notes
     -----
-    The method is bisection on medians with their intervals. On a machine without a GPU the CPU queue's line stands in.
+    The method is bisection over the source's values, on medians with their intervals. On a machine without a GPU the
+    CPU queue's line stands in.
     """
     from brrr_course.sources import source_for
 
     found = experiment_named(experiment) if isinstance(experiment, str) else experiment
     along = found.axis(axis)
     _check(found, along, at or {}, most)
-    chosen = source_for(source, found.name)
-    asking = Asking(found, chosen, along, predicate, at or {})
-    ends, middle = asking.reach(low, high)
-    search = Search(asking.ask, middle, most, again=asking.ask_again if chosen.live else None)
+    asking = Asking(found, source_for(source, found.name), along, predicate, at or {})
+    values = asking.values(low, high)
+    search = Search(asking.ask, values, most)
     try:
-        bracket = search.bracket(*ends)
+        bracket = search.bracket()
     except SameAnswer as same:
         hint = f"Whether {_says(predicate)}: {same}. Look beyond these ends, at other values of the other axes, or "
         hint += "ask for another factor"
+        ends = values[0], values[-1]
         raise ArgumentError("find_transition", "low, high", ends, "ends with different answers", hint) from None
-    return Transition(axis, *bracket, search.monotone, tuple(search.asked), _says(predicate), str(chosen.badge(found)))
+    badge = str(asking.source.badge(found))
+    return Transition(axis, *bracket, search.monotone, tuple(search.asked), _says(predicate), badge)
 
 
 def _says(predicate: Predicate) -> str:
@@ -230,15 +231,6 @@ def _check(experiment: Experiment, axis: Axis, at: Mapping[str, Value], most: in
 
 # ---------------------------------------------------------------------------------------------------------------------
 # A question put to a source, value by value along an axis: what a predicate says of the measurements there.
-
-MORE = 4
-"""A live point that cannot be told is measured once more, with so many times the budget."""
-
-CLOSE = 1.1
-"""A bracket whose ends differ by less than a tenth is narrow enough, live: the noise of the measurements is as wide."""
-
-Readings = Mapping[str, Estimate]
-Predicate = Callable[[Readings], Answer]
 
 
 class Asking:
@@ -267,24 +259,19 @@ class Asking:
             )
         return {name: there for name, there in found.items() if there is not None}
 
-    def reach(self, low: Value | None, high: Value | None) -> tuple[tuple[Any, Any], Middle]:
-        """The two ends of the search, and how to find the next value between two others."""
-        limits = [self.axis.checked("find_transition", end) if end is not None else None for end in (low, high)]
-        values = [v for v in self.source.values(self.experiment, self.axis.name) if self._there(v)]
-        if self.source.live:
-            ends = [limit if limit is not None else value for limit, value in zip(limits, _ends(values), strict=True)]
-            middle = numbers_between(CLOSE, whole=self.axis.integer, log=self.axis.scale == "log")
-        else:
-            first, last = ((-math.inf, math.inf)[at] if end is None else float(end) for at, end in enumerate(limits))
-            kept = [float(v) if isinstance(v, float) else int(v) for v in values if first <= float(v) <= last]
-            ends, middle = list(_ends(kept)), values_between(kept)
-        if None in ends or not float(ends[0]) < float(ends[1]):
+    def values(self, low: Value | None, high: Value | None) -> list[Value]:
+        """The values to search, in order: those of the source from `low` to `high` that have the predicate's lines."""
+        ends = [None if end is None else float(self.axis.checked("find_transition", end)) for end in (low, high)]
+        first, last = (other if end is None else end for end, other in zip(ends, (-math.inf, math.inf), strict=True))
+        there = [v for v in self.source.values(self.experiment, self.axis.name) if self._there(v)]
+        kept = sorted((value for value in there if first <= float(value) <= last), key=float)
+        if len(kept) < 2:
             names = ", ".join(dict.fromkeys(line.name for line in self.lines.values()))
             raise NotRecordedError(
-                f"find_transition: {self.source.name} has {len(values)} values of {self.axis.name!r} with {names} at "
+                f"find_transition: {self.source.name} has {len(there)} values of {self.axis.name!r} with {names} at "
                 f"{dict(self.at)}; expected at least two"
             )
-        return (ends[0], ends[1]), middle
+        return kept
 
     def _point(self, value: Value) -> dict[str, Value]:
         return self.experiment.point(**{**self.at, self.axis.name: value})
@@ -302,39 +289,21 @@ class Asking:
         return found is not None and found.get(line.field) is not None
 
     def ask(self, value: Value) -> Answer:
-        """What the predicate says of a value, measured now if it was not yet."""
-        return self.predicate(self._readings(self.source, value))
-
-    def ask_again(self, value: Value) -> Answer:
-        """The same, measured once more and longer."""
-        return self.predicate(self._readings(_more_careful(self.source), value))
-
-    def _readings(self, source: Source, value: Value) -> dict[str, Estimate]:
+        """What the predicate says of a value."""
         point = self._point(value)
         lines = {name: line for name, line in self.lines.items() if self.experiment.has(line.variant, point)}
-        source.measure_together(self.experiment, [line.variant for line in lines.values()], point)
+        self.source.measure_together(self.experiment, [line.variant for line in lines.values()], point)
         found: dict[str, Estimate] = {}
         for name, line in lines.items():
             try:
-                time = source.measure(self.experiment, line.variant, point).get(line.field)
+                time = self.source.measure(self.experiment, line.variant, point).get(line.field)
             except BrrrError:
                 if self.named:
                     raise
                 continue
             if time is not None:
                 found[name] = time
-        return found
-
-
-def _ends(values: list[Any]) -> tuple[Any, Any]:
-    return (min(values, key=float), max(values, key=float)) if values else (None, None)
-
-
-def _more_careful(source: Source) -> Source:
-    """A source that measures everything anew, and longer; a live source of another kind decides for itself."""
-    from brrr_course.sources.live import Live
-
-    return Live(source.kind, budget_s=MORE * source.budget_s) if isinstance(source, Live) else source
+        return self.predicate(found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -346,115 +315,86 @@ class SameAnswer(Exception):
 
 
 class Search:
-    """Bisection between two ends with different answers, with at most `most` questions.
+    """Bisection over values whose ends have different answers, with at most `most` questions.
 
-    >>> whole = numbers_between(1.1, whole=True)
-    >>> Search(lambda x: None if abs(x - 37) < 3 else x < 37, whole, most=12).bracket(1, 1000)
-    (34, 40, True)
+    >>> Search(lambda x: None if x == 8 else x < 8, [1, 2, 4, 8, 16, 32], most=12).bracket()
+    (4, 16, True)
 
-    `ask` answers True, False, or None where it cannot tell; then `again`, if given, is asked once. `middle` names the
-    value to ask next between two others, None where they are close enough. `asked` holds all questions with their
-    answers; `monotone` is False where one of two last questions outside the bracket contradicts it.
+    `ask` answers True, False, or None where it cannot tell. `asked` holds all questions with their answers; `monotone`
+    is False where one of two last questions outside the bracket contradicts it.
 
     An open value never becomes an end: the search goes on to both sides of it. So if every True and False is right
     and the truth changes once, it changes inside the bracket.
     """
 
-    def __init__(
-        self, ask: Callable[[Any], Answer], middle: Middle, most: int, again: Callable[[Any], Answer] | None = None
-    ) -> None:
-        self._ask, self._middle, self.most, self._again = ask, middle, most, again
-        self.asked: list[tuple[Number, Answer]] = []
+    def __init__(self, ask: Callable[[Value], Answer], values: Sequence[Value], most: int) -> None:
+        self._ask, self.values, self.most = ask, values, most
+        self.asked: list[tuple[Value, Answer]] = []
         self.monotone = True
 
-    def bracket(self, low: Number, high: Number) -> tuple[Number, Number, bool]:
+    def bracket(self) -> tuple[Value, Value, bool]:
         """The bracket and the answer at its lower end; SameAnswer where the ends do not differ."""
-        first_low, below = self._clear_end(low, high)
-        first_high, above = self._clear_end(high, low)
+        first, last = 0, len(self.values) - 1
+        first, below = self._clear_end(first, last)
+        last, above = self._clear_end(last, first)
         if below == above:
             hidden = [str(value) for value, answer in self.asked if answer is None]
             noise = f", and no clear answer at {', '.join(hidden)}" if hidden else ""
-            raise SameAnswer(f"{'yes' if below else 'no'} at {first_low} and at {first_high}{noise}")
-        low, high = self._narrow(first_low, first_high, below)
-        self._look_outside((first_low, low), below)
-        self._look_outside((high, first_high), above)
-        return low, high, below
+            at = f"{self.values[first]} and at {self.values[last]}"
+            raise SameAnswer(f"{'yes' if below else 'no'} at {at}{noise}")
+        low, high = self._narrow(first, last, below)
+        self._look_outside(first, low, below)
+        self._look_outside(high, last, above)
+        return self.values[low], self.values[high], below
 
     @property
     def left(self) -> int:
         """How many questions are left."""
         return self.most - len(self.asked)
 
-    def _question(self, value: Number) -> Answer:
-        answer = self._ask(value)
-        self.asked.append((value, answer))
-        if answer is None and self._again is not None and self.left > 0:
-            answer = self._again(value)
-            self.asked.append((value, answer))
+    def _question(self, place: int) -> Answer:
+        value = self.values[place]
+        self.asked.append((value, answer := self._ask(value)))
         return answer
 
-    def _clear_end(self, end: Number, other: Number) -> tuple[Number, bool]:
-        """The end, or the first value on the way to the other end, that has a clear answer."""
-        place: Number | None = end
+    def _clear_end(self, end: int, other: int) -> tuple[int, bool]:
+        """The end, or the first place on the way to the other end, that has a clear answer."""
+        place: int | None = end
         while place is not None and self.left > 0:
             answer = self._question(place)
             if answer is not None:
                 return place, answer
-            place = self._middle(*sorted((place, other)))
-        raise SameAnswer(f"no clear answer at {end}")
+            place = _between(*sorted((place, other)))
+        raise SameAnswer(f"no clear answer at {self.values[end]}")
 
-    def _narrow(self, low: Number, high: Number, below: bool) -> tuple[Number, Number]:
-        still_open: list[Number] = []
-        while self.left > 0 and (value := self._next(low, high, still_open)) is not None:
-            answer = self._question(value)
+    def _narrow(self, low: int, high: int, below: bool) -> tuple[int, int]:
+        still_open: list[int] = []
+        while self.left > 0:
+            gaps = [(low, still_open[0]), (still_open[-1], high)] if still_open else [(low, high)]
+            place = self._in_the_widest(gaps)
+            if place is None:
+                break
+            answer = self._question(place)
             if answer is None:
-                insort(still_open, value)
-            elif answer == below:
-                low, still_open = value, [each for each in still_open if each > value]
+                insort(still_open, place)
             else:
-                high, still_open = value, [each for each in still_open if each < value]
+                low, high = (place, high) if answer == below else (low, place)
+                still_open = [each for each in still_open if low < each < high]
         return low, high
 
-    def _next(self, low: Number, high: Number, still_open: Sequence[Number]) -> Number | None:
-        """The middle of the bracket; where values in it are open, of the wider gap on either side of them."""
-        gaps = [(low, still_open[0]), (still_open[-1], high)] if still_open else [(low, high)]
-        middles = [self._middle(*gap) for gap in sorted(gaps, key=lambda gap: gap[1] / gap[0], reverse=True)]
-        return next((value for value in middles if value is not None), None)
-
-    def _look_outside(self, side: tuple[Number, Number], expected: bool) -> None:
+    def _look_outside(self, low: int, high: int, expected: bool) -> None:
         """Ask once more, in the widest gap between the questions on one side: does the answer change back there?"""
-        known = sorted({value for value, _ in self.asked if side[0] <= value <= side[1]})
-        gaps = sorted(pairwise(known), key=lambda gap: gap[1] / gap[0])
-        value = self._middle(*gaps[-1]) if gaps and self.left > 0 else None
-        if value is not None and self._question(value) is (not expected):
+        known = [place for place in range(low, high + 1) if any(self.values[place] == value for value, _ in self.asked)]
+        place = self._in_the_widest(pairwise(known))
+        if place is not None and self.left > 0 and self._question(place) is (not expected):
             self.monotone = False
 
-
-def values_between(values: Sequence[Number]) -> Middle:
-    """The next value to ask, where only these can be: the middle one of those between the two.
-
-    >>> values_between([1, 2, 4, 8, 16])(1, 16), values_between([1, 2, 4])(2, 4)
-    (4, None)
-    """
-    ordered = sorted(values)
-
-    def middle(low: Number, high: Number) -> Number | None:
-        inside = [value for value in ordered if low < value < high]
-        return inside[len(inside) // 2] if inside else None
-
-    return middle
+    def _in_the_widest(self, gaps: Iterable[tuple[int, int]]) -> int | None:
+        """A place in the middle of the widest gap that has places inside."""
+        wide = sorted(gaps, key=lambda gap: float(self.values[gap[1]]) / float(self.values[gap[0]]), reverse=True)
+        return next((place for gap in wide if (place := _between(*gap)) is not None), None)
 
 
-def numbers_between(close: float, *, whole: bool, log: bool = True) -> Middle:
-    """The next number to ask: the geometric mean (or the mean), until the ends differ by less than `close`.
-
-    >>> numbers_between(1.1, whole=True)(10, 1000), numbers_between(1.1, whole=True)(100, 105)
-    (100, None)
-    """
-
-    def middle(low: Number, high: Number) -> Number | None:
-        value = math.sqrt(low * high) if log else (low + high) / 2
-        value = round(value) if whole else value
-        return value if high > low * close and low < value < high else None
-
-    return middle
+def _between(low: int, high: int) -> int | None:
+    """The place in the middle between two others; None where they are neighbours."""
+    return (low + high + 1) // 2 if high > low + 1 else None

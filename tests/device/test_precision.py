@@ -152,14 +152,13 @@ def test_recurrent_layers_by_the_older_interface_alone(before_2_9: None, monkeyp
         assert seen == {"enabled": True, "allow_tf32": False}
 
 
-def test_products_and_networks(setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BRRR_CACHE", str(tmp_path))
+def test_products_and_networks(setting: str) -> None:
     a, b = torch.randn(96, 96), torch.randn(96, 96)
     found = matmul(a, b, accuracy=1e-5)
     assert float((found.double() - a.double() @ b.double()).norm() / found.norm()) < 1e-5
     wanted = torch.addmm(a[0].double(), a.double(), b.T.double()).relu()  # no setting rounds float64
     torch.testing.assert_close(StrassenMLP.of([b], [a[0]])(a).double(), wanted, atol=1e-3, rtol=0)
-    with best(1, 8, 32, device="cpu", again=True) as network:
+    with best(1, 8, 32, device="cpu") as network:
         assert tuple(network(a[:8, :32].clone()).shape) == (8, 32)
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from brrr.strassen import FORMS
 from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import products_shape
+from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.algebra.reference import post_add, pre_add, product
 from brrr_course.experiments.strassen_errors.scaling import STEPS, Scaling
 

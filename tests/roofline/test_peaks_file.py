@@ -238,8 +238,8 @@ WRONG: list[tuple[Spoil, str]] = [
 
 
 WRONG_FORMATS = [
-    (FORMAT + 1, f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than"),
-    (FORMAT - 1, f"format is {FORMAT - 1}; expected {FORMAT}: an older brrr measured them. Run brrr.calibrate"),
+    (FORMAT + 1, f"format is {FORMAT + 1}; expected {FORMAT}: newer than"),
+    (FORMAT - 1, f"format is {FORMAT - 1}; expected {FORMAT}: an older brrr wrote it"),
     ("1", "format is '1'; expected a whole number"),
 ]
 

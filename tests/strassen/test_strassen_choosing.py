@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen import INNERS, WAYS, Way, choosing, frontier, plan, predicting
+from brrr.strassen import WAYS, Way, choosing, frontier, plan, predicting
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.choosing import GAIN, _planned
 from brrr.strassen.limits import Limits, Request
 from brrr.strassen.predicting import Predictor, issuing_s
 from brrr.strassen.problem import Problem
+from brrr.strassen.ways import INNERS
 from brrr.strassen.workspace import Buffers, Traffic, launches
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
 from tests.refusals import refused, values

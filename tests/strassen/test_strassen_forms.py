@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen import FORMS, BilinearForm, block_shape
 from brrr.strassen.accuracy import amplification
-from brrr.strassen.algebra.blocks import BLOCKS, Schedule, buffer_shape, level_of, products_shape
-from brrr.strassen.algebra.forms import form_of
+from brrr.strassen.algebra.blocks import BLOCKS, Schedule, block_shape, buffer_shape, level_of, products_shape
+from brrr.strassen.algebra.forms import FORMS, BilinearForm, form_of
 from tests.refusals import refused
 from tests.strassen_error_growth import bound, growth
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.strassen import StrassenLinear, StrassenMLP, Way, fuse, operators
+from brrr.strassen import StrassenMLP, Way, fuse, operators
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of, planned
 from brrr.strassen.limits import Limits
+from brrr.strassen.network import StrassenLinear
 from brrr.strassen.operands import Right
 from brrr.strassen.running import ChainRun
 from tests.refusals import ANY, refused

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen import StrassenLinear, explain, fuse, matmul, multiply, operators, prepare
+from brrr.strassen import explain, fuse, matmul, multiply, operators, prepare
 from brrr.strassen.limits import NOTHING, SHORT, Limits
 from brrr.strassen.multiply import operator
+from brrr.strassen.network import StrassenLinear
 
 BACKENDS = ["aot_eager", *(["inductor"] if shutil.which("g++") else [])]
 LEVELED: dict[str, Any] = {"level": 1, "form": "winograd"}

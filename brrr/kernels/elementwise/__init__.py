@@ -3,11 +3,9 @@
 | module | what |
 | --- | --- |
 | `kernel.py` | `elementwise(...)`: checks, compiles, launches |
-| `generate.py` | the text of the kernel around the student's line |
-| `layout.py` | how an input is read: vectors, broadcasting, strides |
-| `parse.py` | the line as tokens and as a tree |
+| `generate.py` | the text of the kernel around the student's line, and how an input is read |
+| `parse.py` | what is asked of the line, and what is said where it does not compile |
 | `emulate.py` | the same line through torch, on a CPU |
-| `complaint.py` | the compiler's errors, pointing at the student's line |
 """
 
 from brrr.kernels.elementwise.kernel import Elementwise, elementwise

@@ -1,49 +1,46 @@
 """The line through torch, statement by statement: what a machine without a GPU shows in place of the kernel.
 
-Only the functions and operators listed here are known; the results are right, the time says nothing of a kernel's.
+line       = statement { ";" statement }
+statement  = [ "const" ] [ "float" | "double" | "auto" ] NAME "=" expression
+expression = condition [ "?" expression ":" expression ]        with C's operators and their precedence
+
+Only the functions and operators listed here are known, and nothing of the line is ever run as Python. The results are
+right; the time says nothing of a kernel's.
 """
 
 import math
+import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from brrr.kernels.elementwise.parse import LineError, Node, hint, parse
+from brrr.kernels.elementwise.parse import LineError
 
 Value = Any  # a tensor, or a Python number: an int is C's int, a float C's float
 
-
-def _round(x: torch.Tensor) -> torch.Tensor:
-    """C rounds a half away from zero, torch to the even number."""
-    return torch.where(x.abs() < 2**23, x.sign() * (x.abs() + 0.5).floor(), x)
-
-
-_ONE: dict[str, Callable[..., torch.Tensor]] = {
-    **{name: getattr(torch, name) for name in (
-        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2",
-        "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "erf", "erfc", "floor", "ceil", "trunc",
-    )},
-    "fabs": torch.abs, "rint": torch.round, "round": _round,
-}  # fmt: skip
-_TWO: dict[str, Callable[..., torch.Tensor]] = {
-    "atan2": torch.atan2, "pow": torch.pow, "fmax": torch.fmax, "fmin": torch.fmin, "fmod": torch.fmod,
-    "hypot": torch.hypot, "copysign": torch.copysign,
+_OF_TORCH = {
+    1: ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "exp2",
+        "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "erf", "erfc", "floor", "ceil", "trunc"),
+    2: ("atan2", "pow", "fmax", "fmin", "fmod", "hypot", "copysign"),
 }  # fmt: skip
 _TABLE: dict[str, tuple[int, Callable[..., torch.Tensor]]] = {
-    **{name + end: (1, function) for name, function in _ONE.items() for end in ("f", "")},
-    **{name + end: (2, function) for name, function in _TWO.items() for end in ("f", "")},
-    **{f"__{name}f": (1, _ONE[name]) for name in ("sin", "cos", "tan", "exp", "log", "log2", "log10")},
-    "max": (2, torch.fmax), "min": (2, torch.fmin), "abs": (1, torch.abs),
-    "fmaf": (3, lambda a, b, c: a * b + c), "fma": (3, lambda a, b, c: a * b + c),
+    **{name + end: (count, getattr(torch, name))
+       for count, names in _OF_TORCH.items() for name in names for end in ("f", "")},
+    **dict.fromkeys(("fabsf", "fabs"), (1, torch.abs)),
+    **dict.fromkeys(("fmaf", "fma"), (3, lambda a, b, c: a * b + c)),
 }  # fmt: skip
 FUNCTIONS = tuple(_TABLE)
 """The functions that the emulation knows, and that are offered where a name is misspelt."""
 
 _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
-    "<": lambda a, b: a < b, ">": lambda a, b: a > b, "<=": lambda a, b: a <= b, ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
+_LEVELS = (("?",), ("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/"))
+_LEVEL = {sign: level for level, signs in enumerate(_LEVELS) for sign in signs}
+_NUMBER = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?")
+_TOKEN = re.compile(rf"{_NUMBER.pattern}|[A-Za-z_]\w*|<=|>=|==|!=|&&|\|\||[-+*/()<>!?:=,;]")
 
 
 def emulate(line: str, output: str, inputs: Mapping[str, Value]) -> torch.Tensor:
@@ -55,76 +52,113 @@ def emulate(line: str, output: str, inputs: Mapping[str, Value]) -> torch.Tensor
     wide = any(isinstance(value, torch.Tensor) and value.dtype == torch.float64 for value in inputs.values())
     dtype = torch.float64 if wide else torch.float32
     names = {name: torch.as_tensor(value).to(dtype) for name, value in inputs.items()}
-    look = _Look(line, names, dtype)
-    for statement in parse(line):
-        names[statement.target] = look.tensor(look.at(statement.value))
+    try:
+        _Reader(line, names, dtype).statements()
+    except RecursionError:
+        raise LineError(line, "more parts inside each other than the emulation takes") from None
     return names[output]
 
 
-class _Look:
-    """Evaluates a tree; `names` holds what the statements before have made."""
+class _Reader:
+    """Reads the line and computes as it goes; `names` holds what the statements before have made."""
 
     def __init__(self, line: str, names: dict[str, torch.Tensor], dtype: torch.dtype) -> None:
         self.line, self.names, self.dtype = line, names, dtype
+        if other := _TOKEN.sub("", line).strip():
+            raise LineError(line, f"{other[0]!r} cannot stand here")
+        self.rest = [*_TOKEN.findall(line), ""]
 
-    def at(self, node: Node) -> Value:
-        """The value of a part of the expression."""
-        return getattr(self, f"_{node.kind}")(node)
+    def statements(self) -> None:
+        while self.rest[0]:
+            while self.rest[0] in ("const", "float", "double", "auto"):
+                self._take()
+            if not self.rest[0].isidentifier() or self.rest[1] != "=":
+                raise LineError(self.line, "the emulation understands only statements such as y = cosf(x)")
+            target, _ = self._take(), self._take()
+            self.names[target] = self._tensor(self._value())
+            if self.rest[0]:
+                self._expect(";")
 
-    def tensor(self, value: Value) -> torch.Tensor:
-        """A value as a tensor of the arithmetic's type."""
-        return torch.as_tensor(value).to(self.dtype)
+    def _value(self, least: int = 0) -> Value:
+        """What stands next, as far as its operators bind at least so closely."""
+        left = self._operand()
+        while (level := _LEVEL.get(self.rest[0], -1)) >= least:
+            sign = self._take()
+            if sign == "?":
+                yes = self._tensor(self._value())
+                self._expect(":")
+                left = torch.where(_truth(left), yes, self._tensor(self._value()))
+            else:
+                left = self._binary(sign, left, self._value(level + 1))
+        return left
 
-    def _number(self, node: Node) -> Value:
-        text = node.text.rstrip("fF")
-        return int(text) if text.isdigit() and text == node.text else float(text)
+    def _operand(self) -> Value:
+        token = self._take()
+        if token == "!":
+            return self._operand() == 0
+        if token in ("-", "+"):
+            value = self._arithmetic(self._operand())
+            return -value if token == "-" else value
+        if token == "(":
+            value = self._value()
+            self._expect(")")
+            return value
+        if _NUMBER.fullmatch(token):
+            return int(token) if token.isdigit() else float(token.rstrip("fF"))
+        if not token.isidentifier():
+            raise LineError(self.line, "a number, a name or a parenthesis was expected")
+        return self._called(token) if self.rest[0] == "(" else self._named(token)
 
-    def _name(self, node: Node) -> Value:
-        if node.text not in self.names:
-            problem = f'name "{node.text}" is not known'
-            raise LineError(self.line, problem, node.column, hint(problem, self.names))
-        return self.names[node.text]
+    def _named(self, name: str) -> torch.Tensor:
+        if name not in self.names:
+            raise LineError(self.line, f'name "{name}" is not known', self.names)
+        return self.names[name]
 
-    def _call(self, node: Node) -> Value:
-        if node.text not in _TABLE:
-            problem = f'function "{node.text}" is not known to the emulation'
-            raise LineError(self.line, problem, node.column, hint(problem, FUNCTIONS))
-        count, function = _TABLE[node.text]
-        if len(node.parts) != count:
-            raise LineError(self.line, f"{node.text} takes {count} arguments, not {len(node.parts)}", node.column)
-        return function(*(self.tensor(self.at(part)) for part in node.parts))
+    def _called(self, name: str) -> torch.Tensor:
+        if name not in _TABLE:
+            raise LineError(self.line, f'function "{name}" is not known to the emulation', FUNCTIONS)
+        arguments: list[torch.Tensor] = []
+        while self._take() in ("(", ","):
+            arguments.append(self._tensor(self._value()))
+            if self.rest[0] not in (",", ")"):
+                raise LineError(self.line, "')' was expected")
+        count, function = _TABLE[name]
+        if len(arguments) != count:
+            raise LineError(self.line, f'"{name}" takes {count} arguments, not {len(arguments)}')
+        return function(*arguments)
 
-    def _unary(self, node: Node) -> Value:
-        value = self.at(node.parts[0])
-        if node.text == "!":
-            return value == 0
-        return -self._arithmetic(value) if node.text == "-" else value
-
-    def _binary(self, node: Node) -> Value:
-        left, right = (self.at(part) for part in node.parts)
-        if node.text in _COMPARE:
-            return _COMPARE[node.text](left, right)
-        if node.text in ("&&", "||"):
-            one, other = torch.as_tensor(left) != 0, torch.as_tensor(right) != 0
-            return one & other if node.text == "&&" else one | other
+    def _binary(self, sign: str, left: Value, right: Value) -> Value:
+        if sign in _COMPARE:
+            return _COMPARE[sign](left, right)
+        if sign in ("&&", "||"):
+            return _truth(left) & _truth(right) if sign == "&&" else _truth(left) | _truth(right)
         left, right = self._arithmetic(left), self._arithmetic(right)
-        if node.text == "/":
-            return self._divide(left, right, node)
-        return left * right if node.text == "*" else left + right if node.text == "+" else left - right
+        if sign == "/":
+            return self._divided(left, right)
+        return left * right if sign == "*" else left + right if sign == "+" else left - right
 
-    def _divide(self, left: Value, right: Value, node: Node) -> Value:
+    def _divided(self, left: Value, right: Value) -> Value:
         if isinstance(left, int) and isinstance(right, int):
             if right == 0:
-                raise LineError(self.line, "a whole number is divided by zero", node.column)
+                raise LineError(self.line, "a whole number is divided by zero")
             return math.trunc(left / right)  # as in C: 1/2 is 0
-        return self.tensor(left) / self.tensor(right)
-
-    def _choice(self, node: Node) -> Value:
-        condition, yes, no = (self.at(part) for part in node.parts)
-        return torch.where(torch.as_tensor(condition) != 0, self.tensor(yes), self.tensor(no))
+        return self._tensor(left) / self._tensor(right)
 
     def _arithmetic(self, value: Value) -> Value:
         """A comparison's result counts as 0 or 1, as in C."""
-        if isinstance(value, bool):
-            return int(value)
-        return self.tensor(value) if isinstance(value, torch.Tensor) else value
+        return self._tensor(value) if isinstance(value, torch.Tensor) else +value
+
+    def _tensor(self, value: Value) -> torch.Tensor:
+        return torch.as_tensor(value).to(self.dtype)
+
+    def _take(self) -> str:
+        return self.rest.pop(0) if self.rest[0] else ""
+
+    def _expect(self, text: str) -> None:
+        if self.rest[0] != text:
+            raise LineError(self.line, f"{text!r} was expected")
+        self._take()
+
+
+def _truth(value: Value) -> torch.Tensor:
+    return torch.as_tensor(value) != 0

@@ -92,7 +92,7 @@ class KernelPlan:
     @property
     def even(self) -> bool:
         """Whether every tile is full of vectors of the result, so that no thread need ask if one is there."""
-        return self.vectors % (THREADS * WORDS) == 0
+        return self.vectors > 0 and self.vectors % (THREADS * WORDS) == 0
 
     @property
     def wide_index(self) -> bool:
@@ -105,109 +105,83 @@ def number_type(dtype: str) -> str:
     return "double" if dtype == "float64" else "float"
 
 
+_KERNEL = """\
+// {line}
+// {count} elements, {width} at a time, {dtype}; made by brrr.
+#pragma nv_diag_suppress 186  // an array shorter than a vector compares with zero
+using Index = {index};
+constexpr int VECTOR = {width}, THREADS = {threads}, WORDS = {words};
+constexpr Index COUNT = {count}, VECTORS = {vectors}, TILES = {tiles};
+constexpr bool EVEN = {even}, ONCE = {once}, LEFT = COUNT % VECTOR;
+template <class T> struct alignas(sizeof(T) * VECTOR) Pack {{ T at[VECTOR]; }};
+{conversions}
+__device__ __forceinline__ {kind} brrr_line({parameters}) {{
+    {declared}
+#line 1 "{line_file}"
+{line};
+#line 1 "generated"
+    return {output};
+}}
+extern "C" __global__ void __launch_bounds__(THREADS) {name}({takes}) {{
+    Index tile = blockIdx.x;
+    do {{
+        const Index first = tile * (THREADS * WORDS) + threadIdx.x;
+        {kept}
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {{  // every load of a tile, then the arithmetic and the stores
+            const Index v = first + w * THREADS;
+            if (EVEN || v < VECTORS) {{ {loads} }}
+        }}
+#pragma unroll
+        for (int w = 0; w < WORDS; ++w) {{
+            const Index v = first + w * THREADS;
+            if (EVEN || v < VECTORS) {{
+                Pack<{stored}> out;
+#pragma unroll
+                for (int k = 0; k < VECTOR; ++k) narrow(brrr_line({values}), out.at[k]);
+                reinterpret_cast<Pack<{stored}> *>(result)[v] = out;
+            }}
+        }}
+    }} while (!ONCE && (tile += gridDim.x) < TILES);
+    const Index i = VECTORS * VECTOR + threadIdx.x;  // the elements that fill no vector, one a thread
+    if (LEFT && blockIdx.x == 0 && i < COUNT) narrow(brrr_line({rest_values}), result[i]);
+}}
+"""
+
+
+_ELEMENT = "(v * VECTOR + k)"
+
+
 def source(plan: KernelPlan) -> str:
     """The kernel's text in CUDA C++; it includes nothing, so NVRTC and nvcc both take it as it is."""
     used = dict.fromkeys([plan.dtype, *(array.dtype for array in plan.arrays)])
-    looped = [f"constexpr int WORDS = {WORDS};"]
-    looped += [] if plan.even else [f"constexpr Index VECTORS = {plan.vectors};"]
-    looped += [f"constexpr Index TILES = {plan.tiles};"] if plan.tiles > MOST_BLOCKS else []
-    head = [
-        f"// {plan.line}",
-        f"// {plan.count} elements, {plan.width} at a time, {plan.dtype}; made by brrr.",
-        f"using Index = {'unsigned long long' if plan.wide_index else 'unsigned'};",
-        f"constexpr int VECTOR = {plan.width}, THREADS = {THREADS};",
-        *(looped if plan.vectors else []),
-        "template <class T> struct alignas(sizeof(T) * VECTOR) Pack { T at[VECTOR]; };",
-    ]
-    return "\n".join([*head, *(_CONVERSIONS[each].rstrip("\n") for each in used), "", _line(plan), _kernel(plan), ""])
-
-
-def _line(plan: KernelPlan) -> str:
-    """The student's line as a function of its inputs. `#line` makes the compiler's errors point at it alone."""
-    kind = number_type(plan.dtype)
-    takes = [f"{number_type(array.dtype)} {array.name}" for array in plan.arrays]
-    takes += [f"{kind} {name}" for name in plan.numbers]
-    declared = [] if plan.declared else [f"    {kind} {plan.output};"]
-    rows = [f"__device__ __forceinline__ {kind} brrr_line({', '.join(takes)}) {{", *declared]
-    rows += [f'#line 1 "{LINE_FILE}"', f"{plan.line};", '#line 1 "generated"', f"    return {plan.output};", "}"]
-    return "\n".join(rows)
-
-
-def _kernel(plan: KernelPlan) -> str:
-    takes = [f"const {STORED[array.dtype]} *__restrict__ in_{array.name}" for array in plan.arrays]
-    takes += [f"{STORED[plan.dtype]} *__restrict__ result"]
-    takes += [f"{number_type(plan.dtype)} {name}_" for name in plan.numbers]
-    rows = [f'extern "C" __global__ void __launch_bounds__(THREADS) {NAME}({", ".join(takes)}) {{']
-    rows += _loop(plan) if plan.vectors else []
-    rows += _rest(plan) if plan.count % plan.width else []
-    return "\n".join([*rows, "}"])
-
-
-def _loop(plan: KernelPlan) -> list[str]:
-    """All whole vectors: first every load of a tile, then the arithmetic and the stores."""
+    kind, stored = number_type(plan.dtype), STORED[plan.dtype]
     packed = [array for array in plan.arrays if array.layout.vectors(plan.width)]
-    kept = [f"    Pack<{STORED[array.dtype]}> {array.name}_[WORDS];" for array in packed]
-    loads = [f"            {array.name}_[w] = {_load(array)};" for array in packed]
-    values = _values(plan.arrays, packed)
-    once = plan.tiles <= MOST_BLOCKS
-    guard, end = ("", "") if plan.even else ("        if (v < VECTORS) {", "        }")
-    rows = [
-        "    const Index tile = blockIdx.x;" if once
-        else "    for (Index tile = blockIdx.x; tile < TILES; tile += gridDim.x) {",
-        "    const Index first = tile * (THREADS * WORDS) + threadIdx.x;",
-        *kept,
-        *(["#pragma unroll", "    for (int w = 0; w < WORDS; ++w) {", "        const Index v = first + w * THREADS;",
-           guard, *loads, end, "    }"] if loads else []),
-        "#pragma unroll",
-        "    for (int w = 0; w < WORDS; ++w) {",
-        "        const Index v = first + w * THREADS;",
-        guard,
-        f"            Pack<{STORED[plan.dtype]}> out;",
-        "#pragma unroll",
-        "            for (int k = 0; k < VECTOR; ++k) {",
-        *(["                const Index i = v * VECTOR + k;"] if len(packed) < len(plan.arrays) else []),
-        f"                narrow(brrr_line({_arguments(values, plan)}), out.at[k]);",
-        "            }",
-        f"            reinterpret_cast<Pack<{STORED[plan.dtype]}> *>(result)[v] = out;",
-        end,
-        "    }",
-        "" if once else "    }",
-    ]  # fmt: skip
-    return [_indented(row, plan.even) for row in rows if row]
-
-
-def _indented(row: str, even: bool) -> str:
-    """Without the question whether a vector is there, what depends on it stands one level less deep."""
-    return row.replace("    ", "", 1) if even and row.startswith(" " * 12) else row
+    one = [f"widen(in_{array.name}[{array.layout.index('i')}])" for array in plan.arrays]
+    each = {array: f"widen(in_{array.name}[{array.layout.index(_ELEMENT)}])" for array in plan.arrays}
+    several = {**each, **{array: f"widen({array.name}_[w].at[k])" for array in packed}}.values()
+    numbers = [f"{name}_" for name in plan.numbers]
+    arrays = [f"const {STORED[array.dtype]} *__restrict__ in_{array.name}" for array in plan.arrays]
+    return _KERNEL.format(
+        line=plan.line, count=plan.count, width=plan.width, dtype=plan.dtype, output=plan.output, kind=kind,
+        index="unsigned long long" if plan.wide_index else "unsigned", threads=THREADS, words=WORDS,
+        vectors=plan.vectors, tiles=plan.tiles, stored=stored,
+        even=str(plan.even).lower(), once=str(plan.tiles <= MOST_BLOCKS).lower(), line_file=LINE_FILE, name=NAME,
+        conversions="\n".join(_CONVERSIONS[each].rstrip("\n") for each in used),
+        parameters=", ".join([*(f"{number_type(array.dtype)} {array.name}" for array in plan.arrays),
+                              *(f"{kind} {name}" for name in plan.numbers)]),
+        declared="" if plan.declared else f"{kind} {plan.output};",
+        takes=", ".join([*arrays, f"{stored} *__restrict__ result", *(f"{kind} {name}" for name in numbers)]),
+        kept=" ".join(f"Pack<{STORED[array.dtype]}> {array.name}_[WORDS];" for array in packed),
+        loads=" ".join(f"{array.name}_[w] = {_load(array)};" for array in packed),
+        values=", ".join([*several, *numbers]), rest_values=", ".join([*one, *numbers]),
+    )  # fmt: skip
 
 
 def _load(array: Array) -> str:
     """One vector of an input, by the vector's number or by the index of its first element."""
     where = "v" if array.layout.contiguous else f"({array.layout.index('(v * VECTOR)')}) / VECTOR"
     return f"reinterpret_cast<const Pack<{STORED[array.dtype]}> *>(in_{array.name})[{where}]"
-
-
-def _values(arrays: Sequence[Array], packed: Sequence[Array]) -> list[str]:
-    return [
-        f"widen({array.name}_[w].at[k])" if array in packed else f"widen(in_{array.name}[{array.layout.index('i')}])"
-        for array in arrays
-    ]
-
-
-def _rest(plan: KernelPlan) -> list[str]:
-    """The elements that fill no vector, one a thread of the first block."""
-    values = [f"widen(in_{array.name}[{array.layout.index('i')}])" for array in plan.arrays]
-    left = plan.count % plan.width
-    return [
-        f"    if (blockIdx.x == 0 && threadIdx.x < {left}) {{",
-        f"        const Index i = {plan.count - left}ull + threadIdx.x;",
-        f"        narrow(brrr_line({_arguments(values, plan)}), result[i]);",
-        "    }",
-    ]
-
-
-def _arguments(values: Sequence[str], plan: KernelPlan) -> str:
-    return ", ".join([*values, *(f"{name}_" for name in plan.numbers)])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import keyword
+import ctypes
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -20,19 +20,12 @@ from brrr.kernels.elementwise.generate import (
     layout,
     source,
 )
-from brrr.kernels.elementwise.parse import TYPES, LineError, checked_line, from_log, output_name, used_names
+from brrr.kernels.elementwise.parse import LineError, checked_line, from_log, output_name, used_names
 
 if TYPE_CHECKING:
     import torch
 
 Input = Any  # a tensor or a number
-
-_CPP = frozenset(
-    """alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else
-    enum explicit export extern false float for friend goto if inline int long mutable namespace new nullptr operator
-    private protected public register return short signed sizeof static struct switch template this throw true try
-    typedef typeid typename union unsigned using virtual void volatile while""".split()  # noqa: SIM905
-)
 
 
 class Elementwise:
@@ -56,13 +49,15 @@ class Elementwise:
         self.output, declared = output_name(self.line)
         _check_names(self.line, self.output, inputs)
         self._inputs = dict(inputs)
-        tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-        for name in inputs.keys() - tensors.keys():
-            _check_number(name, inputs[name])
-        self.device = _common_device(tensors)
-        self.shape = _common_shape(tensors)
-        self.dtype = _common_type(tensors)
-        self._plan = self._planned(tensors, declared)
+        self._tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+        self._numbers = {name: value for name, value in inputs.items() if name not in self._tensors}
+        for name, value in self._numbers.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ArgumentError("elementwise", name, type(value).__name__, "a tensor or a number")
+        self.device = _common_device(self._tensors)
+        self.shape = _common_shape(self._tensors)
+        self.dtype = _common_type(self._tensors)
+        self._plan = self._planned(declared)
         self.source = source(self._plan)
         if self.emulated:
             self()  # a line that the emulation does not understand fails here, as one that does not compile would
@@ -77,52 +72,36 @@ class Elementwise:
     @property
     def bytes(self) -> int:
         """The compulsory bytes: each input read once, and the result written once."""
-        read = sum(each.numel() * each.element_size() for each in self._tensors(self._inputs).values())
+        read = sum(each.numel() * each.element_size() for each in self._tensors.values())
         return int(read + self._plan.count * ITEMSIZE[self._plan.dtype])
 
     def __call__(self, **others: Input) -> torch.Tensor:
-        """The result, a new tensor without a gradient, on torch's current stream; `others` replace inputs alike."""
-        inputs = self._replaced(others) if others else self._inputs
-        return self._by_torch(inputs) if self.emulated else self._launched(inputs)
+        """The result, a new tensor without a gradient, on torch's current stream; `others` replace inputs."""
+        if others:
+            return Elementwise(self.line, {**self._inputs, **others})()
+        return self._by_torch() if self.emulated else self._launched()
 
     def __repr__(self) -> str:
         how = "through torch on the CPU" if self.emulated else f"one kernel on {self.device}"
         return f'elementwise("{self.line}"): {self._plan.dtype} {tuple(self.shape)}, {how}'
 
-    def _planned(self, tensors: Mapping[str, torch.Tensor], declared: bool) -> KernelPlan:
+    def _planned(self, declared: bool) -> KernelPlan:
+        tensors, count = self._tensors, self.shape.numel()
         arrays = tuple(Array(name, _short(each.dtype), layout(each, self.shape)) for name, each in tensors.items())
-        numbers = tuple(name for name in self._inputs if name not in tensors)
         aligned = all(each.data_ptr() % WORD_BYTES == 0 for each in tensors.values())
-        count = self.shape.numel()
-        return KernelPlan(self.line, self.output, declared, arrays, numbers, _short(self.dtype), count, aligned)
+        numbers, dtype = tuple(self._numbers), _short(self.dtype)
+        return KernelPlan(self.line, self.output, declared, arrays, numbers, dtype, count, aligned)
 
-    def _tensors(self, inputs: Mapping[str, Input]) -> dict[str, torch.Tensor]:
-        return {array.name: inputs[array.name] for array in self._plan.arrays}
-
-    def _replaced(self, others: Mapping[str, Input]) -> dict[str, Input]:
-        """The inputs with others in their place, of the same shape, strides, type and alignment."""
-        import torch
-
-        for name, value in others.items():
-            old = self._inputs.get(name)
-            if old is None:
-                raise ArgumentError("elementwise kernel", "input", name, f"one of {', '.join(self._inputs)}")
-            if isinstance(old, torch.Tensor):
-                _check_like(name, value, old, self._plan.aligned)
-            else:
-                _check_number(name, value)
-        return {**self._inputs, **others}
-
-    def _by_torch(self, inputs: Mapping[str, Input]) -> torch.Tensor:
+    def _by_torch(self) -> torch.Tensor:
         import torch
 
         from brrr.kernels.elementwise.emulate import emulate
 
         with torch.no_grad():
-            result = emulate(self.line, self.output, inputs).to(self.dtype)
+            result = emulate(self.line, self.output, self._inputs).to(self.dtype)
             return result.expand(self.shape).contiguous().clone()
 
-    def _launched(self, inputs: Mapping[str, Input]) -> torch.Tensor:
+    def _launched(self) -> torch.Tensor:
         import torch
 
         from brrr.gpu.nvrtc import F32, PTR
@@ -130,9 +109,9 @@ class Elementwise:
         result = torch.empty(self.shape, dtype=self.dtype, device=self.device)
         if not self._plan.count:
             return result
-        pointers = [(each.data_ptr(), PTR) for each in (*self._tensors(inputs).values(), result)]
-        numbers = [(float(inputs[name]), F32 if self.dtype != torch.float64 else _double()) for name in
-                   self._plan.numbers]  # fmt: skip
+        pointers = [(each.data_ptr(), PTR) for each in (*self._tensors.values(), result)]
+        kind = ctypes.c_double if self.dtype == torch.float64 else F32
+        numbers = [(float(value), kind) for value in self._numbers.values()]
         with torch.cuda.device(self.device):
             self._function((min(self._plan.tiles, MOST_BLOCKS), 1, 1), (THREADS, 1, 1), *pointers, *numbers)
         return result
@@ -166,7 +145,7 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
     Raises
     ------
     LineError
-        If the line does not compile; a caret shows where.
+        If the line does not compile; a caret points at a name that is not known.
     ArgumentError
         If the inputs do not fit.
     UnavailableError
@@ -184,24 +163,13 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _double() -> Any:
-    import ctypes
-
-    return ctypes.c_double
-
-
 def _check_names(line: str, output: str, inputs: Mapping[str, Input]) -> None:
-    """Names must be possible in C++ and stand in the line; ArgumentError else."""
-    used = used_names(line)
+    """Names must stand in the line, and be others than the result's; ArgumentError else."""
     for name in inputs:
-        if not name.isascii() or name in _CPP or name.startswith("brrr") or keyword.iskeyword(name):
-            raise ArgumentError("elementwise", "input", name, "a name that is no word of C++ or Python's own")
         if name == output:
             raise ArgumentError("elementwise", "line", line, f"another name for the result than the input's, {name!r}")
-        if name not in used:
+        if name not in used_names(line):
             raise ArgumentError("elementwise", "input", name, f"an input that stands in the line {line!r}")
-    if output in _CPP or output in TYPES:
-        raise ArgumentError("elementwise", "line", line, "a result whose name is no word of C++")
 
 
 def _common_device(tensors: Mapping[str, torch.Tensor]) -> torch.device:
@@ -236,24 +204,6 @@ def _common_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype:
     for other in others:
         common = torch.promote_types(common, other)
     return common
-
-
-def _check_like(name: str, value: Input, old: torch.Tensor, aligned: bool) -> None:
-    import torch
-
-    like = isinstance(value, torch.Tensor) and (value.shape, value.stride(), value.dtype, value.device) == (
-        old.shape, old.stride(), old.dtype, old.device
-    )  # fmt: skip
-    if not like or (aligned and value.data_ptr() % WORD_BYTES):
-        found = f"{value.dtype} {tuple(value.shape)} on {value.device}" if isinstance(value, torch.Tensor) else value
-        wanted = f"a tensor as the one it was made for, {old.dtype} {tuple(old.shape)} on {old.device}"
-        hint = "For other shapes, types or strides call elementwise(...) again."
-        raise ArgumentError("elementwise kernel", name, found, wanted, hint)
-
-
-def _check_number(name: str, value: Input) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ArgumentError("elementwise", name, type(value).__name__, "a tensor or a number")
 
 
 @lru_cache(maxsize=256)

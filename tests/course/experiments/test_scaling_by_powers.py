@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen import FORMS
-from brrr.strassen.algebra.forms import form_of
+from brrr.strassen.algebra.forms import FORMS, form_of
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error, scaled_product
 from brrr_course.experiments.strassen_errors.scaling import STEPS, Scaling, shifted
 

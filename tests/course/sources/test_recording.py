@@ -510,8 +510,8 @@ def edit_machine(path: Path, **changes: object) -> None:
 RUN = dataclasses.asdict(made_up.run_info())
 ANCHOR = {"experiment": "matmul", "variant": "gpu", "point": {}, "field": "host_s", "first_s": -1, "now_s": 1}
 WRONG_MACHINES = [
-    ({"format": FORMAT + 1}, f"format is {FORMAT + 1}; expected 1 to {FORMAT}: newer than this brrr reads, update it"),
-    ({"format": 0}, "format is 0; expected 1"),
+    ({"format": FORMAT + 1}, f"format is {FORMAT + 1}; expected {FORMAT}: newer than this brrr reads, update it"),
+    ({"format": 0}, "format is 0; expected 5"),
     ({"format": "1"}, "format is '1'; expected a whole number"),
     ({"device": 7}, "device is 7; expected a text"),
     ({"runs": {}}, "runs is {}; expected a list"),
