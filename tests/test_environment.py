@@ -26,8 +26,8 @@ CONDA_NAMES: dict[str, str | None] = {
     "triton": None,  # comes with pytorch-gpu, under Linux
     "dask": "dask-core",  # what conda-forge calls dask brings pandas, bokeh and more
     # the rest is for those who change the course
-    **dict.fromkeys(("axe-playwright-python", "httpx", "import-linter", "jupytext", "mypy", "packaging", "pandas")),
-    **dict.fromkeys(("pandas-stubs", "PyYAML", "playwright", "ruff", "types-psutil", "types-tqdm")),
+    **dict.fromkeys(("axe-playwright-python", "httpx", "import-linter", "jupytext", "mypy", "packaging", "PyYAML")),
+    **dict.fromkeys(("playwright", "ruff", "types-psutil", "types-tqdm")),
 }
 CONDA_ONLY = {"python", "pip", "cuda-version", "cuda-nvcc", "cxx-compiler", "pytorch-gpu"}
 

@@ -23,19 +23,20 @@ import tarfile
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from brrr.core.errors import BrrrError
+from brrr.core.measurement import Measurement
 from brrr_course.experiments import NAMES, experiment
-from brrr_course.nouns.ledger import past
-from brrr_course.nouns.source import Evidence
+from brrr_course.nouns.experiment import Experiment
+from brrr_course.nouns.ledger import past, read_ledger
+from brrr_course.nouns.source import Evidence, Key
 from brrr_course.sources.recorded import Recorded
-from tools import ledger
+from brrr_course.sources.rows import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY, AGES, RECORDINGS, LEDGER = (
@@ -132,21 +133,55 @@ def verdicts(root: Path, day: str, commit: str, pairs: Iterable[tuple[str, str]]
                 yield (claim.entry.id, device), [day, commit, verdict.status, figure]
 
 
+class Noting(Mapping[Key, Measurement]):
+    """What is known of a variant; each row that is looked at is noted by its run."""
+
+    def __init__(self, rows: Mapping[Key, Row], looked: dict[int, str]) -> None:
+        self._rows, self._looked = rows, looked
+
+    def __getitem__(self, key: Key) -> Measurement:
+        row = self._rows[key]
+        self._looked[id(row)] = row.run
+        return row.measurement
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+class Watched(Recorded):
+    """A recording that notes the run of each row that a claim looks at."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__(device, RECORDINGS)
+        self.looked: dict[int, str] = {}
+
+    def known(self, experiment: Experiment, variant: str) -> Mapping[Key, Measurement]:
+        return Noting(self.rows(experiment, variant), self.looked)
+
+
 def rested() -> Iterator[tuple[str, str, list[str]]]:
-    """Each claim and device with the runs of its rows, oldest first; of a claim that only brrr can judge, all rows."""
-    claims = tomllib.loads(LEDGER.read_text(encoding="utf-8"))["claim"]
+    """Each claim that is judged and the device, with the runs of its rows, oldest first.
+
+    What is no experiment of the course's is judged elsewhere: its claims rest on all of its rows.
+    """
     for path in sorted(RECORDINGS.glob("*/*.csv")):
-        recording = ledger.Recording(path.parent.name, path.stem)
-        for claim in (each for each in claims if each["id"].startswith(f"{path.stem}.") and "retired" not in each):
-            recording.looked.clear()
-            if "value" in claim and claim["id"] not in ledger.ELSEWHERE:
-                with suppress(ledger.Missing):
-                    ledger.judged(claim, recording)
-            elif "not_here" not in claim:
-                for variant in recording.rows:
-                    recording.chosen(variant)
-            if recording.looked:
-                yield claim["id"], path.parent.name, sorted(run for run, *_ in recording.looked)
+        device, name = path.parent.name, path.stem
+        if name in NAMES:
+            asked, source = experiment(name), Watched(device)
+            for claim in asked.claims:
+                source.looked.clear()
+                status = claim.verdict(Evidence(asked, source)).status
+                if status in ("holds", "fails", "undecided") and source.looked:
+                    yield claim.entry.id, device, sorted(source.looked.values())
+        else:
+            with path.open(encoding="utf-8", newline="") as file:
+                runs = sorted(row["run"] for row in csv.DictReader(line for line in file if not line.startswith("#")))
+            for each in read_ledger(LEDGER).claim:
+                if each.experiment == name and not (each.not_here or each.retired):
+                    yield each.id, device, runs
 
 
 def ages() -> Iterator[list[Any]]:

@@ -149,7 +149,7 @@ class Claim:
             return Verdict("not measured", self.entry.not_here)
         try:
             by_value = bool(self.entry.value)
-            found = decided(self.entry, evidence, _functions(self.package)) if by_value else self._judge(evidence)
+            found = decided(self.entry, evidence, functions_of(self.package)) if by_value else self._judge(evidence)
             return replace(found, note=evidence.doubted)
         except NotRecordedError as missing:
             return Verdict("not measured", str(missing))
@@ -157,7 +157,7 @@ class Claim:
     @property
     def _judge(self) -> Judge:
         """The function that the ledger names."""
-        found: Judge | None = _functions(self.package).get(self.entry.judge)
+        found: Judge | None = functions_of(self.package).get(self.entry.judge)
         if found is None:
             raise RecordingError(
                 f"{ledger_path()}: {self.entry.id}.judge is {self.entry.judge!r}; expected a function of "
@@ -167,17 +167,22 @@ class Claim:
 
 
 @functools.cache
-def _functions(package: str) -> Mapping[str, Callable[..., Any]]:
+def functions_of(package: str) -> Mapping[str, Callable[..., Any]]:
     """What the claims of an experiment may call: the functions of its module `claims`, if it has one."""
     if not package or find_spec(f"{package}.claims") is None:
         return {}
     return {name: each for name, each in vars(import_module(f"{package}.claims")).items() if callable(each)}
 
 
+def scope_of(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., Any]] = {}) -> Scope:
+    """What a claim's expressions are computed with."""
+    at = {axis: values[0] if len(values) == 1 else list(values) for axis, values in entry.at.items()}
+    return Scope(evidence, at, functions, let=entry.let, stand_in=entry.stand_in)
+
+
 def decided(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., Any]] = {}) -> Verdict:
     """The verdict of a claim's expressions; RecordingError names the claim where one can't be computed."""
-    at = {axis: values[0] if len(values) == 1 else list(values) for axis, values in entry.at.items()}
-    scope = Scope(evidence, at, functions, let=entry.let, stand_in=entry.stand_in)
+    scope = scope_of(entry, evidence, functions)
     try:
         values = [compute(text, scope) for text in entry.value]
         scope.names["value"] = values[0] if len(values) == 1 else values
