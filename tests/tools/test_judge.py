@@ -255,7 +255,7 @@ def errors(found: list[float | bool]) -> str:
 
 
 def share(found: list[float | bool]) -> str:
-    return f"{sum(found) / len(found):.3g}"
+    return f"{100 * sum(found) / len(found):.3g}"
 
 
 def unknown(found: list[float | bool]) -> str:
