@@ -156,7 +156,7 @@ def test_of_what_is_unknown_a_lower_bound_is_asked_for(times: float, right: bool
 def test_what_calibration_has_timed_is_left_out() -> None:
     for name in ("matmul 8x16x32 float16 nt", "relu 83x217 float32"):
         case = read("prediction", name)
-        (each,) = cost_of(case).operators
+        (each,) = (one for one in cost_of(case).operators if one.kind != "view")
         sweeps: Any = {
             "products": [({"dtype": "bfloat16", "batch": 1, "m": 8, "n": 16, "k": 32}, 1e-6)],
             "operators": [({"operator": each.name, "dtype": each.dtype, "read": each.read_bytes,
@@ -255,7 +255,7 @@ def errors(found: list[float | bool]) -> str:
 
 
 def share(found: list[float | bool]) -> str:
-    return f"{sum(found) / len(found):.3g}"
+    return f"{100 * sum(found) / len(found):.3g}"
 
 
 def unknown(found: list[float | bool]) -> str:

@@ -80,7 +80,7 @@ def test_every_lesson_has_its_claims() -> None:
 
 
 def test_every_claim_that_is_judged_stands_in_one_lesson() -> None:
-    """That none stands in two, the ledger's reader checks; the predictor's are judged by tools/ alone."""
+    """That none stands in two, the ledger's reader checks."""
     shown = [name for number, one in LEDGER.lessons.items() for name in (*one.carry, *LEDGER.folded(number))]
     assert sorted(shown) == sorted(claim.entry.id for name in NAMES for claim in experiment(name).claims)
 
