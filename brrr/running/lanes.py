@@ -84,7 +84,7 @@ class ThreadEvent:
         self.reached: threading.Event | None = None
 
 
-class ThreadLane:
+class ThreadLane(CpuQueue):
     """A worker thread with a queue, the CPU queue's stream.
 
     >>> lane, other = ThreadLane(), ThreadLane()
@@ -98,8 +98,8 @@ class ThreadLane:
     ['first', 'second']
 
     `link_bytes_per_s` makes copies as slow as a road to an accelerator: the worker sleeps for the rest of the time, as
-    a copy engine leaves the processor free. `worked_s` gets the seconds of each call and copy (waiting is no work),
-    and `tickets`, where there is a list, when each was issued and run; `name` and `copies` say there who it was.
+    a copy engine leaves the processor free. Lanes that count as one device share their `worked_s`; `name` and `copies`
+    say on a timeline who it was. Waiting for an event is no work.
     """
 
     def __init__(
@@ -110,18 +110,19 @@ class ThreadLane:
         name: str = "worker",
         copies: str = "copy",
     ) -> None:
-        self.queue = CpuQueue()
+        super().__init__()
         self.link_bytes_per_s, self.name, self.copies = link_bytes_per_s, name, copies
-        self.worked_s = deque(maxlen=1024) if worked_s is None else worked_s
-        self.tickets: list[Ticket] | None = None
+        if worked_s is not None:
+            self.worked_s = worked_s
 
     def run(self, call: Callable[..., Any], *args: Any) -> None:
         """Put the call into the queue."""
-        self._submit("compute", "kernel", call, *args)
+        self._put(Ticket("compute", lane=self.name), call, *args)
 
     def copy(self, target: Any, source: Any, kind: str = "") -> None:
         """Put a copy into the queue, no faster than the link."""
-        self._submit(kind or self.copies, kind or self.copies, self._send, target, source)
+        kind = kind or self.copies
+        self._put(Ticket(kind, lane=self.name, kind=kind), self._send, target, source)
 
     def event(self) -> ThreadEvent:
         """A new event."""
@@ -130,35 +131,12 @@ class ThreadLane:
     def record(self, event: ThreadEvent) -> None:
         """Set the event when the worker comes to it."""
         event.reached = reached = threading.Event()
-        self.queue.submit(reached.set)
+        self._waiting.put((reached.set, (), None))
 
     def wait(self, event: ThreadEvent) -> None:
         """The worker waits for what the event stands for now."""
         if event.reached is not None and not event.reached.is_set():
-            self.queue.submit(event.reached.wait)
-
-    def synchronize(self) -> None:
-        """Wait for the worker, and raise what a call raised."""
-        self.queue.synchronize()
-
-    def close(self) -> None:
-        """End the worker."""
-        self.queue.close()
-
-    def _submit(self, name: str, kind: str, call: Callable[..., Any], *args: Any) -> None:
-        ticket = Ticket(name, time.perf_counter_ns(), lane=self.name, kind=kind)
-        self.queue.submit(self._timed, ticket, call, *args)
-        ticket.returned_ns = time.perf_counter_ns()
-        if self.tickets is not None:
-            self.tickets.append(ticket)
-
-    def _timed(self, ticket: Ticket, call: Callable[..., Any], *args: Any) -> None:
-        ticket.started_ns = time.perf_counter_ns()
-        try:
-            call(*args)
-        finally:
-            ticket.ended_ns = time.perf_counter_ns()
-            self.worked_s.append((ticket.ended_ns - ticket.started_ns) * 1e-9)
+            self._waiting.put((event.reached.wait, (), None))
 
     def _send(self, target: Any, source: Any) -> None:
         until = time.perf_counter() + source.nbytes / self.link_bytes_per_s

@@ -35,6 +35,10 @@ class Ticket:
     kind: str = "kernel"
 
 
+Job = tuple[Callable[..., Any], tuple[Any, ...], Ticket | None]
+"""A call, and what notes when it ran; None for waiting, which is no work."""
+
+
 class CpuQueue:
     """A queue that runs what is submitted in order on a worker thread, as a GPU's stream does.
 
@@ -58,7 +62,7 @@ class CpuQueue:
     """
 
     def __init__(self, depth: int = DEPTH) -> None:
-        self._waiting: queue.Queue[tuple[Callable[..., Any], tuple[Any, ...], Ticket] | None] = queue.Queue(depth)
+        self._waiting: queue.Queue[Job | None] = queue.Queue(depth)
         self._tickets: list[Ticket] | None = None
         self._error: BaseException | None = None
         self.worked_s: deque[float] = deque(maxlen=depth)
@@ -67,11 +71,7 @@ class CpuQueue:
 
     def submit(self, call: Callable[..., Any], *args: Any) -> None:
         """Put ``call(*args)`` into the queue and return at once, before it has run."""
-        ticket = Ticket(getattr(call, "__name__", "work").replace("<lambda>", "work"), time.perf_counter_ns())
-        self._waiting.put((call, args, ticket))
-        ticket.returned_ns = time.perf_counter_ns()
-        if self._tickets is not None:
-            self._tickets.append(ticket)
+        self._put(Ticket(getattr(call, "__name__", "work").replace("<lambda>", "work")), call, *args)
 
     def synchronize(self) -> None:
         """Wait until everything submitted has run; raise the first exception that one of the calls raised."""
@@ -102,17 +102,25 @@ class CpuQueue:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def _put(self, ticket: Ticket, call: Callable[..., Any], *args: Any) -> None:
+        ticket.submitted_ns = time.perf_counter_ns()
+        self._waiting.put((call, args, ticket))
+        ticket.returned_ns = time.perf_counter_ns()
+        if self._tickets is not None:
+            self._tickets.append(ticket)
+
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:
             call, args, ticket = job
-            ticket.started_ns = time.perf_counter_ns()
+            started_ns = time.perf_counter_ns()
             try:
                 call(*args)
             except BaseException as error:
                 self._error = self._error or error
             finally:
-                ticket.ended_ns = time.perf_counter_ns()
-                self.worked_s.append((ticket.ended_ns - ticket.started_ns) * 1e-9)
+                if ticket is not None:
+                    ticket.started_ns, ticket.ended_ns = started_ns, time.perf_counter_ns()
+                    self.worked_s.append((ticket.ended_ns - started_ns) * 1e-9)
                 self._waiting.task_done()
         self._waiting.task_done()
 

@@ -99,12 +99,12 @@ class LaneQueue(CpuQueue):
         """Keep the tickets of all lanes."""
         tickets: list[Ticket] = []
         for lane in self.lanes:
-            lane.tickets = tickets
+            lane._tickets = tickets
         try:
             yield tickets
         finally:
             for lane in self.lanes:
-                lane.tickets = None
+                lane._tickets = None
 
     def synchronize(self) -> None:
         """Wait for all lanes, in the order in which they wait for each other."""
