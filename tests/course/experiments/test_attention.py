@@ -107,35 +107,12 @@ def test_what_is_counted_is_what_the_steps_do(kind: str) -> None:
     assert told.bytes / attention.cost(ATTENTION.variant("cpu-flash"), at).bytes >= 1
 
 
-def test_bytes_grow_with_the_square_or_with_the_tokens() -> None:
-    naive, flash = (ATTENTION.variant(name) for name in ("naive", "flash"))
-    for length in (128, 8192):
-        one, other = (attention.cost(each, point(length)) for each in (naive, flash))
-        assert one.bytes / other.bytes == pytest.approx(length / 128 + 1.5) and one.flop == other.flop
-    assert attention.cost(flash, point(8192)).arithmetic_intensity == 4096
-    assert attention.cost(naive, point(65536)).arithmetic_intensity == pytest.approx(64, rel=0.01)
-    halved = attention.cost(flash, point(8192, CAUSAL)).flop / attention.cost(flash, point(8192)).flop
-    assert halved == pytest.approx(0.5, rel=1e-3)
-
-
 def test_flash_holds_no_matrix_and_the_steps_hold_two() -> None:
     given = inputs(ALL)
     heads, queries, keys, head = SHAPE
     matrix, result = 4 * heads * queries * keys, 4 * heads * queries * head
     stored = peak_bytes_of(lambda: given.run(steps), "cpu")()
     assert 2 * matrix <= stored <= 2 * matrix + 2 * result
-
-
-def test_each_way_has_its_points() -> None:
-    def lengths(way: str, *case: Any) -> list[int]:
-        return [n for n in attention.LENGTHS if ATTENTION.has(way, point(n, *case))]
-
-    assert lengths("naive") == lengths("cudnn") == [*attention.LENGTHS]
-    assert lengths("compile") == lengths("compile-known") == [2048, 8192]
-    assert lengths("math") == lengths("flash", ALL, "float32") == [128, 512, 2048, 8192, 32768]
-    assert lengths("flash", TRAINING) == [128, 512, 2048, 8192] and lengths("cudnn", ONE) == []
-    assert lengths("flash", CAUSAL, "float32") == lengths("naive", ALL, "float32", 64) == []
-    assert max(lengths("cpu-naive")) == 4096
 
 
 def test_what_cannot_run_says_why_before_anything_is_made() -> None:

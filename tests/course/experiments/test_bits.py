@@ -8,7 +8,7 @@ import torch
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu.datasheet import hardware
-from brrr_course.experiments import bits, experiment
+from brrr_course.experiments import experiment
 from brrr_course.experiments.bits import ORDINARY, OUTLIERS
 from brrr_course.experiments.bits.work import WAYS, LayerInputs, fours, run_of, scaled, whole
 from brrr_course.experiments.energy import energy_captured, energy_launched
@@ -71,33 +71,6 @@ def test_numbers_come_back_from_their_scales() -> None:
     fours_codes, ends = fours(x)
     steps, middles = ends.float().transpose(0, 1).repeat_interleave(128, 1).unbind(-1)
     assert ((fours_codes - 8) * steps + middles - x).abs().max() <= 0.6 * steps.max()
-
-
-def test_bytes_are_those_that_are_stored() -> None:
-    def told(way: str, tokens: int = 1) -> float:
-        return bits.cost(BITS.variant(way), point(tokens)).bytes
-
-    assert (
-        told("float32") == told("tf32") == pytest.approx(2 * told("bf16")) == pytest.approx(4 * told("fp8"), rel=1e-3)
-    )
-    assert told("bf16") / told("int4") == pytest.approx(2 / (0.5 + 4 / 128), rel=1e-2)
-    assert told("int8-widened") == pytest.approx(2.5 * told("bf16"), rel=1e-3)
-    assert told("energy-int4") == told("int4")
-    assert told("fp8-cast", 16384) - told("fp8", 16384) == 9 * 16384 * 8192
-    assert told("fp8-rows-cast", 16384) - told("fp8-rows-compiled", 16384) == 10 * 16384 * 8192
-
-
-def test_each_way_has_its_points() -> None:
-    def tokens(way: str, width: int = 8192, inputs: str = ORDINARY) -> list[int]:
-        return [n for n in bits.TOKENS if BITS.has(way, point(n, width, inputs))]
-
-    assert tokens("bf16") == [*bits.TOKENS] and tokens("bf16", 1024) == [4**n for n in range(8)]
-    assert tokens("bf16", 4096, OUTLIERS) == [256, 4096] and tokens("bf16", 8192, OUTLIERS) == []
-    assert tokens("int8-fused") == [1] and min(tokens("int8-both")) == 32
-    assert tokens("fp8-rows-compiled", 4096) == [1, 16, 256, 4096, 16384] and tokens("fp8-rows-compiled") == []
-    assert max(tokens("int8")) == 256 and max(tokens("int8", 1024)) == 16384
-    assert tokens("energy-bf16") == [1, 256, 16384] and tokens("energy-int4") == [1, 256]
-    assert max(tokens("cpu-bf16", 1024)) == 1024 and tokens("cpu-bf16", 8192) == [1, 4, 16]
 
 
 def test_what_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch, given: LayerInputs) -> None:

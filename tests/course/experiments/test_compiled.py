@@ -8,12 +8,11 @@ import torch
 from torch._dynamo.utils import counters
 from torch.nn.functional import layer_norm
 
-from brrr.core.errors import DeviceMemoryError, UnavailableError
+from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Value
 from brrr_course.experiments import checked, experiment
 from brrr_course.experiments.checked import quietly
-from brrr_course.experiments.compiled import BLOCK, CHAIN, COLD, LARGE, MLP, NORM, PROGRAMS, SIZES, SMALL, WARM
-from brrr_course.experiments.compiled import TUNED as TUNED_AT
+from brrr_course.experiments.compiled import BLOCK, CHAIN, COLD, NORM, PROGRAMS, SMALL, WARM
 from brrr_course.experiments.compiled.work import ProgramInputs, norm
 from brrr_course.experiments.graph_breaks import BREAKS, CPU_LARGE, ITEM, KINDS, LINES, PRINT, text_of
 from brrr_course.experiments.graph_breaks.work import program
@@ -45,18 +44,6 @@ def test_the_block_is_causal() -> None:
     given.tensors[0][-1] += 1
     after = given.run()
     assert torch.equal(before[:-1], after[:-1]) and not torch.equal(before[-1], after[-1])
-
-
-def test_each_way_has_its_points() -> None:
-    points = [{"program": name, "size": size} for name in PROGRAMS for size in SIZES]
-    here = {
-        each.name: [tuple(at.values()) for at in points if COMPILED.has(each.name, at)] for each in COMPILED.variants
-    }
-    assert here["max-autotune"] == [*TUNED_AT] == [(MLP, SMALL), (MLP, LARGE)]
-    assert here["first-cold"] == here["first-warm"] and len(here["first-cold"]) == 6
-    assert all(len(here[name]) == 8 for name in ("eager", "compile", "reduce-overhead", "graph", "cpu-eager"))
-    with pytest.raises(DeviceMemoryError):
-        checked.refuse_too_large(2**50, "cpu", "it")
 
 
 def test_without_a_compiler_a_cpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

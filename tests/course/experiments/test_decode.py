@@ -10,11 +10,9 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.counting.tracing import cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.decode import COMPILED, call_at
 from brrr_course.experiments.decode.llama import Llama, new_cache
 from brrr_course.experiments.decode.theory import (
     LARGE,
-    SMALL,
     Call,
     Shape,
     bytes_floor_s,
@@ -137,13 +135,6 @@ def meta(shape: Shape) -> Llama:
     return Llama(shape, torch.bfloat16, "meta", places=1)
 
 
-def test_compiled_ways_stand_at_six_points() -> None:
-    decode = experiment("decode")
-    at = [call_at(point) for point in decode.points() if decode.has("compile-graph", point)]
-    assert [(each.batch, each.context) for each in at] == sorted(COMPILED)
-    assert all(decode.has("graph", point) for point in decode.points())
-
-
 def test_what_does_not_fit_says_what_it_needs() -> None:
     with pytest.raises(
         DeviceMemoryError, match=r"beside the model's weights, a step for 256 readers .* needs 17\.\d TB"
@@ -175,8 +166,3 @@ def test_a_wrong_result_is_found_out() -> None:
         assert not given.error(run()) < 0.02
         given.model.cos, given.model.sin = given.model.cos.roll(-1, 0), given.model.sin.roll(-1, 0)
         close()
-
-
-def test_keys_and_values_grow_with_the_readers_and_the_weights_do_not() -> None:
-    one, two = (sum(moved_bytes(SMALL, Call(batch, 1, 512))) for batch in (1, 2))
-    assert two - one == 513 * SMALL.kv_bytes + 4 * SMALL.words

@@ -1,22 +1,28 @@
 """What holds of every experiment: its plan, its inputs, what is measured here, and what is too large for a machine."""
 
 import gc
+import math
 import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
-from test_names_are_labels import small
 
-from brrr.core.errors import BrrrError, DeviceMemoryError
-from brrr.core.measurement import Value
-from brrr_course.experiments import NAMES, experiment
+from brrr.core.errors import BrrrError, DeviceMemoryError, NotRecordedError
+from brrr.core.measurement import Point, Value
+from brrr.counting.tracing import cost
+from brrr_course.experiments import NAMES, PLAYED, experiment
+from brrr_course.experiments.block import LIMITS
 from brrr_course.experiments.checked import PointInputs
+from brrr_course.experiments.predicted import ONE_KERNEL
+from brrr_course.nouns.experiment import Experiment, PredictedRun, Variant, Workload
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.plan import DurationEstimator, steps
-from brrr_course.sources.rows import Timed
+from brrr_course.sources.recorded import Recorded
+from brrr_course.sources.rows import Row, Timed
 from brrr_course.sources.timers import measure_point
 
 MINUTES = {"mlp": 40}
@@ -26,10 +32,11 @@ PLANNED_BESIDE = ("gemm", "strassen")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_point_that_a_claim_asks_for_can_be_measured(name: str) -> None:
+def test_every_point_that_a_claim_or_a_timeline_asks_for_can_be_measured(name: str) -> None:
     found = experiment(name)
     asked = [found.point(**dict(zip((a.name for a in found.axes), key, strict=True))) for key in claimed_points(found)]
     assert [point for point in asked if not any(found.has(each.name, point) for each in found.variants)] == []
+    assert [each for each, point in found.traces if not found.has(each, found.point(**point))] == []
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in PLANNED_BESIDE])
@@ -39,6 +46,15 @@ def test_a_recording_takes_minutes_and_no_step_long(name: str) -> None:
         taken_s = [pace.seconds(step) for step in found]
         assert sum(taken_s) < 60 * minutes and max(taken_s, default=0) < 4 * 60
         assert sum(len(step.variants) for step in found) <= 6000
+
+
+def small(found: Experiment) -> Iterator[tuple[Variant, dict[str, Value]]]:
+    """The variants without a GPU, each at the first of the points that it has."""
+    for variant in found.variants:
+        point = next((each for each in found.points(quick=True) if found.has(variant.name, each)), None)
+        compiles = variant.way in ("compile", "script")  # for seconds, where there is a compiler at all
+        if not variant.on_gpu and variant.timer == "measure" and point is not None and not compiles:
+            yield variant, dict(point)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "first_call"])  # a process for each of its parts
@@ -52,27 +68,157 @@ def test_here_the_cpu_is_measured_and_the_gpu_says_why_not(name: str) -> None:
         assert all(isinstance(run, BrrrError) for run in missing.values())
 
 
-GPU_S_ALONE = {"overlap", "occupancy", "utilisation"}
-"""Experiments none of whose variants could run on a CPU without a queue."""
+NONE_HERE = {"timers", "overlap", "unary", "working_set", "strides", "vocabulary", "block", "utilisation", "occupancy",
+             "norms", "recompiles", "collective", "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
+"""Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
+MOST_FLOP = 2e8
+"""What takes longer on a CPU is not run."""
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("first_call", "recompiles", "compiled")])
-def test_a_variant_on_the_cpu_without_a_queue_waits_for_no_gpu(name: str) -> None:
-    """Each variant as if it were one: what needs a GPU says so before it is a workload."""
-    found, work = experiment(name), import_module(f"brrr_course.experiments.{name}.work")
-    made = 0
+@pytest.mark.parametrize("name", [name for name in (*NAMES, *PLAYED) if name not in ("first_call", "memory_swap")])
+def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(name: str) -> None:
+    """Whatever a variant is called; a GPU's ways run on the CPU where they can, and wait for no GPU."""
+    found, made = experiment(name), 0
+    for variant, point in at_their_smallest(found):
+        here = replace(variant, name="a name that says nothing", device="cpu" if variant.on_gpu else variant.device)
+        try:
+            workload = import_module(f"{found.package}.work").workload(here, point)
+            workload.others.get("prepare", lambda: None)()
+            result = workload.run()
+        except (BrrrError, AssertionError, RuntimeError, KeyError):
+            assert variant.on_gpu, variant.name
+            continue
+        made += workload.queue is None
+        assert workload.synchronize is None or workload.queue is not None, variant.name
+        (workload.synchronize or (lambda: None))()
+        assert workload.verified(result) <= workload.tolerance
+        assert [how for how, wrong in spoilt(result, workload.tolerance) if accepts(workload, wrong)] == [], (
+            variant.name
+        )
+        told = found.cost and found.cost(here, point)
+        assert told in (None, workload.cost), variant.name
+        if workload.queue is None and name not in UNTRACED:
+            as_traced(name, variant, workload, found.predicts and found.predicts(here, point))
+        workload.close()
+    assert (made == 0) is (name in NONE_HERE), made
+
+
+def at_their_smallest(found: Experiment) -> Iterator[tuple[Variant, Point]]:
+    """The variants, each at the first of the points that it has; without the compiler, which takes seconds."""
     for variant in found.variants:
         point = next((each for each in found.points(quick=True) if found.has(variant.name, each)), None)
-        if point is None or "compile" in variant.way or variant.way == "script":  # which take seconds
+        if point is None or variant.timer != "measure" or variant.way == "script" or "compile" in variant.way:
             continue
-        try:
-            workload = work.workload(replace(variant, device="cpu"), point)
-        except (BrrrError, AssertionError, RuntimeError, KeyError):  # a GPU's way, or a queue's
-            continue
-        made += 1
-        assert workload.synchronize is None or workload.queue is not None, variant.name
-        workload.close()
-    assert (made == 0) is (name in GPU_S_ALONE)
+        work = found.cost and found.cost(variant, point)
+        if not variant.on_gpu or work is None or work.flop < MOST_FLOP:
+            yield variant, point
+
+
+def spoilt(result: Any, tolerance: float) -> Iterator[tuple[str, Any]]:
+    """Wrong results, where the right one is tensors: a bit off, of another sign, nothing, not finite in the end."""
+    parts = result if isinstance(result, tuple | list) else (result,)
+    if tolerance >= 1 or not all(
+        isinstance(each, torch.Tensor) and each.dim() and each.is_floating_point() for each in parts
+    ):
+        return
+    for how, spoil in SPOILT.items():
+        wrong = [spoil(each.detach(), 10 * tolerance or 0.01) for each in parts]
+        yield how, type(result)(wrong) if isinstance(result, tuple | list) else wrong[0]
+
+
+SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "a bit off": lambda y, off: y * (1 + off),
+    "another sign": lambda y, off: -y,
+    "nothing": lambda y, off: torch.zeros_like(y),
+    "not finite at its end": lambda y, off: y.clone().index_fill_(0, torch.tensor([len(y) - 1]), math.nan),
+}
+
+
+def accepts(workload: Workload, wrong: Any) -> bool:
+    return workload.error(wrong) <= workload.tolerance
+
+
+OTHERWISE = {
+    ("adds", "cpp"), ("nested_sine", "cpu-drawing"), ("fusion", "cuda"), ("remat", "checkpoint"),
+    ("mlp", "strassen-one"), ("attention", "math"), ("mystery", "eager"),
+    *(("bits", each.way) for each in experiment("bits").variants),
+}  # fmt: skip
+"""What random numbers take, what a kernel leaves out, what is computed again, fewer multiplications, short types."""
+PASSED_OVER = {"repeat", "cos_cos", "sines", "fusion", "remat"}
+"""Their costs also tell what the operators one by one move."""
+UNTRACED = {"strassen"}
+"""They look at values."""
+
+
+def as_traced(name: str, variant: Variant, workload: Workload, run: PredictedRun | None) -> None:
+    """What is told of a workload, and what is predicted of it, is what `brrr.cost` finds."""
+    traced = cost(workload.run)
+    if not traced.operators:  # another library's
+        return
+    told = workload.cost
+    if (name, variant.way) not in OTHERWISE:
+        assert near(told.flop, traced.flop), variant.name
+        assert any(near(told.bytes, each) for each in (traced.bytes, traced.eager_bytes)), variant.name
+    if name in PASSED_OVER and variant.way == "eager":
+        assert near(told.eager_bytes, traced.eager_bytes), variant.name
+    apart = run is not None and not {each.kind for each in run.cost.operators} & {"fused", ONE_KERNEL}
+    if run is not None and apart and run.cost.operators and (name, variant.way) not in OTHERWISE:
+        assert near(run.cost.flop, traced.flop), variant.name
+        assert near(run.cost.eager_bytes, traced.eager_bytes), variant.name
+
+
+def near(told: float, traced: float) -> bool:
+    return abs(told - traced) <= 0.04 * traced
+
+
+# ---- against the rows that were recorded ----
+
+RECORDED = {"cuda": (Recorded("h200"), Recorded("h100")), "cpu": (Recorded("cpu"),)}
+MEASURED = {"timers", "memory_swap", "block", "data_parallel"}
+"""Their costs are found when they are recorded, or were counted with a first layer's gradient."""
+NOT_RECORDED = {
+    ("nested_sine", "cuda"): 31, ("nested_sine", "cpu"): 1, ("first_call", "cuda"): 6, ("adds", "cpu"): 8,
+    ("repeat", "cuda"): 701, ("repeat", "cpu"): 171, ("sines", "cuda"): 4, ("gemm", "cpu"): 45,
+    ("gemm_many", "cuda"): 1, ("gemm_many", "cpu"): 36, ("rnn_ladder", "cuda"): 26, ("rnn_ladder", "cpu"): 48,
+    ("rnn", "cpu"): 38, ("decode", "cuda"): 4, ("decode", "cpu"): 24, ("prefill", "cpu"): 11, ("attention", "cuda"): 14,
+    ("attention", "cpu"): 42, ("compiled", "cpu"): 16, ("graph_breaks", "cpu"): 80, ("recompiles", "cpu"): 280,
+    ("bits", "cpu"): 91, ("norms", "cpu"): 30, ("collective", "cpu"): 96, ("data_parallel", "cpu"): 96,
+    ("tensor_parallel", "cpu"): 18,
+}  # fmt: skip
+"""How many points of variants have no row: what was added since, what did not fit, and what no CPU was asked for.
+
+A new recording lowers a number; a change of `supports` that is meant changes it.
+"""
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+@pytest.mark.parametrize("name", NAMES)
+def test_points_and_costs_are_those_of_the_rows_that_were_recorded(name: str, kind: str) -> None:
+    found, without = experiment(name), 0
+    axes = [axis.name for axis in found.axes]
+    for variant in [each for each in found.variants if each.on_gpu == (kind == "cuda")]:
+        rows = [row for source in RECORDED[kind] for row in recorded_rows(source, found, variant.name)]
+        for key, row in rows:
+            point = dict(zip(axes, key, strict=True))
+            assert found.has(variant.name, point), (variant.name, point)
+            told = found.cost_at(variant.name, point)
+            if name not in MEASURED and variant.way not in LIMITS:
+                assert told is not None, variant.name
+                assert (told.flop, told.bytes) == (row.cost.flop, row.cost.bytes), (variant.name, point)
+        here = {tuple(point.values()) for point in found.points() if found.has(variant.name, point)}
+        without += len(here - {key for key, _ in rows})
+    assert without == NOT_RECORDED.get((name, kind), 0)
+
+
+def recorded_rows(source: Recorded, found: Experiment, variant: str) -> list[tuple[tuple[Value, ...], Row]]:
+    """None where the experiment was not recorded there."""
+    try:
+        return list(source.rows(found, variant).items())
+    except NotRecordedError:
+        return []
+
+
+# ---- inputs ----
 
 
 class Drawn(PointInputs):

@@ -14,13 +14,11 @@ import pytest
 import torch
 
 import brrr_course.lessons.exercises.lesson_05b as exercise_fuse
-from brrr.core.errors import BrrrError
-from brrr.core.measurement import Point, Value
+from brrr.core.measurement import Point
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr_course.experiments import experiment, remat
 from brrr_course.experiments.checked import error_against, peak_bytes_of
-from brrr_course.experiments.cos_cos.work import cos_cos
 from brrr_course.experiments.fusion import theory
 from brrr_course.experiments.fusion import work as fusion_work
 from brrr_course.experiments.remat import work as remat_work
@@ -28,7 +26,6 @@ from brrr_course.experiments.sines import work as sines_work
 from brrr_course.lessons.calculations import cases, tables
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.marks import Wrong
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.timers import measure_point
 
 COS, FUSION, REMAT, SINES = (experiment(name) for name in ("cos_cos", "fusion", "remat", "sines"))
@@ -53,25 +50,6 @@ def test_the_table_is_what_the_counter_says(kind: str, rows: int, dtype: str) ->
     assert theory.bytes_ratio(kind, rows * W) == pytest.approx(found.eager_bytes / found.bytes)
 
 
-CHAINS: list[tuple[Experiment, str, dict[str, Value], Any]] = [
-    (COS, "eager", {"dtype": "float32"}, cos_cos), (COS, "one", {"dtype": "float32"}, torch.cos),
-    *((SINES, "eager", {"sines": sines}, sines_work.chain(sines)) for sines in (1, 4, 32)),
-    *((REMAT, "eager", {"activation": activation, "depth": depth}, remat_work.chain(activation, depth))
-      for activation in remat.ACTIVATIONS for depth in (2, 3, 8)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("described", "variant", "at", "chain"), CHAINS)
-def test_a_chain_is_what_the_counter_says(
-    described: Experiment, variant: str, at: dict[str, Value], chain: Any
-) -> None:
-    trained = described is REMAT
-    found = counted(chain, array(1000, requires_grad=trained), backward=trained)
-    mine = described.cost_at(variant, {**at, "elements": 1000})
-    assert mine is not None
-    assert (mine.flop, mine.bytes, mine.eager_bytes) == (found.flop, found.bytes, found.eager_bytes)
-
-
 @pytest.mark.parametrize("way", ["script", "cuda"])
 def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
     x = torch.randn(1000)
@@ -79,25 +57,6 @@ def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
 
 
 # ---- workloads ----
-
-
-@pytest.mark.parametrize(
-    ("described", "point"),
-    [
-        (COS, {"elements": 2**16, "dtype": "float32"}),
-        (COS, {"elements": 1, "dtype": "bfloat16"}),
-        (FUSION, {"elements": 2**14, "dtype": "float32"}),
-        (FUSION, {"elements": 2**10, "dtype": "bfloat16"}),
-        (SINES, {"sines": 4, "elements": 2**12}),
-        (REMAT, {"activation": "cos", "elements": 2**16, "depth": 2}),
-        (REMAT, {"activation": "hardswish", "elements": 2**16, "depth": 16}),
-    ],
-    ids=lambda each: each.name if isinstance(each, Experiment) else str(list(each.values())),
-)
-def test_every_way_on_a_cpu_is_right_and_measured(described: Experiment, point: dict[str, Value]) -> None:
-    names = [v.name for v in described.variants if v.device == "cpu"]
-    found = measure_point(described, names, point, budget_s=0.01)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
 
 
 @pytest.mark.parametrize("spoilt", ["a bit off", "NaN", "half", "another type", "another shape", "one more"])
@@ -144,14 +103,6 @@ def test_the_memory_of_a_call_is_measured_beside_its_times() -> None:
     found = measure_point(REMAT, ["cpu-eager", "cpu-checkpoint"], point, budget_s=0.01)
     saved, again = (run.measurement.peak_bytes for run in found.values())  # type: ignore[union-attr]
     assert saved is not None and again is not None and 2 * 4 * 2**16 <= again < saved
-
-
-def test_where_a_variant_exists() -> None:
-    assert not FUSION.has("cpu-chain-eager", {"elements": 2**24, "dtype": "float32"})
-    assert FUSION.has("chain-compile", {"elements": 2**26, "dtype": "bfloat16"})
-    assert not FUSION.has("chain-compile", {"elements": 2**20, "dtype": "bfloat16"})
-    assert not COS.has("compile", {"elements": 2**24, "dtype": "bfloat16"})
-    assert not REMAT.has("cpu-eager", {"activation": "cos", "elements": 2**26, "depth": 8})
 
 
 # ---- exercises ----

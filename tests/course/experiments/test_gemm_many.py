@@ -11,7 +11,6 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Matmul
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm_many import CPU_MOST
 from brrr_course.experiments.gemm_many import work as many_work
 from brrr_course.experiments.gemm_many.work import TOLERANCE, Gates
 from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
@@ -24,23 +23,6 @@ FEW_WORDS: Point = {"vocabulary": 17, "tokens": 5}
 
 
 # ---- the grid and the costs ----
-
-
-def test_groups_are_of_bfloat16_and_the_cpu_stops_before_it_takes_long() -> None:
-    assert MANY.has("grouped", {**THREE, "dtype": "bfloat16"}) and not MANY.has("grouped", THREE)
-    assert MANY.has("combined", THREE)
-    assert MANY.has("cpu-loop", {"count": 8, "size": 1024, "dtype": "float32"})
-    assert not MANY.has("cpu-loop", {"count": 16, "size": 1024, "dtype": "float32"})
-    assert not MANY.has("cpu-loop", {"count": 1, "size": 256, "dtype": "bfloat16"})
-    assert CPU_MOST == 8 * 1024**2
-
-
-def test_every_way_does_the_same_work() -> None:
-    costs = [MANY.cost_at(each.name, THREE) for each in MANY.variants]
-    flop, nbytes = 2 * 3 * 8 * 8 * 64, 4 * (3 * 8 * 8 + 8 * 64 + 3 * 8 * 64)
-    assert [(cost.flop, cost.bytes) for cost in costs if cost is not None] == [(flop, nbytes)] * len(MANY.variants)
-    short = MANY.cost_at("loop", {**THREE, "dtype": "bfloat16"})
-    assert short is not None and short.bytes == nbytes / 2
 
 
 def test_one_call_is_predicted_as_one_product() -> None:

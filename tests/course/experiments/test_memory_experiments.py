@@ -25,7 +25,6 @@ from brrr_course.sources.plan import Step
 from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recording import Machine
 from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
 
 UNARY, SETS, STRIDES = map(experiment, ("unary", "working_set", "strides"))
 H200 = Machine("h200", "NVIDIA H200", "cuda")
@@ -53,23 +52,6 @@ def recorded(root: Path, described: Experiment, seconds: Seconds, only: dict[str
     return Recorded("h200", str(root))
 
 
-@pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
-def test_every_way_on_the_cpu_is_right_and_measured(described: Experiment) -> None:
-    for point in list(described.points(quick=True)):
-        for name in on_cpu(described):
-            made = described.workload(name, point)
-            assert made.check() <= 1e-5
-            made.close()
-    found = measure_point(described, on_cpu(described), next(iter(described.points(quick=True))), budget_s=0.02)
-    assert all(isinstance(run, Timed) and run.measurement.kernel_s for run in found.values())
-
-
-@pytest.mark.parametrize("described", [UNARY, SETS, STRIDES], ids=lambda each: each.name)
-def test_the_cpu_stops_somewhere_and_the_gpu_does_not(described: Experiment) -> None:
-    last = {axis.name: axis.values[-1] if axis.name != "stride" else 1 for axis in described.axes}
-    assert all(described.has(v.name, last) == (v.device == "cuda") for v in described.variants if v.timer != "own")
-
-
 # ---- unary ----
 
 
@@ -92,20 +74,6 @@ def test_a_spoilt_operator_is_found() -> None:
 
 
 # ---- working sets ----
-
-
-@pytest.mark.parametrize(
-    ("variant", "nbytes", "flop", "moved"),
-    [
-        ("once-copy", 2**20, 0, 2**20),
-        ("sustained-copy", 2**20, 0, 2**28),
-        ("sustained-read", 2**30, 0, 2**30),
-        ("sustained-triad", 3 * 2**20, 2 * 2**18 * 86, 3 * 2**20 * 86),
-    ],
-)
-def test_bytes_of_a_pass_by_hand(variant: str, nbytes: int, flop: int, moved: int) -> None:
-    cost = SETS.cost_at(variant, {"nbytes": nbytes})
-    assert cost is not None and (cost.flop, cost.bytes) == (flop, moved)
 
 
 @given(st.sampled_from(sets.NBYTES), st.sampled_from(sorted(sets.KINDS)))

@@ -11,7 +11,6 @@ from formulas import Made
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Measurement, Point, Value
-from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS
@@ -25,13 +24,10 @@ from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import DurationEstimator, prioritized, steps
-from brrr_course.sources.timers import measure_point
 
 MLP = experiment("mlp")
 SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
 """Off the grid: a workload may be made anywhere."""
-CPU = [v.name for v in MLP.variants if v.device == "cpu" and v.name not in ("cpu-compile",)]
-QUEUE = [v.name for v in MLP.variants if v.device == "cpu-queue"]
 
 
 # ---- the grid, the plan, the costs ----
@@ -42,51 +38,19 @@ def test_the_grid_is_the_sources() -> None:
     assert {tuple(point.values()) for point in MLP.points()} == theirs
 
 
-@pytest.mark.parametrize("name", ["module", "pycuda", "pycuda-fused", "graph", "megakernel", "best"])
-def test_the_ways_that_matter_are_on_the_whole_grid(name: str) -> None:
-    assert all(MLP.has(name, point) for point in MLP.points())
-
-
-def test_torchs_strongest_way_is_at_every_point_of_eight_layers() -> None:
-    points = [point for point in MLP.points() if MLP.has("max-autotune", point)]
-    assert len(points) == 7 * 6 + len(TUNED)
-    assert all(MLP.has("graph", point) and MLP.has("best", point) for point in points)
-    assert MLP.variant("max-autotune").apart, "it may end its process"
-
-
-def test_the_cpu_stops_before_it_takes_long() -> None:
-    assert MLP.has("cpu-module", {"layers": 8, "batch": 16, "hidden": 512})
-    assert not MLP.has("cpu-module", {"layers": 8, "batch": 2, "hidden": 4096})
-    assert not MLP.has("queue-graph", {"layers": 8, "batch": 128, "hidden": 1024})
-    assert not MLP.has("cpu-compile", {"layers": 8, "batch": 16, "hidden": 256})
-    assert not MLP.has("cpu-module", {"layers": 4, "batch": 16, "hidden": 128}), "the points between only"
-
-
 def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> None:
     found, pace = steps([MLP], "cuda"), DurationEstimator(16)
     assert sum(map(pace.seconds, found)) < 5 * 8 * 60
     assert max(map(pace.seconds, found)) < 2 * 60
     tuned = next(step for step in found if tuple(step.point.values()) == TUNED[0])
     assert pace.seconds(tuned) > 30, "a compiler's seconds are in the plan"
+    assert MLP.variant("max-autotune").apart, "it may end its process"
 
 
 def test_sentences_on_the_whole_grid_name_no_point() -> None:
     named = [tuple(point.values()) for point, phase in prioritized(MLP) if phase == "claim"]
     assert sum((batch, hidden) not in LARGE for _, batch, hidden in named) <= 4
     assert {(batch, hidden) for _, batch, hidden in named} >= set(LARGE), "points beyond the grid are named"
-
-
-@pytest.mark.parametrize("hidden", [128, 1024])
-def test_cost_and_prediction_are_what_the_counter_finds(hidden: int) -> None:
-    layers = [module for _ in range(2) for module in (torch.nn.Linear(hidden, hidden), torch.nn.ReLU(inplace=True))]
-    found = counted(torch.nn.Sequential(*layers), array((16, hidden)))
-    point: Point = {"layers": 2, "batch": 16, "hidden": hidden}
-    work, predicted = MLP.cost_at("module", point), MLP.predicted_run("module", point)
-    assert work is not None and predicted is not None
-    assert (work.flop, work.bytes) == (found.flop, found.bytes)
-    assert predicted.cost.eager_bytes == pytest.approx(found.eager_bytes, rel=0.01)
-    assert predicted.cost.matmuls == found.matmuls
-    assert predicted.cost.flop == found.flop
 
 
 @pytest.mark.parametrize("way", ["module", "functional", "inference"])
@@ -136,12 +100,6 @@ def test_the_floor_is_the_memory_or_the_arithmetic() -> None:
 
 
 # ---- workloads ----
-
-
-def test_every_way_on_a_cpu_is_right_and_measured() -> None:
-    found = measure_point(MLP, [*CPU, *QUEUE], SMALL, budget_s=0.01)
-    assert {name: run for name, run in found.items() if isinstance(run, BrrrError)} == {}
-    assert all(0 < run.error <= 1e-5 for run in found.values() if not isinstance(run, BrrrError))
 
 
 def test_every_way_of_the_gpu_is_one_of_the_networks() -> None:

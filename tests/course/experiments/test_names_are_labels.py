@@ -1,9 +1,7 @@
 """A variant's name is a label: under another name it has the same points, cost, prediction, and work."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 
 import brrr_course.experiments
 from brrr_course.experiments import NAMES, PLAYED, experiment
-from brrr_course.nouns.experiment import Experiment, Variant
+from brrr_course.nouns.experiment import Variant
 
 CHECKED = (*NAMES, *PLAYED)
 OF_A_NAME = ("removeprefix", "removesuffix", "startswith", "endswith", "split", "rsplit", "partition", "rpartition")
@@ -29,28 +27,6 @@ def test_points_costs_and_predictions_do_not_ask_for_it(name: str) -> None:
         for point in islice(found.points(), 0, None, 17):
             for ask in (found.supports, found.cost, found.predicts):
                 assert ask is None or ask(variant, point) == ask(renamed(variant), point), (variant.name, point)
-
-
-@pytest.mark.parametrize("name", [name for name in CHECKED if name != "first_call"])
-def test_the_same_is_run_and_right(name: str) -> None:
-    found, work = experiment(name), import_module(f"brrr_course.experiments.{name}.work")
-    for variant, point in small(found):
-        made = work.workload(renamed(variant), point)
-        made.others.get("prepare", lambda: None)()
-        assert made.check() <= made.tolerance, (variant.name, point)
-        named = found.workload(variant.name, point)
-        assert made.cost == named.cost
-        for each in (made, named):
-            each.close()
-
-
-def small(found: Experiment) -> Iterator[tuple[Variant, dict[str, int | float | str]]]:
-    """The variants without a GPU, each at the first of the points that it has."""
-    for variant in found.variants:
-        point = next((each for each in found.points(quick=True) if found.has(variant.name, each)), None)
-        compiles = variant.way in ("compile", "script")  # for seconds, where there is a compiler at all
-        if not variant.on_gpu and variant.timer == "measure" and point is not None and not compiles:
-            yield variant, dict(point)
 
 
 def test_no_experiment_takes_one_to_pieces() -> None:

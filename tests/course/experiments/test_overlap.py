@@ -9,7 +9,6 @@ import torch
 from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr_course.experiments import experiment
-from brrr_course.experiments.overlap import QUEUE_MAX, SHAPED_MIN
 from brrr_course.experiments.overlap.claims import balanced
 from brrr_course.experiments.overlap.toy import Toy, Travelling
 from brrr_course.nouns.experiment import Experiment
@@ -21,23 +20,6 @@ OVERLAP = experiment("overlap")
 TOYS = [variant.name for variant in OVERLAP.variants if variant.device == "cpu-queue"]
 LINK, SINE = 55e9, 0.52e-9 / 270
 """A made-up machine: bytes a second each way, and seconds that one sine of one element takes."""
-
-
-def test_what_exists_where() -> None:
-    largest = {"elements": 2**28, "sines": 1}
-    assert OVERLAP.has("pipeline", largest)
-    assert not OVERLAP.has("serial-pageable", largest)
-    assert not OVERLAP.has("queue-pipeline", largest)
-    assert OVERLAP.has("queue-pipeline", {"elements": QUEUE_MAX, "sines": 128})
-    assert not OVERLAP.has("pipeline-two", {"elements": SHAPED_MIN // 2, "sines": 1})
-
-
-def test_bytes_are_those_that_cross_the_link() -> None:
-    point = {"elements": 1000, "sines": 4}
-    bytes_of = {name: OVERLAP.cost_at(name, point).bytes for name in ("serial", "upload")}  # type: ignore[union-attr]
-    assert bytes_of == {"serial": 8000, "upload": 4000}
-    assert OVERLAP.cost_at("pipeline", point).flop == 4000  # type: ignore[union-attr]
-    assert OVERLAP.cost_at("upload", point).flop == 0  # type: ignore[union-attr]
 
 
 # ---- the CPU queue runs, and is checked ----

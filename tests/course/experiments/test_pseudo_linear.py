@@ -10,8 +10,6 @@ import made_up
 import pytest
 import torch
 from formulas import Made
-from hypothesis import given
-from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, BrrrError, DeviceMemoryError, WrongResultError
 from brrr.core.measurement import Measurement, Value
@@ -41,17 +39,6 @@ H200 = Machine("h200", "NVIDIA H200", "cuda")
 # ---- theory ----
 
 
-@given(st.integers(1, 300), st.integers(1, 300))
-def test_costs_are_what_the_operators_need(width: int, batch: int) -> None:
-    product, rows = 2 * batch * width * width, batch * width
-    assert theory.linear_cost(width, batch) == Cost(product + rows, 4 * (2 * rows + width * width + width))
-    assert theory.linear_cost(width, batch, backward=True).flop == 3 * product + 2 * rows
-    assert theory.pseudo_cost(width, batch) == Cost(2 * rows, 4 * (2 * rows + 2 * width))
-    # forward x and y; backward g, x and dx; w twice, b, dw and db are vectors
-    both = theory.pseudo_cost(width, batch, backward=True)
-    assert both == Cost(6 * rows, 4 * (5 * rows + 4 * width))
-
-
 def test_the_roofline_predicts_about_a_fiftieth_of_the_width_on_an_h200() -> None:
     for width in (8192, 16384, 24576):
         point = {"width": width, "batch": 32768, "direction": "forward"}
@@ -68,21 +55,6 @@ def test_every_guide_has_a_height_with_a_datasheet() -> None:
     assert heights["flop"] == 4096
     assert heights["bandwidth"] == 4.8e12
     assert 10 < heights["roofline"] < 4096  # type: ignore[operator]
-
-
-def test_what_exists_where() -> None:
-    def names(width: int, batch: int, direction: str) -> set[str]:
-        point: dict[str, Value] = {"width": width, "batch": batch, "direction": direction}
-        return {v.name for v in PSEUDO.variants if v.device == "cuda" and PSEUDO.has(v.name, point)}
-
-    pseudo = {v.name for v in PSEUDO.variants if v.name.startswith("pseudo")}
-    for width, batch in itertools.product(PSEUDO.axis("width").values, PSEUDO.axis("batch").values):
-        assert names(int(width), int(batch), "forward") >= pseudo | {"linear-eager"}
-    assert "linear-integers" in names(4096, 32768, "forward")
-    assert "linear-integers" not in names(4096, 32768, "forward+backward") | names(4096, 2048, "forward")
-    assert "pseudo-compile" not in names(512, 2048, "forward+backward")
-    assert not {"linear-graph", "linear-compile"} & names(16384, 32768, "forward")
-    assert not PSEUDO.has("queue-pseudo-eager", {"width": 4096, "batch": 2048, "direction": "forward"})
 
 
 # ---- what is run, on the CPU queue ----

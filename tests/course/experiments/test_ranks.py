@@ -254,13 +254,6 @@ def test_badges_name_all_devices() -> None:
 # ---- what is counted ----
 
 
-def test_bytes_are_those_that_cross_the_link() -> None:
-    found = experiment("collective")
-    told = {each.way: found.cost_at(each.name, {"nbytes": 2**30}) for each in found.variants if each.on_gpu}
-    crossing = {way: cost.bytes / 2**30 for way, cost in told.items() if cost}
-    assert crossing == {"all-reduce": 1.0, "all-gather": 0.5, "reduce-scatter": 0.5, "send": 1.0}
-
-
 def test_flop_are_those_of_both_devices() -> None:
     steps, pair = experiment("data_parallel"), experiment("tensor_parallel")
     costs = [steps.cost_at(way, {"network": "MLP", "batch": 4, "bucket": 25}) for way in ("one", "buckets")]

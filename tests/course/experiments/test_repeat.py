@@ -20,7 +20,6 @@ import torch
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Value
-from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.repeat import work
@@ -41,39 +40,11 @@ def at(repeat: int, elements: int = 1000, dtype: str = "float32") -> dict[str, V
 # ---- theory ----
 
 
-@pytest.mark.parametrize(
-    ("variant", "dtype", "expected"),
-    [
-        ("cuda-mul", "float32", Cost(7000, 8000)),
-        ("cuda-fma", "float32", Cost(14000, 8000)),
-        ("triton-fma", "bfloat16", Cost(14000, 4000)),
-        ("eager-mul", "float32", Cost(7000, 8000, eager_bytes=56000)),
-        ("queue-fused-mul", "float32", Cost(7000, 8000)),
-    ],
-)
-def test_costs_by_hand(variant: str, dtype: str, expected: Cost) -> None:
-    assert REPEAT.cost_at(variant, at(7, 1000, dtype)) == expected
-
-
 def test_the_guides_are_the_limits_of_the_datasheet() -> None:
     h200 = hardware("h200")
     heights = {guide.name: guide.at(h200, at(512)) for guide in REPEAT.guides}
     assert heights == {"fma-peak": 66.9e12, "multiply-peak": 66.9e12 / 2, "bandwidth": 4.8e12}
     assert all(guide.at(None, at(1)) is None for guide in REPEAT.guides)
-
-
-def test_what_exists_where() -> None:
-    def here(repeat: int, elements: int, dtype: str) -> set[str]:
-        return {v.name for v in REPEAT.variants if REPEAT.has(v.name, at(repeat, elements, dtype))}
-
-    fused = {f"{way}-{kind}" for way in ("triton", "cuda") for kind in ("mul", "fma")}
-    assert here(512, 2**26, "float32") >= fused | {"compile-mul", "compile-fma"}
-    assert here(512, 2**28, "float16") == fused
-    assert "compile-mul" not in here(33, 2**26, "float32") | here(32, 10_000_019, "float32")
-    assert "eager-mul" in here(64, 2**26, "float32") and "eager-mul" not in here(512, 2**28, "float32")
-    assert "eager-mul" in here(8, 2**20, "float16") and "eager-mul" not in here(8, 2**24, "float16")
-    assert not {v for v in here(512, 2**24, "float32") if v.startswith(("cpu", "queue"))}
-    assert {"queue-fused-mul", "queue-eager-mul"} <= here(32, 2**24, "float32"), "arrays that no cache holds"
 
 
 # ---- what is run ----

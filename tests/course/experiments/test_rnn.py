@@ -14,7 +14,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Value
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import relative
-from brrr_course.experiments.rnn import CELLS, DTYPES, HIDDEN, claims, recurrent_flop
+from brrr_course.experiments.rnn import CELLS, DTYPES, claims
 from brrr_course.experiments.rnn.steps import best_cudnn, place, step
 from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, LayerInputs, gradients, make_module
 from brrr_course.nouns.experiment import Experiment
@@ -40,34 +40,6 @@ def test_the_recording_stays_small() -> None:
              for step in found if "persistent" in step.variants}  # fmt: skip
     assert len(plans) <= 115, "each compiles and tries several kernels"
     assert sum(len(step.variants) for step in planned([RNN], "cpu")) <= 40
-
-
-def test_a_step_can_be_had_wherever_ours_is_measured() -> None:
-    points = [point for point in RNN.points() if RNN.has("persistent", point)]
-    assert all(RNN.has(name, {**point, "steps": steps}) for point in points for steps in (64, 256)
-               for name in ("persistent", "cudnn"))  # fmt: skip
-    assert {point["cell"] for point in points} == set(CELLS) and {point["dtype"] for point in points} == set(DTYPES)
-    assert {point["hidden"] for point in points} == set(HIDDEN)
-    for hidden, batch in ((768, 64), (1280, 1), (1024, 3), (1024, 24), (1024, 96)):
-        assert RNN.has("persistent", at(batch, hidden, 64, "lstm", "float16"))
-    assert all(RNN.has("persistent", at(batch, 1152, 64)) for batch in (1, 3, 4, 24, 64, 96))
-
-
-def test_a_batch_is_padded_only_where_that_changes_it() -> None:
-    half = [point for point in RNN.points() if point["dtype"] != "float32" and RNN.has("cudnn", point)]
-    for name, whole in (("cudnn-pad8", 8), ("cudnn-pad16", 16)):
-        assert {int(p["batch"]) % whole == 0 for p in half if RNN.has(name, p)} == {False}
-        assert not any(RNN.has(name, p) for p in RNN.points() if p["dtype"] == "float32")
-    assert RNN.has("cudnn-pad16", at(8, 1024, 64, dtype="float16"))
-
-
-def test_costs_by_hand() -> None:
-    point = at(3, 2, 5, "lstm", "float16")
-    assert recurrent_flop(point) == 2 * (4 * 2 * 2) * 3 * 5
-    cost, trained = RNN.cost_at("persistent", point), RNN.cost_at("train-cudnn", point)
-    assert cost is not None and trained is not None
-    assert cost.flop == 2 * recurrent_flop(point) and trained.flop == 3 * cost.flop
-    assert cost.bytes == 2 * (2 * 2 * 3 * 5 + 2 * 4 * 2 * 2)
 
 
 # ---- workloads ----

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Measurement, Point
-from brrr.networks.recurrent import RUNGS
+from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.rnn_ladder import grid, product_of
@@ -21,14 +20,7 @@ from brrr_course.sources.plan import steps as planned
 
 LADDER = experiment("rnn_ladder")
 AXES = [axis.name for axis in LADDER.axes]
-SMALL: Point = {"batch": 3, "hidden": 24, "steps": 5, "layers": 2, "cell": "lstm", "dtype": "float32"}
 """Off the grid: a workload may be made anywhere."""
-POINTS = list(LADDER.points())
-
-
-def half(cell: str, batch: int) -> Point:
-    """A point of cuDNN's line of batches in float16."""
-    return place(cell, "float16", batch, grid.HALF_SIZE, layers=1)
 
 
 # ---- the grid, the plan, the costs ----
@@ -41,41 +33,6 @@ def test_the_recording_stays_small() -> None:
     assert sum("compiled" in step.variants for step in found) <= 4
     assert not any("naive" in step.variants and step.point["steps"] == 1024 for step in found)
     assert sum(len(step.variants) for step in planned([LADDER], "cpu")) <= 50
-
-
-def test_every_rung_is_measured_on_the_papers_network_with_each_cell() -> None:
-    assert grid.RUNGS == RUNGS
-    for cell in grid.CELLS:
-        here = {each.name for each in LADDER.variants if LADDER.has(each.name, place(cell))}
-        left_out = {"cudnn-padded"} | ({"persistent"} if cell == "gru" else set())
-        assert here == {*RUNGS, *grid.GRAPHS, "persistent"} - left_out
-    for name in AXES[:4]:
-        values = {point[name] for point in POINTS if LADDER.has("graph", point) and apart(point) <= {name}}
-        assert len(values) >= 4, name
-
-
-def apart(point: Point) -> set[str]:
-    return {name for name, value in place().items() if point[name] != value}
-
-
-def test_a_batch_is_padded_only_where_that_changes_it() -> None:
-    line = [point for point in POINTS if LADDER.has("cudnn-padded", point)]
-    assert {int(point["batch"]) for point in line} == {*range(1, 8), *range(9, 16), 17}
-    assert {(point["dtype"], point["hidden"]) for point in line} == {("float16", 1024)}
-    assert all(LADDER.has("cudnn", half("lstm", batch)) for batch in range(1, 18))
-
-
-def test_costs_by_hand() -> None:
-    point = {**SMALL, "hidden": 2}
-    whole, each = LADDER.cost_at("naive", point), LADDER.cost_at("gate-product", point)
-    assert whole is not None and each is not None
-    assert whole.flop == 2 * (2 * 4 * 2 * 2) * 3 * 5 * 2
-    assert each.flop == 2 * 3 * 2 * 2 and product_of("inputs-product", point) == (15, 8, 2)
-    assert whole.bytes == 4 * (2 * 2 * 4 * 2 * 2 + 2 * 2 * 3 * 5)
-
-
-def test_kernels_are_named_for_single_products_only() -> None:
-    assert LADDER.names_kernels == grid.PRODUCTS
 
 
 # ---- workloads ----

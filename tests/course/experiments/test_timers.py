@@ -41,15 +41,6 @@ def test_each_naive_timer_makes_its_own_mistake(queue: CpuQueue) -> None:
     assert WORK_S <= waited < EXTRA_S
 
 
-def test_a_point_is_checked_and_timed_on_cpu_and_queue() -> None:
-    found = measure_point(experiment("matmul"), ["cpu", "queue"], {"size": 97}, budget_s=0.05)
-    for name in ("cpu", "queue"):
-        run = found[name]
-        assert isinstance(run, Timed)
-        assert 0 < run.error < 1e-5 and run.cost.flop == 2 * 97**3
-        assert run.measurement.latency_s is not None
-
-
 @pytest.mark.parametrize("size", [0, -4, 2.5, "big", float("nan"), float("inf"), True])
 def test_sizes_that_are_none(size: object) -> None:
     with pytest.raises(ArgumentError, match=r"size is .*expected a positive whole number"):

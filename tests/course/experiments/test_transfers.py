@@ -9,10 +9,10 @@ import pytest
 import torch
 from formulas import Formula, Made
 
-from brrr.core.errors import DeviceMemoryError, NotRecordedError, WrongResultError
+from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s, work
+from brrr_course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s
 from brrr_course.experiments.transfers.work import random_bytes, spoilt, wrong_share
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_02 import cost_of
@@ -82,12 +82,6 @@ def test_one_wrong_byte_is_one_wrong_byte() -> None:
     assert random_bytes(64, "cpu").tolist() != random_bytes(64, "cpu").tolist()
 
 
-def test_a_copy_that_does_not_fit_is_refused_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(work.MAKE, "cpu", lambda *_: pytest.fail("it was made"))
-    with pytest.raises(DeviceMemoryError, match="choose a smaller size"):
-        TRANSFERS.workload("cpu", {"nbytes": 2**50})
-
-
 def test_what_crosses_and_what_the_guides_say() -> None:
     moved = {v.name: TRANSFERS.cost_at(v.name, {"nbytes": 1000}) for v in TRANSFERS.variants}
     twice = {name for name, cost in moved.items() if cost is not None and cost.bytes == 2000}
@@ -99,12 +93,6 @@ def test_what_crosses_and_what_the_guides_say() -> None:
     assert link_bytes_per_s(None, {"nbytes": 1}) is None is both_bytes_per_s(hardware("cpu"), {"nbytes": 1})
     assert {TRANSFERS.line(name).name for name in LINK_LINES} == set(LINK_LINES)
     assert [guide.at(h200, {"nbytes": 1}) for guide in TRANSFERS.guides] == [63.02e9, 2 * 63.02e9]
-
-
-def test_the_toy_ends_earlier_than_the_rest() -> None:
-    assert not TRANSFERS.has("queue-pinned", {"nbytes": GB})
-    assert all(TRANSFERS.has(v.name, {"nbytes": GB}) for v in TRANSFERS.variants if v.device != "cpu-queue")
-    assert all(TRANSFERS.has(v.name, {"nbytes": KB}) for v in TRANSFERS.variants)
 
 
 # ---- exercise 02-trips ----

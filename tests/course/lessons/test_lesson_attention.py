@@ -2,19 +2,17 @@
 
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from lesson_text import said
 
 from brrr.gpu.datasheet import hardware
 from brrr_course import check, drawing
 from brrr_course.experiments import experiment
 from brrr_course.experiments.attention import cost, matrix_bytes
 from brrr_course.lessons.drawings.flash_tiles import IN_THREE_STEPS, K, Q, V, moved, results, steps
-
-LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "11b_attention.py"
 
 
 def by_the_book(m: Any, total: Any, result: Any, scores: Any, values: Any) -> Any:
@@ -114,7 +112,7 @@ def test_each_step_tells_numbers_that_one_can_follow() -> None:
 
 
 def test_the_text_has_the_numbers_of_the_experiment() -> None:
-    text = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+    text = said("11b")
     at: dict[str, Any] = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
     naive, flash = (experiment("attention").variant(name) for name in ("naive", "flash"))
     assert hardware("h100").ridge_point("bf16") == pytest.approx(300, rel=0.03) and "near 300 FLOP per byte" in text

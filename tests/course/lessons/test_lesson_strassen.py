@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from figures import rows
+from lesson_text import said
 from strassen_made_up import GROWTH, recording, time_and_error
 
 from brrr.core.errors import ArgumentError, NotRecordedError
@@ -275,12 +276,6 @@ def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch)
 
 SINGLE = (1537, 4097, 5000)
 """Sizes that are single markers of the figure, and no part of its lines."""
-
-
-def said(lesson: str) -> str:
-    """The lesson's text in one line."""
-    (path,) = (Path(__file__).resolve().parents[3] / "notebooks" / "source").glob(f"{lesson}_*.py")
-    return " ".join(line.removeprefix("#").strip() for line in path.read_text("utf-8").splitlines())
 
 
 def rate(variant: str) -> dict[int, float]:

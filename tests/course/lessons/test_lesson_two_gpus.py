@@ -1,12 +1,12 @@
 """Lesson 14: its exercises tell the usual slips apart; its drawing and its sentences say what was measured."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from lesson_text import said
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Measurement
@@ -16,8 +16,7 @@ from brrr_course.experiments.data_parallel import DEFAULT, LARGE, MLP, NETWORKS,
 from brrr_course.lessons.drawings.exchange_line import drawing as made_of
 from brrr_course.lessons.drawings.exchange_line import line_of, text
 
-LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "14_two_gpus.py"
-TEXT = " ".join(LESSON.read_text("utf-8").replace("\n#", " ").split())
+TEXT = said("14")
 
 
 # ---- exercises ----
@@ -88,9 +87,9 @@ def test_the_line_is_that_of_the_times() -> None:
 
 def test_a_kernel_that_takes_longer_than_a_call_has_waited() -> None:
     times = on_a_line(2e-5, 1e11)
-    for kernel_s, said in ((1e-5, "its kernel 10 µs;"), (9e-5, "its kernel 90 µs under the profiler, where it waited")):
+    for kernel_s, told in ((1e-5, "its kernel 10 µs;"), (9e-5, "its kernel 90 µs under the profiler, where it waited")):
         times[8] = replace(times[8], kernel_s=Estimate.of([kernel_s]))
-        assert said in text("send", 8, times, line_of("send", times))
+        assert told in text("send", 8, times, line_of("send", times))
 
 
 def test_too_few_sizes_are_no_line() -> None:

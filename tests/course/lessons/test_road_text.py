@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lesson_text import said
 
 from brrr.drawing.roofline import GROUPS, ridge
 from brrr.gpu.datasheet import datasheets, hardware
@@ -195,11 +196,9 @@ SAID: list[tuple[str, str, Callable[[], bool]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lesson", "sentence", "holds"), SAID, ids=[f"{lesson}: {said}" for lesson, said, _ in SAID])
+@pytest.mark.parametrize(("lesson", "sentence", "holds"), SAID, ids=[f"{one[0]}: {one[1]}" for one in SAID])
 def test_a_sentence_that_compares_agrees_with_the_recording(
     lesson: str, sentence: str, holds: Callable[[], bool]
 ) -> None:
-    (path,) = (ROOT / "notebooks" / "source").glob(f"{lesson}_*.py")
-    text = " ".join(path.read_text(encoding="utf-8").replace("\n# ", "\n").split())
-    assert sentence in text, "the sentence changed: change it here as well"
+    assert sentence in said(lesson), "the sentence changed: change it here as well"
     assert holds()

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from figures import ROWS, rows
+from lesson_text import said
 
 from brrr.gpu.datasheet import hardware
 from brrr_course import timeline
@@ -19,18 +19,11 @@ from brrr_course.lessons.rnn_data import step_times
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
 
-LESSONS = Path(__file__).resolve().parents[3] / "notebooks" / "source"
 WIDTHS, BATCHES = (128, 256, 512, 1024, 2048, 4096), (2, 4, 8, 16, 32, 64, 128)
 PYTORCHS = ("module", "graph", "compile", "max-autotune")
 ONE_LAYER = "layers=1 cell=lstm dtype=float16 hidden=1024 steps=64"
 BLOCK, OPERATORS = "step=training width=1024 batch=16", ("products", "attention", "norms", "pointwise", "other")
 THE_STUDYS = "layers=4 cell=lstm dtype=float32 hidden=512 steps=64 batch=64"
-
-
-def said(lesson: str) -> str:
-    """A lesson's Markdown on one line."""
-    (path,) = LESSONS.glob(f"{lesson}_*.py")
-    return " ".join(re.sub(r"^# ?", "", path.read_text("utf-8"), flags=re.MULTILINE).split())
 
 
 def at(field: str, way: str, where: str, about: str = "mlp") -> float:
