@@ -183,8 +183,9 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
     return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch)), gpus))
 
 
-COUNTED = (*(f"{each} {when}" for when in ("before", "after") for each in SIGNS), "cannot change", "not measured",
-           "retired", "flipped")  # fmt: skip
+COUNTED = (
+    *(f"{each} {when}" for when in ("before", "after") for each in SIGNS), "cannot change", "not measured", "flipped"
+)  # fmt: skip
 
 
 def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable, Claim, Verdict]]]:

@@ -37,10 +37,9 @@ class Entry:
     for expressions; stand_in: what is read where a variant was not measured; unit and reads: how the numbers are told.
     judge: the function that decides what no expression can say, decides: what it does. rivals: whom with, and what
     either side had prepared. fixed: the date of its text; after_data: whose recordings were there before. not_here: why
-    nothing here can judge it; certain: why no recording can change its verdict. retired: when and why its experiment or
-    variant went, `last` its last verdicts. so_what: what follows for the reader, of a claim that carries a lesson.
-    because: from a recording to why the claim fails or is undecided there. cause: what judges the cause that the
-    sentence names, or what we take for the cause and nothing judges.
+    nothing here can judge it; certain: why no recording can change its verdict. so_what: what follows for the reader,
+    of a claim that carries a lesson. because: from a recording to why the claim fails or is undecided there. cause:
+    what judges the cause that the sentence names, or what we take for the cause and nothing judges.
     """
 
     id: str
@@ -54,8 +53,6 @@ class Entry:
     changed: tuple[Change, ...]
     not_here: str
     certain: str
-    retired: str
-    last: Mapping[str, str]
     so_what: str
     because: Mapping[str, str]
     value: tuple[str, ...]
@@ -116,7 +113,7 @@ class Ledger:
 
 
 ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {
-    "after_data": (), "changed": (), "last": {}, "because": {},
+    "after_data": (), "changed": (), "because": {},
     "value": (), "within": (), "about": 0, "about_gain": 0, "at": {}, "let": {}, "stand_in": {}, "unit": "x",
 }  # fmt: skip
 
@@ -188,7 +185,7 @@ def _check_what_decides(entry: Entry) -> None:
             read(text)
         except ExpressionError as error:
             raise ValueError(f"{entry.id}.{place} is {text!r}: {error}") from error
-    if not any((entry.value, entry.judge, entry.not_here, entry.retired)):
+    if not any((entry.value, entry.judge, entry.not_here)):
         raise ValueError(f"{entry.id}.value is missing")
     if not entry.value:
         return
