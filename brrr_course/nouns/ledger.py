@@ -85,31 +85,12 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """Which claims a lesson shows: the ids of those that carry it, and what is folded away.
-
-    In `folded`, an experiment's name stands for all of its claims that no lesson names by their ids.
-    """
-
-    carry: tuple[str, ...]
-    folded: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Ledger:
-    """Every claim, the titles of the sources that they name, and the lessons that show them, by number."""
+    """Every claim, the titles of the sources that they name, and by number the claims that carry each lesson."""
 
     sources: Mapping[str, str]
-    lessons: Mapping[str, Lesson]
+    lessons: Mapping[str, tuple[str, ...]]
     claim: tuple[Entry, ...]
-
-    def folded(self, lesson: str) -> tuple[str, ...]:
-        """The ids of the claims that a lesson folds away, in the ledger's order."""
-        named = {each for one in self.lessons.values() for each in (*one.carry, *one.folded)}
-        mine = self.lessons[lesson].folded
-        return tuple(
-            each.id for each in self.claim if each.id in mine or (each.experiment in mine and each.id not in named)
-        )
 
 
 ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {
@@ -196,16 +177,14 @@ def _check_what_decides(entry: Entry) -> None:
 
 
 def _check_lessons(ledger: Ledger) -> None:
-    """Each name is there, no claim is shown twice, and those that carry a lesson are those with a `so_what`."""
-    ids, experiments = {each.id for each in ledger.claim}, {each.experiment for each in ledger.claim}
-    shown: dict[str, str] = {}
-    for number, lesson in ledger.lessons.items():
-        for name in {*lesson.carry} - ids | {*lesson.folded} - ids - experiments:
-            raise ValueError(f"lessons.{number} names {name!r}; expected the id of a claim, or a folded experiment")
-        for name in (*lesson.carry, *ledger.folded(number)):
-            if shown.setdefault(name, number) != number:
-                raise ValueError(f"lessons.{number} shows {name}, as lesson {shown[name]} does")
-    carry = {name for lesson in ledger.lessons.values() for name in lesson.carry}
+    """Each name is there, no claim carries two lessons, and those that carry one are those with a `so_what`."""
+    ids, carry = {each.id for each in ledger.claim}, dict[str, str]()
+    for number, names in ledger.lessons.items():
+        for name in names:
+            if name not in ids:
+                raise ValueError(f"lessons.{number} names {name!r}; expected the id of a claim")
+            if carry.setdefault(name, number) != number:
+                raise ValueError(f"lessons.{number} shows {name}, as lesson {carry[name]} does")
     for each in ledger.claim:
         if bool(each.so_what) != (each.id in carry):
             raise ValueError(f"{each.id}.so_what is {each.so_what!r}; expected one if it carries a lesson, else none")
