@@ -119,7 +119,7 @@ def judged(commit: str, day: str, pairs: list[tuple[str, str]]) -> Iterator[tupl
 
 
 def verdicts(root: Path, day: str, commit: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Any]:
-    """Of each claim that is not retired: claim and device; day, commit, verdict and figure."""
+    """Of each claim: claim and device; day, commit, verdict and figure."""
     for device, name in pairs:
         try:
             said = [(each, each.verdict(Evidence(experiment(name), Recorded(device, root))))
@@ -128,9 +128,8 @@ def verdicts(root: Path, day: str, commit: str, pairs: Iterable[tuple[str, str]]
             print(f"not judged: {error}", file=sys.stderr)
             continue
         for claim, verdict in said:
-            if verdict.status != "retired":
-                figure = "" if verdict.status == "not measured" else verdict.figure
-                yield (claim.entry.id, device), [day, commit, verdict.status, figure]
+            figure = "" if verdict.status == "not measured" else verdict.figure
+            yield (claim.entry.id, device), [day, commit, verdict.status, figure]
 
 
 class Noting(Mapping[Key, Measurement]):
@@ -180,7 +179,7 @@ def rested() -> Iterator[tuple[str, str, list[str]]]:
             with path.open(encoding="utf-8", newline="") as file:
                 runs = sorted(row["run"] for row in csv.DictReader(line for line in file if not line.startswith("#")))
             for each in read_ledger(LEDGER).claim:
-                if each.experiment == name and not (each.not_here or each.retired):
+                if each.experiment == name and not each.not_here:
                     yield each.id, device, runs
 
 
@@ -220,7 +219,7 @@ def fixed() -> dict[str, list[str]]:
                 moved = said.startswith("decides") and name in in_code - in_ledger
                 old = moved or (not place and not said.startswith("changed"))
                 first.setdefault((name, said), names[name] if old else [commit, second])
-            (in_ledger if {"value", "judge", "not_here", "retired"} & {*claim} else in_code).add(name)
+            (in_ledger if {"value", "judge", "not_here"} & {*claim} else in_code).add(name)
     today = tomllib.loads(LEDGER.read_text(encoding="utf-8"))["claim"]
     if new := {each["id"] for each in today for said in parts(each) if (each["id"], said) not in first}:
         sys.exit(f"not committed as they stand in the ledger: {', '.join(sorted(new))}. Commit them, then run this")

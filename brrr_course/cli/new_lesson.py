@@ -60,7 +60,7 @@ def write(root: Path, number: str, name: str) -> list[Path]:
     for template, path in made.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(_filled(template, told), encoding="utf-8")
-    lesson = f'[lessons.{number}]\ncarry = ["{name}.one-is-faster"]\nfolded = ["{name}"]\n\n[[claim]]'
+    lesson = f'{number} = ["{name}.one-is-faster"]\n\n[[claim]]'
     for table, key in ((LEDGER, "claims"), (CALCULATIONS, "calculations")):
         text = (root / table).read_text(encoding="utf-8").replace("[[claim]]", lesson, 1)
         (root / table).write_text(text + _filled(templates / f"{key}.txt", told), encoding="utf-8")

@@ -29,41 +29,37 @@ SIGNS = {"holds": ("✓", "right"), "fails": ("✗", "wrong"), "undecided": ("?"
 
 @dataclass(frozen=True)
 class ClaimsTable:
-    """Claims with their verdicts on one source: those that stand open, and those that are folded away."""
+    """Claims with their verdicts on one source."""
 
     title: str
     badge: str
     rows: Rows
     source: str = ""
-    folded: Rows = ()
+    others: str = ""
+    """The command that prints these and all others of their experiments; empty where they are all."""
 
     def mark(self, claim: Claim) -> str:
         """What stands beside a verdict whose data were there when the claim was fixed."""
         return AFTER if claim.after_the_data(self.source) else ""
 
     def __repr__(self) -> str:
-        more = [f"{len(self.folded)} more, in a terminal: {self._command}"] if self.folded else []
-        return "\n".join([self._top, *(self._brief(*row) for row in self.rows), *more])
+        return "\n".join([self._top, *(self._brief(*row) for row in self.rows), *self._more])
 
     def details(self) -> str:
         """The same with what decides each claim, its source, and how it was changed: what `brrr claims` prints."""
-        return "\n\n".join([self._top, *(self._full(*row) for row in (*self.rows, *self.folded))])
+        return "\n\n".join([self._top, *(self._full(*row) for row in self.rows), *self._more])
 
     def _repr_html_(self) -> str:
-        shown = "".join(self._html(*row, in_short(row[1])) for row in self.rows)
-        folded = "".join(self._html(*row, row[1].measured) for row in self.folded)
-        told = folded + caption_html(f"For the evidence, run in a terminal: {self._command}")
-        more = f"<details><summary>{len(self.folded)} more claims</summary>{told}</details>" if folded else ""
-        return caption_html(self.badge) + shown + more
+        shown = "".join(self._html(*row) for row in self.rows)
+        return caption_html(self.badge) + shown + "".join(map(caption_html, self._more))
 
     @property
     def _top(self) -> str:
         return f"{self.title} · {self.badge}"
 
     @property
-    def _command(self) -> str:
-        """What prints the claims that are folded away."""
-        return " ".join(["brrr claims", *dict.fromkeys(claim.entry.experiment for claim, _ in self.folded)])
+    def _more(self) -> list[str]:
+        return [f"All claims with their evidence, in a terminal: {self.others}"] if self.others else []
 
     def _head(self, claim: Claim, verdict: Verdict) -> str:
         return f"{verdict.status.upper() + self.mark(claim):<12} {claim.text}"
@@ -78,9 +74,9 @@ class ClaimsTable:
     def _brief(self, claim: Claim, verdict: Verdict) -> str:
         return "\n    ".join([self._head(claim, verdict), in_short(verdict), *self._notes(claim, verdict)])
 
-    def _html(self, claim: Claim, verdict: Verdict, measured: str) -> str:
+    def _html(self, claim: Claim, verdict: Verdict) -> str:
         sign, kind = SIGNS.get(verdict.status, ("–", "open"))
-        found = f"{sign} {verdict.status}{self.mark(claim)}: {measured}"
+        found = f"{sign} {verdict.status}{self.mark(claim)}: {in_short(verdict)}"
         return message_html(kind, claim.text, [found, *self._notes(claim, verdict)])
 
     def _full(self, claim: Claim, verdict: Verdict) -> str:
@@ -122,7 +118,7 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     -------
     ClaimsTable
         Each sentence with its verdict and the numbers that decide it: holds, fails, undecided, or not measured. Of a
-        lesson, the claims that carry it stand open; the others are folded.
+        lesson, the claims that carry it.
 
     Raises
     ------
@@ -135,9 +131,11 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     -----
     Verdicts are computed from the claims' expressions in data/claims.toml (docs/claims.md).
     """
-    ledger = read_ledger(ledger_path())
-    if isinstance(name, str) and name in ledger.lessons:
-        return _of_lesson(name, source_for(source, ledger.lessons[name].carry[0].partition(".")[0]))
+    lessons = read_ledger(ledger_path()).lessons
+    if isinstance(name, str) and name in lessons:
+        about = dict.fromkeys(each.partition(".")[0] for each in lessons[name])
+        others = f"brrr claims {' '.join(about)}"
+        return judged(f"Lesson {name}", lessons[name], source_for(source, next(iter(about))), others)
     if isinstance(name, str) and name in _ids():
         return judged(name, [name], source_for(source, name.partition(".")[0]))
     found = experiment(name) if isinstance(name, str) else name
@@ -146,16 +144,11 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     return ClaimsTable(f"{found.title} ({found.name})", _badge([found], given), rows, given.name)
 
 
-def _of_lesson(number: str, given: Source) -> ClaimsTable:
-    ledger = read_ledger(ledger_path())
-    return judged(f"Lesson {number}", ledger.lessons[number].carry, given, ledger.folded(number))
-
-
-def judged(title: str, open_ones: Sequence[str], given: Source, folded: Sequence[str] = ()) -> ClaimsTable:
+def judged(title: str, ids: Sequence[str], given: Source, others: str = "") -> ClaimsTable:
     """Some claims by their ids, with their verdicts on a source."""
-    names = dict.fromkeys(each.partition(".")[0] for each in (*open_ones, *folded))
+    names = dict.fromkeys(each.partition(".")[0] for each in ids)
     badge = _badge([experiment(name) for name in names], given)
-    return ClaimsTable(title, badge, _judged(open_ones, given), given.name, _judged(folded, given))
+    return ClaimsTable(title, badge, _judged(ids, given), given.name, others)
 
 
 def _judged(ids: Sequence[str], given: Source) -> Rows:
@@ -183,8 +176,9 @@ def _badge(experiments: Sequence[Experiment], given: Source) -> str:
     return str(Badge(kind, " and ".join(device), date, "; ".join(filter(None, torch)), gpus))
 
 
-COUNTED = (*(f"{each} {when}" for when in ("before", "after") for each in SIGNS), "cannot change", "not measured",
-           "retired", "flipped")  # fmt: skip
+COUNTED = (
+    *(f"{each} {when}" for when in ("before", "after") for each in SIGNS), "cannot change", "not measured", "flipped"
+)  # fmt: skip
 
 
 def by_source(tables: Sequence[ClaimsTable]) -> dict[str, list[tuple[ClaimsTable, Claim, Verdict]]]:

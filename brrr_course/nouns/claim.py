@@ -1,8 +1,7 @@
 """A claim: a sentence of a lesson as a predicate over measurements; its verdict is computed, per device.
 
-A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles), *not measured*, or *retired*
-(its experiment or way is gone). *Claim written after the data* is a mark beside it: the recording was there when
-the claim was fixed.
+A verdict is *holds*, *fails* (with the numbers), *undecided* (the interval straddles), or *not measured*. *Claim
+written after the data* is a mark beside it: the recording was there when the claim was fixed.
 """
 
 import functools
@@ -20,7 +19,7 @@ from brrr_course.nouns.expression import ExpressionError, Scope, compute, estima
 from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
 from brrr_course.nouns.telling import bounds_told, filled, names_in, told, words
 
-Status = Literal["holds", "fails", "undecided", "not measured", "retired"]
+Status = Literal["holds", "fails", "undecided", "not measured"]
 UNKNOWN = {"fails": "We did not look for the cause.", "undecided": "The claim's bound lies inside the interval."}
 """What a claim says that gives no reason."""
 
@@ -141,10 +140,6 @@ class Claim:
 
     def verdict(self, evidence: Any) -> Verdict:
         """The verdict on this evidence; *not measured* where it lacks what the claim looks at."""
-        if self.entry.retired:
-            last = self.entry.last.get(evidence.source.name.removeprefix("recorded:"), "not measured")
-            (date, _, why), told = self.entry.retired.partition(": "), last.replace(": ", ", ", 1)
-            return Verdict("retired", f"since {date}, as {why}. Before that it was judged: {told}")
         if self.entry.not_here:
             return Verdict("not measured", self.entry.not_here)
         try:

@@ -37,10 +37,9 @@ class Entry:
     for expressions; stand_in: what is read where a variant was not measured; unit and reads: how the numbers are told.
     judge: the function that decides what no expression can say, decides: what it does. rivals: whom with, and what
     either side had prepared. fixed: the date of its text; after_data: whose recordings were there before. not_here: why
-    nothing here can judge it; certain: why no recording can change its verdict. retired: when and why its experiment or
-    variant went, `last` its last verdicts. so_what: what follows for the reader, of a claim that carries a lesson.
-    because: from a recording to why the claim fails or is undecided there. cause: what judges the cause that the
-    sentence names, or what we take for the cause and nothing judges.
+    nothing here can judge it; certain: why no recording can change its verdict. so_what: what follows for the reader,
+    of a claim that carries a lesson. because: from a recording to why the claim fails or is undecided there. cause:
+    what judges the cause that the sentence names, or what we take for the cause and nothing judges.
     """
 
     id: str
@@ -54,8 +53,6 @@ class Entry:
     changed: tuple[Change, ...]
     not_here: str
     certain: str
-    retired: str
-    last: Mapping[str, str]
     so_what: str
     because: Mapping[str, str]
     value: tuple[str, ...]
@@ -88,35 +85,16 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """Which claims a lesson shows: the ids of those that carry it, and what is folded away.
-
-    In `folded`, an experiment's name stands for all of its claims that no lesson names by their ids.
-    """
-
-    carry: tuple[str, ...]
-    folded: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Ledger:
-    """Every claim, the titles of the sources that they name, and the lessons that show them, by number."""
+    """Every claim, the titles of the sources that they name, and by number the claims that carry each lesson."""
 
     sources: Mapping[str, str]
-    lessons: Mapping[str, Lesson]
+    lessons: Mapping[str, tuple[str, ...]]
     claim: tuple[Entry, ...]
-
-    def folded(self, lesson: str) -> tuple[str, ...]:
-        """The ids of the claims that a lesson folds away, in the ledger's order."""
-        named = {each for one in self.lessons.values() for each in (*one.carry, *one.folded)}
-        mine = self.lessons[lesson].folded
-        return tuple(
-            each.id for each in self.claim if each.id in mine or (each.experiment in mine and each.id not in named)
-        )
 
 
 ABSENT: dict[str, Any] = {each.name: "" for each in fields(Entry)} | {
-    "after_data": (), "changed": (), "last": {}, "because": {},
+    "after_data": (), "changed": (), "because": {},
     "value": (), "within": (), "about": 0, "about_gain": 0, "at": {}, "let": {}, "stand_in": {}, "unit": "x",
 }  # fmt: skip
 
@@ -188,7 +166,7 @@ def _check_what_decides(entry: Entry) -> None:
             read(text)
         except ExpressionError as error:
             raise ValueError(f"{entry.id}.{place} is {text!r}: {error}") from error
-    if not any((entry.value, entry.judge, entry.not_here, entry.retired)):
+    if not any((entry.value, entry.judge, entry.not_here)):
         raise ValueError(f"{entry.id}.value is missing")
     if not entry.value:
         return
@@ -199,16 +177,14 @@ def _check_what_decides(entry: Entry) -> None:
 
 
 def _check_lessons(ledger: Ledger) -> None:
-    """Each name is there, no claim is shown twice, and those that carry a lesson are those with a `so_what`."""
-    ids, experiments = {each.id for each in ledger.claim}, {each.experiment for each in ledger.claim}
-    shown: dict[str, str] = {}
-    for number, lesson in ledger.lessons.items():
-        for name in {*lesson.carry} - ids | {*lesson.folded} - ids - experiments:
-            raise ValueError(f"lessons.{number} names {name!r}; expected the id of a claim, or a folded experiment")
-        for name in (*lesson.carry, *ledger.folded(number)):
-            if shown.setdefault(name, number) != number:
-                raise ValueError(f"lessons.{number} shows {name}, as lesson {shown[name]} does")
-    carry = {name for lesson in ledger.lessons.values() for name in lesson.carry}
+    """Each name is there, no claim carries two lessons, and those that carry one are those with a `so_what`."""
+    ids, carry = {each.id for each in ledger.claim}, dict[str, str]()
+    for number, names in ledger.lessons.items():
+        for name in names:
+            if name not in ids:
+                raise ValueError(f"lessons.{number} names {name!r}; expected the id of a claim")
+            if carry.setdefault(name, number) != number:
+                raise ValueError(f"lessons.{number} shows {name}, as lesson {carry[name]} does")
     for each in ledger.claim:
         if bool(each.so_what) != (each.id in carry):
             raise ValueError(f"{each.id}.so_what is {each.so_what!r}; expected one if it carries a lesson, else none")

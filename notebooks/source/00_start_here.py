@@ -122,8 +122,8 @@ check("00-queue", finished=...)
 #
 # Here each lesson shows what somebody claimed, whether the measurements agree, and what follows for you. A claim *holds*,
 # it *fails*, or it is *undecided* if the measurements are not precise enough. *Needed* is what a value must reach for the claim
-# to hold. *Claim written after the data* marks a sentence that was written when its measurements already existed. Further claims are folded at the end; in a terminal, the command
-# `brrr claims` prints all of them. Here are three claims from later lessons.
+# to hold. *Claim written after the data* marks a sentence that was written when its measurements already existed. In a terminal, the command
+# `brrr claims` prints all claims, with the evidence. Here are three claims from later lessons.
 
 # %% tags=["claims"]
 claims("00", source="recorded:h200")

@@ -1,20 +1,15 @@
-"""What the claims on products of matrices ask of kernels' names, and of the predictor."""
+"""What the claims on products of matrices ask of kernels' names; and what the predictor says of a sweep."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, median
+from brrr.core.measurement import Estimate
 from brrr_course.experiments.judging import datasheet
-from brrr_course.nouns.claim import Status, Verdict
 from brrr_course.nouns.expression import Key, Table
 from brrr_course.nouns.source import Evidence
 
-SIZE, FEW = 2048, 1100
-HELD_OUT = (1760, 2560, 3000)
-STEP = 1.08
-"""Two neighbours whose times are further apart than this are a step."""
+SIZE = 2048
 
 
 def _curve(evidence: Evidence, line: str, dtype: str, size: int = SIZE) -> dict[int, Estimate]:
@@ -86,47 +81,3 @@ def foretold(
         assert run is not None
         predicted[n] = product_time_s(run.cost.matmuls[0], device)
     return measured, predicted
-
-
-def steps(times: Mapping[int, float]) -> set[int]:
-    """The numbers of columns at which the time is another than at one column fewer, by more than STEP.
-
-    >>> steps({1: 1.0, 2: 1.01, 3: 1.2, 5: 2.0})
-    {3}
-    """
-    pairs = [(n, times[n - 1], times[n]) for n in times if n - 1 in times]
-    return {n for n, before, now in pairs if max(before / now, now / before) > STEP}
-
-
-def steps_located(evidence: Evidence) -> Verdict:
-    """The share of the steps that are predicted at the same column, in each type at least 0.9."""
-    told = []
-    for dtype in ("float32", "bfloat16"):
-        every = foretold(evidence, dtype)
-        if len(every[0]) < FEW:
-            raise NotRecordedError(f"fewer than {FEW} numbers of columns were measured in {dtype}")
-        seen, predicted = (steps({n: each[n] for n in each if n <= FEW}) for each in every)
-        told.append((len(seen & predicted), len(seen), dtype))
-    text = ", ".join(f"{hit} of {seen} steps in {dtype}" for hit, seen, dtype in told)
-    status: Status = "holds" if all(hit >= 0.9 * seen for hit, seen, _ in told) else "fails"
-    return Verdict(status, f"predicted at the exact column: {text}")
-
-
-def _error(evidence: Evidence, sizes: Sequence[int], limit: float) -> Verdict:
-    told = {}
-    for size in sizes:
-        for dtype in ("float32", "bfloat16"):
-            measured, predicted = foretold(evidence, dtype, size)
-            told[f"{dtype} at {size}"] = median([abs(predicted[n] / measured[n] - 1) for n in measured])
-    text = ", ".join(f"{units.percent(error, 2)} in {where}" for where, error in told.items())
-    return Verdict("holds" if max(told.values()) <= limit else "fails", f"median error {text}")
-
-
-def sweep_error(evidence: Evidence) -> Verdict:
-    """The predicted time over the measured one less 1, the median at the size that the predictor was fitted to."""
-    return _error(evidence, (SIZE,), 0.05)
-
-
-def held_out(evidence: Evidence) -> Verdict:
-    """The same at sizes that it was not fitted to."""
-    return _error(evidence, HELD_OUT, 0.08)

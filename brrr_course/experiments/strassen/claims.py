@@ -5,7 +5,7 @@ from typing import Any
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr_course.experiments.strassen.frontier import apart, frontier, picks, sizes
+from brrr_course.experiments.strassen.frontier import apart, picks
 from brrr_course.experiments.strassen.ways import CPU, MEASURED, ON_CPU, flop_share, way_of
 from brrr_course.nouns.expression import Key, Table
 from brrr_course.nouns.source import Evidence
@@ -102,22 +102,6 @@ def growth(evidence: Evidence, form: str) -> Table:
         if found:
             return Table(("way", "size"), found)
     raise NotRecordedError(f"no errors of {form}'s form and of the library's own product were measured")
-
-
-def unbeaten(evidence: Evidence) -> Table:
-    """From each way that no other beats in time and error at the largest size to its levels.
-
-    >>> from brrr_course.experiments import experiment
-    >>> from brrr_course.sources.recorded import Recorded
-    >>> evidence = Evidence(experiment("strassen"), Recorded("h200"))
-    >>> max(unbeaten(evidence).listed())
-    3
-    """
-    measured = sizes(evidence.source)
-    if not measured:
-        raise NotRecordedError("no two ways were measured with their errors")
-    best = [place.variant for place in frontier(evidence.source, measured[-1]) if not place.dominated_by]
-    return Table(("way",), {(name,): way.level if (way := way_of(name)) else 0 for name in best})
 
 
 def choices(evidence: Evidence) -> Table:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point, Value
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm import MOST, matmul_of, settle_s
-from brrr_course.experiments.gemm.claims import blocks, grids, steps, tile, tiles
+from brrr_course.experiments.gemm.claims import blocks, grids, tile, tiles
 from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
@@ -186,53 +186,3 @@ def test_the_tiles_and_grids_of_a_sweep() -> None:
     assert (count[(2,)], count[(3,)]) == (12, 512)
     with pytest.raises(NotRecordedError, match="no kernel's name"):
         grids(Evidence(GEMM, source(without={"nn": lambda n: True})))
-
-
-# ---- the predictor against the sweep ----
-
-
-def test_a_step_is_a_change_to_the_next_column_either_way() -> None:
-    assert steps({1: 1.0, 2: 1.07, 3: 1.17, 4: 1.0, 6: 9.0}) == {3, 4}
-    assert steps({2: 1.0, 1: 2.0}) == {2}
-
-
-def test_a_sweep_with_holes_has_no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr.roofline.shapes.product_time_s", off(1.0, lambda p: True))
-    assert verdict("steps-located") == "holds"
-    assert verdict("steps-located", without={"nn": lambda n: n > 1000}) == "not measured"
-
-
-def off(factor: float, where: Callable[[Any], bool]) -> Callable[[Any, str], float]:
-    """A predictor that is wrong by a factor in some places."""
-    return lambda p, device: plain(p.n, p.m, p.dtype) * (factor if where(p) else 1.0)
-
-
-PREDICTED: list[tuple[str, Callable[[Any, str], float], str]] = [
-    ("steps-located", lambda p, device: 1e-12 * p.n * p.m**2 / rate(p.n - 1 or 1, p.dtype), "fails"),
-    ("steps-located", off(2.0, lambda p: p.dtype == "bfloat16" and p.n > 550), "holds"),
-    ("sweep-error", off(1.06, lambda p: p.dtype == "bfloat16"), "fails"),
-    ("sweep-error", off(0.94, lambda p: p.dtype == "float32"), "fails"),
-    ("sweep-error", off(1.04, lambda p: True), "holds"),
-    ("sweep-error", off(9.0, lambda p: p.n > 600), "holds"),
-    ("sweep-error", off(9.0, lambda p: p.m != 2048), "holds"),
-    ("held-out", off(1.09, lambda p: (p.m, p.dtype) == (1760, "float32")), "fails"),
-    ("held-out", off(0.91, lambda p: (p.m, p.dtype) == (3000, "bfloat16")), "fails"),
-    ("held-out", off(1.09, lambda p: p.m == 2048), "holds"),
-    ("held-out", off(1.07, lambda p: True), "holds"),
-]
-
-
-@pytest.mark.parametrize(("claim", "predictor", "status"), PREDICTED)
-def test_a_predictor_that_is_off(
-    monkeypatch: pytest.MonkeyPatch, claim: str, predictor: Callable[[Any, str], float], status: str
-) -> None:
-    monkeypatch.setattr("brrr.roofline.shapes.product_time_s", predictor)
-    assert verdict(claim) == status
-
-
-def test_the_predictor_is_asked_for_the_device_of_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = set()
-    monkeypatch.setattr("brrr.roofline.shapes.product_time_s", lambda p, device: asked.add(device) or 1.0)
-    other = replace(source(), device="NVIDIA A100-SXM4-80GB")
-    next(each for each in GEMM.claims if each.name == "sweep-error").verdict(Evidence(GEMM, other))
-    assert asked == {"a100"}

@@ -13,7 +13,6 @@ from brrr_course.experiments.overlap.claims import balanced
 from brrr_course.experiments.overlap.toy import Toy, Travelling
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.claimed import claimed
 from brrr_course.sources.plan import prioritized
 
 OVERLAP = experiment("overlap")
@@ -100,9 +99,6 @@ def test_where_nothing_balances_there_is_none() -> None:
         balanced(Evidence(OVERLAP, MadeUp(100.0)), "sines")  # type: ignore[arg-type]
 
 
-def test_what_the_claims_need_is_recorded_first_and_exists() -> None:
-    points = {key for _, key in claimed(OVERLAP, None)}
-    assert (2**28, 1) in points
-    assert (2**26, 4) in points, "the source's own versions end there"
+def test_the_anchor_is_recorded_first() -> None:
     first = [point for point, phase in prioritized(OVERLAP) if phase == "anchor"]
     assert {"elements": 2**28, "sines": 40} in first
