@@ -92,9 +92,9 @@ def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(name: str)
         assert workload.synchronize is None or workload.queue is not None, variant.name
         (workload.synchronize or (lambda: None))()
         assert workload.verified(result) <= workload.tolerance
-        assert [how for how, wrong in spoilt(result, workload.tolerance) if accepts(workload, wrong)] == [], (
-            variant.name
-        )
+        assert [
+            how for how, wrong in spoilt(result, workload.tolerance, name in LOOSE) if accepts(workload, wrong)
+        ] == [], variant.name
         told = found.cost and found.cost(here, point)
         assert told in (None, workload.cost), variant.name
         if workload.queue is None and name not in UNTRACED:
@@ -114,20 +114,25 @@ def at_their_smallest(found: Experiment) -> Iterator[tuple[Variant, Point]]:
             yield variant, point
 
 
-def spoilt(result: Any, tolerance: float) -> Iterator[tuple[str, Any]]:
+def spoilt(result: Any, tolerance: float, loose: bool) -> Iterator[tuple[str, Any]]:
     """Wrong results, where the right one is tensors: a bit off, of another sign, nothing, not finite in the end."""
     parts = result if isinstance(result, tuple | list) else (result,)
     if tolerance >= 1 or not all(
         isinstance(each, torch.Tensor) and each.dim() and each.is_floating_point() for each in parts
     ):
         return
+    exact = not loose and all(each.dtype == torch.float32 for each in parts)
     for how, spoil in SPOILT.items():
-        wrong = [spoil(each.detach(), 10 * tolerance or 0.01) for each in parts]
+        wrong = [spoil(each.detach(), TF32 if exact else 10 * tolerance) for each in parts]
         yield how, type(result)(wrong) if isinstance(result, tuple | list) else wrong[0]
 
 
+TF32 = 5e-4
+"""More than its rounding is off: what takes it for float32 is found out."""
+LOOSE = {"rnn", "bits", "strassen_errors"}
+"""Some of their ways round to fewer bits, or to as many at other sizes."""
 SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
-    "a bit off": lambda y, off: y * (1 + off),
+    "a bit off": lambda y, off: y + off * (1 + y.abs()),
     "another sign": lambda y, off: -y,
     "nothing": lambda y, off: torch.zeros_like(y),
     "not finite at its end": lambda y, off: y.clone().index_fill_(0, torch.tensor([len(y) - 1]), math.nan),
