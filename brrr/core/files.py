@@ -153,7 +153,11 @@ def _dataclass(kind: Any, content: Mapping[str, Any], place: str) -> Any:
     for name, init in fields.items():
         if init and name not in content:
             raise ValueError(f"{_at(place, name)} is missing")
-    given = {name: typed(_hints(kind)[name], content[name], _at(place, name)) for name in fields if fields[name]}
+    hints, given = _hints(kind), dict[str, Any]()
+    for name in (each for each, init in fields.items() if init):
+        value, hint = content[name], hints[name]
+        as_it_is = hint is type(value) and hint in (str, int)  # most are: no place is named where nothing is wrong
+        given[name] = value if as_it_is else typed(hint, value, _at(place, name))
     for key in content:
         if key not in fields:
             raise ValueError(f"{_at(place, key)} is not a known key; known: {', '.join(fields)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import io
 import platform
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +27,7 @@ from brrr.core.measurement import DeviceKind, Processor, Value
 from brrr.core.recordings import FILE, SLUG
 from brrr.gpu import is_gpu, tensors_on
 from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.rows import Row, check_row, columns, from_cells, to_cells, within
+from brrr_course.sources.rows import Reader, Row, check_row, columns, to_cells, within
 
 # The format's history, newest last. A change of any key makes a new version; a new column of the CSVs does not, for
 # columns are found by their names (brrr_course/sources/rows.py).
@@ -200,8 +201,15 @@ class Machine:
     @classmethod
     def read(cls, folder: Path) -> Machine:
         """Read and check `machine.json`; RecordingError names the file, the key and what is wrong."""
-        missing = ". It says which machine the CSV files beside it come from"
-        return read_json(folder / FILE, cls, FORMAT, _older, missing)
+        path = folder / FILE
+        at = path.stat() if path.exists() else None
+        return _machine(path, at and (at.st_mtime_ns, at.st_size, at.st_ino))
+
+
+@functools.lru_cache(maxsize=32)
+def _machine(path: Path, written: object) -> Machine:
+    """What the file holds; each experiment of a recording asks for it, so it is read once for as long as it stands."""
+    return read_json(path, Machine, FORMAT, _older, ". It says which machine the CSV files beside it come from")
 
 
 def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
@@ -386,15 +394,14 @@ def _lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _rows_of(path: Path, lines: list[tuple[int, list[str]]], experiment: Experiment, device: str) -> Iterator[Row]:
-    names = lines[0][1]
+    names, reader = lines[0][1], Reader(experiment, device)
     _check_header(path, names, columns(experiment))
     for number, (line, cells) in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
             what = "is truncated" if number == len(lines) - 1 and len(cells) < len(names) else "is wrong"
             raise _in_row(path, number, line, f"{what}: it has {len(cells)} of {len(names)} columns")
         try:
-            row = from_cells(dict(zip(names, cells, strict=True)), experiment, device)
-            check_row(row, experiment)
+            row = reader.row(dict(zip(names, cells, strict=True)))
         except ValueError as error:
             raise _in_row(path, number, line, str(error)) from error
         yield row

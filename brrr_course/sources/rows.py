@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any, get_args
+from functools import cached_property
+from operator import attrgetter, itemgetter
+from typing import Any, NoReturn, get_args
 
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import FIELDS, Cache, Estimate, Field, Measurement, Point, Value
@@ -90,7 +91,7 @@ class Column:
     may_be_empty: bool = False
     optional: bool = False
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The header: the last word of where the value is."""
         return self.where.rpartition(".")[2]
@@ -112,6 +113,8 @@ COLUMNS = (
 )
 ENDS = {"": float, "_low": float, "_high": float, "_n": int}
 """What follows a time's name in its four columns, and the types."""
+CELLS = {name: itemgetter(*(f"{name}{end}" for end in ENDS)) for name in FIELDS}
+"""The four cells of each time."""
 
 
 def columns(experiment: Experiment) -> dict[str, bool]:
@@ -141,14 +144,51 @@ def _text(value: Value | tuple[str, ...] | None) -> str:
     return "" if value is None else repr(float(value) if isinstance(value, float) else int(value))
 
 
+class Reader:
+    """Reads the rows of an experiment's CSV, and checks them; a cell that stood in a row before is not read again."""
+
+    def __init__(self, experiment: Experiment, device: str) -> None:
+        self._axes = [(axis, dict[str, Value]()) for axis in experiment.axes]
+        self._columns: list[tuple[Column, dict[str, Any]]] = [(column, {}) for column in COLUMNS]
+        self._cache_at = [place for place, axis in enumerate(experiment.axes) if axis.name == "cache"]
+        self._device = device
+
+    def row(self, cells: Mapping[str, str]) -> Row:
+        """The row from its cells by column; ValueError says which column is wrong and why."""
+        try:
+            return self._row(cells)
+        except ArgumentError as error:
+            raise ValueError(str(error).removeprefix("row: ")) from None
+
+    def _row(self, cells: Mapping[str, str]) -> Row:
+        point: list[Value] = []
+        for axis, values in self._axes:
+            cell = cells[axis.name]
+            if cell not in values:
+                values[cell] = axis.checked("row", _axis_value(axis, cell))
+            point.append(values[cell])
+        told: dict[str, Any] = {"device": self._device}
+        rest: dict[str, Any] = {}
+        for column, seen in self._columns:
+            cell = cells.get(column.name, "")
+            if cell not in seen:
+                seen[cell] = _value(column, cell)
+                _check_value(column.name, seen[cell])
+            rest[column.name] = seen[cell]
+            if column.where.startswith("measurement."):
+                told[column.name] = seen[cell]
+        measurement = Measurement(**_times(cells), **told, error=rest["error"])
+        _check_times(measurement)
+        row = Row(tuple(point), cells["variant"], measurement, Cost(rest["flop"], rest["bytes"]), rest["error"],
+                  rest["run"])  # fmt: skip
+        _check_cache(self._cache_at, row)
+        _check_text("variant", row.variant)
+        return row
+
+
 def from_cells(cells: Mapping[str, str], experiment: Experiment, device: str) -> Row:
-    """The row from its cells by column; ValueError says which column is wrong and why."""
-    point = tuple(_axis_value(axis, cells[axis.name]) for axis in experiment.axes)
-    found = {column.name: _value(column, cells.get(column.name, "")) for column in COLUMNS}
-    there = {column.name: found[column.name] for column in COLUMNS if column.where.startswith("measurement.")}
-    times: dict[str, Any] = {name: _estimate(cells, name) for name in FIELDS}
-    measurement = Measurement(**times, **there, device=device, error=found["error"])
-    return Row(point, cells["variant"], measurement, Cost(found["flop"], found["bytes"]), found["error"], found["run"])
+    """The row from its cells by column, checked; ValueError says which column is wrong and why."""
+    return Reader(experiment, device).row(cells)
 
 
 def _value(column: Column, cell: str) -> Any:
@@ -187,13 +227,27 @@ def _axis_value(axis: Axis, cell: str) -> Value:
     return _read(axis.name, cell, kind)  # type: ignore[no-any-return]
 
 
-def _estimate(cells: Mapping[str, str], name: Field) -> Estimate | None:
-    found = [_read(f"{name}{end}", cells[f"{name}{end}"], kind) for end, kind in ENDS.items()]
-    if None not in found:
-        return Estimate(*found)
-    if any(value is not None for value in found):
-        raise ValueError(f"{name}: the median, one end of its interval or n is empty; expected all four or none")
-    return None
+def _times(cells: Mapping[str, str]) -> dict[str, Any]:
+    """The times that the row has."""
+    found: dict[str, Any] = {}
+    for name, get in CELLS.items():
+        four = get(cells)
+        text = "".join(four)
+        if text:
+            if "" in four or not NUMBER.fullmatch(text):
+                _refuse_time(name, four)
+            try:
+                found[name] = Estimate(float(four[0]), float(four[1]), float(four[2]), int(four[3]))
+            except ValueError:
+                _refuse_time(name, four)
+    return found
+
+
+def _refuse_time(name: str, four: Sequence[str]) -> NoReturn:
+    """ValueError that says which of a time's four cells is wrong."""
+    for (end, kind), cell in zip(ENDS.items(), four, strict=True):
+        _read(f"{name}{end}", cell, kind)
+    raise ValueError(f"{name}: the median, one end of its interval or n is empty; expected all four or none")
 
 
 def within(call: str, name: str, value: float | None, limits: str = "") -> None:
@@ -209,28 +263,41 @@ def check_row(row: Row, experiment: Experiment) -> None:
     try:
         for axis, value in zip(experiment.axes, row.point, strict=True):
             axis.checked("row", value)
-            if axis.name == "cache" and value != row.measurement.cache:
-                raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {value!r}")
+        _check_cache([place for place, axis in enumerate(experiment.axes) if axis.name == "cache"], row)
         _check_times(row.measurement)
-        _check_rest(row)
+        for column in COLUMNS:
+            _check_value(column.name, attrgetter(column.where)(row))
+        _check_text("variant", row.variant)
     except ArgumentError as error:
         raise ValueError(str(error).removeprefix("row: ")) from None
-    _check_texts(row)
+
+
+def _check_cache(places: Sequence[int], row: Row) -> None:
+    for place in places:
+        if row.point[place] != row.measurement.cache:
+            raise ValueError(f"cache is {row.measurement.cache!r}; expected that of the point, {row.point[place]!r}")
 
 
 def _check_times(m: Measurement) -> None:
-    found = {name: e for name in FIELDS if (e := m.get(name)) is not None}
+    found: dict[Field, Estimate] = {}
+    for name in FIELDS:
+        e: Estimate | None = getattr(m, name)
+        if e is not None:
+            found[name] = e
+            in_order = 0 <= e.low <= e.median <= e.high <= LONGEST_S and e.median >= SHORTEST_S
+            if not in_order or not 1 <= e.n <= LIMITS["n"][1]:
+                _check_estimate(name, e)
     if not found and m.estimated_s is None:
         raise ValueError("holds no time at all")
-    for name, e in found.items():
-        _check_estimate(name, e)
-    if m.busy_s and m.span_s and ("busy_s", "span_s") in broken(m):  # no file has such a row; the other pairs' are old
+    # No file has a row whose busy_s is above its span_s; what breaks the other pairs is in old ones.
+    if m.busy_s and m.span_s and m.busy_s.low > m.span_s.high and ("busy_s", "span_s") in broken(m):
         raise ValueError(f"busy_s is {m.busy_s.median!r}, more than span_s, {m.span_s.median!r}: expected at most that")
-    others_s = sum(each.median for name, each in found.items() if name != "latency_s")
-    if m.latency_s and others_s and m.latency_s.median > SLOWEST_ALONE * others_s + SLACK_S:
-        raise ValueError(
-            f"latency_s is {m.latency_s.median!r}, and the other times {others_s!r}: is one in another unit?"
-        )
+    if m.latency_s:
+        others_s = sum([each.median for name, each in found.items() if name != "latency_s"])
+        if others_s and m.latency_s.median > SLOWEST_ALONE * others_s + SLACK_S:
+            raise ValueError(
+                f"latency_s is {m.latency_s.median!r}, and the other times {others_s!r}: is one in another unit?"
+            )
 
 
 def _check_estimate(name: Field, e: Estimate) -> None:
@@ -249,23 +316,18 @@ def _check_estimate(name: Field, e: Estimate) -> None:
     within("row", f"{name}_n", e.n, "n")
 
 
-def _check_rest(row: Row) -> None:
-    m = row.measurement
-    if m.cache not in get_args(Cache):
-        raise ValueError(f"cache is {m.cache!r}; expected hot or cold")
-    for name in ("kernels", "peak_bytes", "sm_clock_hz", "power_w", "estimated_s"):
-        within("row", name, getattr(m, name))
-    for name, value in (("flop", row.cost.flop), ("bytes", row.cost.bytes), ("error", row.error)):
+def _check_value(name: str, value: Any) -> None:
+    """ValueError, or ArgumentError, unless a column that is no time may hold the value."""
+    if name == "cache" and value not in get_args(Cache):
+        raise ValueError(f"cache is {value!r}; expected hot or cold")
+    if name in LIMITS:
         within("row", name, value)
-
-
-def _check_texts(row: Row) -> None:
-    several = (("flags", row.measurement.flags), ("launched", row.measurement.launched))
-    texts = [(name, text) for name, held in several for text in held]
-    axes = [("axis", value) for value in row.point if isinstance(value, str)]
-    for name, text in [*texts, ("run", row.run), ("variant", row.variant), *axes]:
-        if not text or not text.isprintable():
-            raise ValueError(f"{name} is {text!r}; expected printable text")
-    for name, text in texts:
-        if ";" in text:
+    for text in value if isinstance(value, tuple) else (value,) if name == "run" else ():
+        _check_text(name, text)
+        if name != "run" and ";" in text:
             raise ValueError(f"{name} holds {text!r}; a text of these may not hold a semicolon, which parts them")
+
+
+def _check_text(name: str, text: str) -> None:
+    if not text or not text.isprintable():
+        raise ValueError(f"{name} is {text!r}; expected printable text")
