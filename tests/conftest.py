@@ -117,7 +117,7 @@ def chromium() -> Iterator[Any]:
 SPREAD = {"test_nbval.py", "test_lessons.py", "test_sweep.py"}
 """Files whose tests take long and share nothing: any worker may take one. Of the others, one takes all."""
 IN_A_BROWSER = "_in_a_browser"
-"""How the names of a browser's tests end in a file that has others, too, which come earlier."""
+"""How a browser test is named in a file with other tests, which run earlier."""
 SWEPT_BESIDE = tuple(f"::test_a_page_says_and_draws_what_python_does[{page}]" for page in ("00", "01", "04"))
 """They open the pages that `test_script.py` opens, which one worker then makes once."""
 
@@ -165,16 +165,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     if order := os.environ.get("BRRR_TEST_ORDER"):
         _shuffle(items, random.Random(order))
-    others = {item.path for item in items if not _is_browser_s(item)}
+    others = {item.path for item in items if not _needs_browser(item)}
     for item in items:
-        if _is_browser_s(item) and item.path in others and not item.name.partition("[")[0].endswith(IN_A_BROWSER):
+        if _needs_browser(item) and item.path in others and not item.name.partition("[")[0].endswith(IN_A_BROWSER):
             raise pytest.UsageError(
                 f"{item.nodeid}: a browser's test beside others has a name that ends {IN_A_BROWSER}"
             )
-    items.sort(key=lambda item: (_is_browser_s(item), item.path.name in SPREAD))
+    items.sort(key=lambda item: (_needs_browser(item), item.path.name in SPREAD))
 
 
-def _is_browser_s(item: pytest.Item) -> bool:
+def _needs_browser(item: pytest.Item) -> bool:
     return item.get_closest_marker("browser") is not None
 
 

@@ -73,8 +73,10 @@ def supports(variant: Variant, point: Point) -> bool:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
     if (batch, hidden) in LARGE:
         return way in LARGE_WAYS and layers == max(LAYERS)
-    if way in ("strassen-one", *TRAINING):
-        return way not in TRAINING and layers == max(LAYERS)
+    if way in TRAINING:
+        return False
+    if way == "strassen-one":
+        return layers == max(LAYERS)
     if way == "max-autotune":
         return layers == max(LAYERS) or here in TUNED
     if way == "compile":
