@@ -1,4 +1,4 @@
-"""Additions a second: Python, C++, NumPy and torch, from one pair of numbers to millions; beside them what a GPU could do.
+"""Additions a second: Python, C++, NumPy and torch, from one pair of numbers to millions; beside them a GPU's peak.
 
 The question and the claims follow the section "Overhead" of "Making Deep Learning Go Brrrr From First Principles",
 which counted the additions a second of Python and of torch and held an A100's peak against them. Here each call makes
