@@ -1,8 +1,8 @@
-"""`best`: the fastest way of running a network here, chosen by prediction and, where that is close, by measuring."""
+"""`best`: the fastest way of running a network here, found by building and measuring all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import get_args
 
@@ -11,12 +11,9 @@ import torch
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.measurement import Processor
-from brrr.gpu import GPU, is_gpu, tensors_on
+from brrr.gpu import tensors_on
 from brrr.networks.implementations import WAYS, Prepared
 from brrr.networks.network import Network, Weights
-from brrr.networks.predicting import Candidate, predictions, to_measure, worth_trying
-from brrr.roofline.device_model import Where, known_here, peaks_here
-from brrr.roofline.peaks import MissingPeakError
 
 BUDGET_S = 0.05
 """How long each candidate is measured."""
@@ -114,22 +111,16 @@ def best(
 
     Notes
     -----
-    The predictor ranks the ways. If the first is ahead by less than 20 %, or its prediction rests on no measurement,
-    those that come near are built, checked against float64 and measured, a fraction of a second each. Ways with
-    Strassen are taken only if their error stays within the tolerance that all ways have (`Weights.tolerance`).
+    Every way that runs here is built, checked against float64 and measured for a twentieth of a second, all in turns.
+    Ways with Strassen are tried only where their levels are predicted to gain, and taken only if their error stays
+    within the tolerance that all ways have (`Weights.tolerance`).
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)
-    names = worth_trying(network, [name for name in WAYS if _usable(name, network, mine.device, patient)])
+    names = [name for name in WAYS if _usable(name, network, mine.device, patient)]
     if not names:
         raise UnavailableError(f"best: {WAYS['module'].why_not(network, mine.device)}")
-    ranked, complaints = predictions(network, names, _where(mine.device)), list[str]()
-    while ranked:
-        names = to_measure(ranked)
-        if found := _fastest(names, ranked, mine, complaints):
-            return found
-        ranked = [each for each in ranked if each.way not in names]  # none of them worked: the next ones
-    raise UnavailableError(f"best: no way of running {network} works here. {' '.join(complaints)}")
+    return _fastest(names, mine)
 
 
 def _usable(name: str, network: Network, device: torch.device, patient: bool) -> bool:
@@ -158,17 +149,9 @@ def _device(device: str | None) -> str:
     return processor_for("best", device)
 
 
-def _where(device: torch.device) -> Where:
-    """What is known of this machine, where it will run; a GPU's datasheet counts too."""
-    try:
-        return known_here(GPU) if is_gpu(device) else peaks_here("cpu")
-    except MissingPeakError:
-        return None
-
-
-def _fastest(names: Sequence[str], ranked: Sequence[Candidate], weights: Weights, complaints: list[str]) -> Best | None:
+def _fastest(names: list[str], weights: Weights) -> Best:
     """Build and check them, measure them where they are several, keep the fastest and close the others."""
-    expected, made = weights.reference(), dict[str, Prepared]()
+    expected, made, complaints = weights.reference(), dict[str, Prepared](), list[str]()
     with ExitStack() as stack:
         for name in names:
             try:
@@ -183,21 +166,11 @@ def _fastest(names: Sequence[str], ranked: Sequence[Candidate], weights: Weights
                 built.close()
                 complaints.append(f"{name} gives a wrong result (relative error {error:.1e}).")
         if not made:
-            return None
-        way, why = _predicted(ranked) if len(names) == 1 else _measured(made, weights.device)
+            raise UnavailableError(f"best: no way of running {weights.network} works here. {' '.join(complaints)}")
+        way, why = _measured(made, weights.device) if len(made) > 1 else (*made, "the only way here")
         kept = Prepared(made[way].run, made[way].release)
         made[way].release = _nothing  # it stays open
         return Best(weights, way, why, kept)
-
-
-def _predicted(ranked: Sequence[Candidate]) -> tuple[str, str]:
-    """The first of the ranking, unmeasured."""
-    times = [(each.way, each.period_s) for each in ranked if each.period_s is not None]
-    if not times or times[0][0] != ranked[0].way:
-        return ranked[0].way, "the only way here"
-    (way, first_s), *others = times
-    after = [f"{name} {units.seconds(period_s, 2)}" for name, period_s in others[:1]]
-    return way, ", ".join([f"predicted {units.seconds(first_s, 2)}", *after])
 
 
 def _measured(made: Mapping[str, Prepared], device: torch.device) -> tuple[str, str]:

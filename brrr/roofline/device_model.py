@@ -180,11 +180,8 @@ _CPU_S = {
 }  # fmt: skip
 
 
-LAUNCH_S: Mapping[str, float] = {
-    "pycuda": 2.5e-6, "megakernel": 4e-6, "strassen": 4.8e-6, "epilogue": 6e-6, "triton": 12e-6,
-}  # fmt: skip
-"""What launching a kernel that is none of torch's operators costs the host, by who launches it: assumed, of the order
-seen on a data-centre GPU's host; those of the megakernel and of the Strassen kernels as measured beside an H200."""
+LAUNCH_S: Mapping[str, float] = {"megakernel": 4e-6, "strassen": 4.8e-6}
+"""What launching a kernel that is none of torch's operators costs the host, as measured beside an H200."""
 
 
 def assumed_launches(kind: Processor) -> Mapping[str, Peak]:

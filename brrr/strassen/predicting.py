@@ -110,20 +110,6 @@ class Predictor:
             seconds += self._product_s(INNERS[PLAIN[operand]], 1, m, n, k) + self._pass((again, 0), float(again))
         return seconds
 
-    def chain_s(self, way: Way, layers: int, rows: int, hidden: int, operand: str = "float32") -> float:
-        """A network of square layers, one pass over memory between the products of two; weights prepared."""
-        problem = Request(rows, hidden, hidden, operand, whole=True).problem(way)
-        parts = self.parts(problem)
-        if not way.level:  # bias and ReLU in the product, or in place behind it
-            size = ITEMSIZE[operand] * rows * hidden
-            behind = self._pass((size, size), 2.0 * size) if way.kind.split else 0.0
-            return layers * (parts.total_s + behind)
-        traffic = Traffic.of(problem)
-        fused = not way.kind.split
-        between = self._pass((traffic.post_add[0], traffic.left[1]), float(traffic.touched)) if fused else 0.0
-        between = between or parts.post_add_s + parts.left_s
-        return parts.left_s + parts.post_add_s + layers * parts.products_s + (layers - 1) * between
-
     def _pass(self, moved: tuple[int, int], touched: float, rate: str = "sums") -> float:
         """One pass over memory, by the constant of its kind against a plain stream."""
         return stream_s(self.basis, *moved, touched) / CONSTANTS[f"rate.{rate}"].value if moved[0] else 0.0

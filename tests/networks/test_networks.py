@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 import types
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,7 @@ from brrr.networks import WAYS, Network, Weights, best, choosing, torch_ways
 from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
 from brrr.networks.implementations import Implementation, Prepared
-from brrr.networks.predicting import (
-    BARRIER_S,
-    DOUBT,
-    Candidate,
-    megakernel_period,
-    predictions,
-    to_measure,
-    worth_trying,
-)
+from brrr.networks.predicting import BARRIER_S, megakernel_period
 from brrr.roofline.device_model import LAUNCH_S
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -264,51 +257,10 @@ def test_what_is_closed_refuses() -> None:
 # --- the best of them -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("device", ["h200", "datasheet:a100"])
-@pytest.mark.parametrize("size", [(1, 2, 128), (8, 2, 128), (8, 16, 512), (8, 128, 4096), (3, 5, 33)])
-def test_every_way_has_a_prediction_for_a_gpu(size: tuple[int, int, int], device: str) -> None:
-    found = predictions(Network(*size), WAYS, device)
-    assert {each.way for each in found} == set(WAYS)
-    times = [each.period_s for each in found if each.period_s is not None]
-    assert len(times) == len(WAYS) and times == sorted(times) and times[0] > 0
-    mine = {each.way: each for each in found}
-    assert mine["triton-graph"].period_s <= mine["graph"].period_s <= mine["module"].period_s  # type: ignore[operator]
-    assert mine["script"].assumed and mine["graph"].assumed == device.startswith("datasheet")
-
-
 def test_a_megakernel_goes_by_an_h200s_plans_or_by_what_is_assumed() -> None:
     assert megakernel_period(Network(1, 2, 64), "h200") == (LAUNCH_S["megakernel"], False), "the host launches it"
     period_s, assumed = megakernel_period(Network(64, 2, 64), "datasheet:a100")
     assert assumed and period_s > 64 * BARRIER_S
-
-
-def test_without_peaks_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object, **__: object) -> None:
-        raise MissingPeakError("none")
-
-    monkeypatch.setattr("brrr.networks.predicting.predict", missing)
-    found = predictions(Network(2, 2, 8), ["module", "script"], None)
-    assert found == [Candidate("module", None), Candidate("script", None)]
-    assert to_measure(found) == ["module", "script"]
-
-
-def test_what_is_measured_before_choosing() -> None:
-    sure, close, far = Candidate("a", 1e-6, False), Candidate("b", 1.1e-6, False), Candidate("c", 2e-6, False)
-    graph = Candidate("graph", 9e-6, False)
-    assert to_measure([sure]) == to_measure([sure, far]) == to_measure([sure, Candidate("d", None)]) == ["a"]
-    assert to_measure([sure, close, far, graph]) == ["a", "b", "graph"]
-    guessed = Candidate("m", 0.5e-6, True)
-    within = Candidate("w", DOUBT * 1e-6, True)
-    assert to_measure([guessed, sure, within, graph]) == ["m", "a", "w", "graph"], "a guess rules nothing out"
-    assert to_measure([guessed, Candidate("n", 9.0, True)]) == ["m", "n"]
-
-
-def test_what_is_worth_trying() -> None:
-    tried = ["graph", "pycuda-graph", "epilogue-graph", "triton-graph", "megakernel", "megakernel-graph"]
-    tried += ["strassen-graph", "strassen-accurate-graph"]
-    assert worth_trying(Network(8, 2, 8), [name for name in WAYS if not WAYS[name].slow_to_build]) == tried
-    assert worth_trying(Network(8, 2, 8), CPU_WAYS) == list(CPU_WAYS)
-    assert {"functional", "pycuda-fused", "epilogue"} < set(worth_trying(Network(1, 2, 8), list(WAYS)))
 
 
 def test_best_on_a_cpu() -> None:
@@ -408,13 +360,28 @@ def test_an_interruption_closes_everything(monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(closed) == ["one", "two"]
 
 
-def test_a_prediction_that_is_clear_needs_no_measurement_and_one_that_fails_gives_way(
+def test_the_only_way_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_measured", None)
+    played_ways(monkeypatch, {"only": fine})
+    with best(2, 3, 16, device="cpu") as network:
+        assert (network.way, network.why) == ("only", "the only way here")
+
+
+def test_the_quickest_is_kept_and_what_takes_minutes_to_build_is_only_tried_if_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ranked = [Candidate("quick", 1e-6, False), Candidate("slow", 9e-6, False)]
-    monkeypatch.setattr(choosing, "predictions", lambda *_: list(ranked))
-    for quick, way in ((fine, "quick"), (lambda weights: weights.x, "slow")):
-        closed = played_ways(monkeypatch, {"slow": fine, "quick": quick})
-        with best(2, 3, 16, device="cpu") as network:
-            assert network.way == way
-            assert way == "slow" or (network.why, closed) == ("predicted 1 µs, slow 9 µs", [])
+    def slow(weights: Weights) -> torch.Tensor:
+        time.sleep(0.005)
+        return fine(weights)
+
+    def slower(weights: Weights) -> torch.Tensor:
+        time.sleep(0.02)
+        return fine(weights)
+
+    for patient, way in ((False, "slow"), (True, "quick")):
+        closed = played_ways(monkeypatch, {"slow": slow, "slower": slower, "quick": fine})
+        played = {name: replace(each, slow_to_build=name == "quick") for name, each in choosing.WAYS.items()}
+        monkeypatch.setattr(choosing, "WAYS", played)
+        with best(2, 3, 16, device="cpu", patient=patient) as network:
+            assert network.way == way and network.why.startswith(f"measured: {way} ")
+            assert sorted(closed) == (["slow", "slower"] if patient else ["slower"])

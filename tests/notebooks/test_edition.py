@@ -176,7 +176,7 @@ SECONDS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "×": 1.0}
 
 
 @pytest.mark.parametrize(("lesson", "ours"), [
-    ("06b_megakernel", "one kernel for all layers"), ("06b_megakernel", "best(), chosen by prediction"),
+    ("06b_megakernel", "one kernel for all layers"), ("06b_megakernel", "best(), the fastest here"),
     ("08b_persistent", "weights kept on the chip"),
 ])  # fmt: skip
 def test_a_figure_of_rivals_begins_with_the_strongest(lesson: str, ours: str) -> None:

@@ -53,7 +53,7 @@ LABELS = {
     "epilogue": "bias and ReLU in cuBLASLt's product",
     "epilogue-graph": "bias and ReLU in cuBLASLt's product, CUDA Graph", "triton": "bias and ReLU in Triton's product",
     "triton-graph": "bias and ReLU in Triton's product, CUDA Graph", "megakernel": "one kernel for all layers",
-    "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), chosen by prediction",
+    "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), the fastest here",
     "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
     "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
     "strassen-one": "fused Strassen, one level in every layer", "training": "nn.Sequential, with its gradients",
