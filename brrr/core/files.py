@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -236,27 +236,20 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return digest(json.dumps({key: content[key] for key in content if key != "checksum"}, sort_keys=True))
 
 
-def read_json(
-    path: Path,
-    kind: type[T],
-    newest: int,
-    older: Callable[[int, dict[str, Any]], Mapping[str, Any]] | None = None,
-    missing: str = "",
-    most: int = MOST_JSON_BYTES,
-) -> T:
-    """What such a file holds, as a dataclass; `older` makes today's content of an older format's, refused without it.
+def read_json(path: Path, kind: type[T], expected: int, missing: str = "", most: int = MOST_JSON_BYTES) -> T:
+    """What such a file holds, as a dataclass.
 
-    RecordingError names the file and what is wrong: it is missing, no JSON, of a newer format, a key is wrong, or the
+    RecordingError names the file and what is wrong: it is missing, no JSON, of another format, a key is wrong, or the
     content does not fit the checksum.
     """
     content = read_object(path, missing, most)
     try:
         version = typed(int, content.get("format"), "format")
-        if not (1 if older else newest) <= version <= newest:
+        if version != expected:
             newer = "newer than this brrr reads, update it (pip install -U brrr-gpu)"
-            _refuse(version, f"{newest}: {newer if version > newest else 'an older brrr wrote it'}", "format")
+            _refuse(version, f"{expected}: {newer if version > expected else 'an older brrr wrote it'}", "format")
         rest = {key: content[key] for key in content if key not in ("format", "checksum")}
-        found: T = typed(kind, older(version, rest) if older and version < newest else rest)
+        found: T = typed(kind, rest)
         if typed(str, content.get("checksum"), "checksum") != _checksum(content):
             raise ValueError("the checksum does not fit the content: damaged or edited. Restore it, or record anew")
     except ValueError as error:

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from brrr.core import __version__, units
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
@@ -209,23 +208,7 @@ class Machine:
 @functools.lru_cache(maxsize=32)
 def _machine(path: Path, written: object) -> Machine:
     """What the file holds; each experiment of a recording asks for it, so it is read once for as long as it stands."""
-    return read_json(path, Machine, FORMAT, _older, ". It says which machine the CSV files beside it come from")
-
-
-def _older(version: int, content: dict[str, Any]) -> dict[str, Any]:
-    """Format 4 as today's: what stood once for all runs, in each of them."""
-    if version < 4:
-        raise ValueError(f"format is {version}; expected 4 or 5: no released brrr wrote an older one")
-    try:
-        software = {name: content[name] for name in ("driver", "cuda", "torch")}
-        runs = [
-            {**{key: run[key] for key in run if key != "uuid"}, **software,
-             "devices": [{"name": content["device"], "uuid": run["uuid"]}]}
-            for run in content["runs"]
-        ]  # fmt: skip
-    except (LookupError, TypeError) as error:
-        raise ValueError(f"its runs cannot be read as those of format 4 ({error!r})") from None
-    return {**{key: content[key] for key in content if key not in software}, "runs": runs}
+    return read_json(path, Machine, FORMAT, ". It says which machine the CSV files beside it come from")
 
 
 def collect_environment(kind: DeviceKind) -> tuple[Machine, RunInfo]:

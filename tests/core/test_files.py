@@ -270,19 +270,6 @@ def test_a_format_that_this_brrr_does_not_read_is_refused(tmp_path: Path, versio
         read_json(path, Kept, newest)
 
 
-def test_an_older_format_is_made_today_s(tmp_path: Path) -> None:
-    path, asked = tmp_path / "a.json", list[Any]()
-    path.write_text(json_text(1, {"called": "x"}))
-
-    def older(version: int, content: dict[str, Any]) -> dict[str, Any]:
-        asked.append((version, content))
-        return {"name": content["called"], "times": []}
-
-    assert read_json(path, Kept, 2, older) == Kept("x", ()) and asked == [(1, {"called": "x"})]
-    path.write_text(json_text(2, {"name": "y", "times": []}))
-    assert read_json(path, Kept, 2, older) == Kept("y", ()) and len(asked) == 1
-
-
 def test_a_changed_file_does_not_fit_its_checksum(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     text = json_text(1, {"name": "x", "times": [1.0]})

@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 
 from brrr.core import files
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.files import digest, share, typed
+from brrr.core.files import share, typed
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.sources import folders
 from brrr_course.sources import rows as rows_module
-from brrr_course.sources.folders import Store
 from brrr_course.sources.recording import FORMAT, Drift, Failure, Machine, Recording, seal_of, to_text
 from brrr_course.sources.rows import COLUMNS, Column, Row, Timed, check_row
 from tools.judge.experiments import OF_CALLS, described
@@ -599,58 +598,19 @@ def cells_of(path: Path) -> list[list[str]]:
     return [line.split(",") for line in path.read_text().splitlines()[:-1]]
 
 
-# ---------------------------------------------------------------- older formats
+# ---------------------------------------------------------------- those that ship
 
 COURSE_S = share("data") / "recordings"
 
 
 @pytest.mark.parametrize("device", ["cpu", "h200"])
 def test_each_value_of_the_courses_recordings_is_read_as_it_stands(device: str) -> None:
-    """Format 4 told the software once for all runs."""
     content = json.loads((COURSE_S / device / "machine.json").read_text())
-    machine = Machine.read(COURSE_S / device)
-    assert content["format"] in (4, FORMAT)
-    assert (machine.slug, machine.device, machine.kind) == (content["slug"], content["device"], content["kind"])
-    for run, old in zip(machine.runs, content["runs"], strict=True):
-        if content["format"] == 4:
-            software = {name: content[name] for name in ("driver", "cuda", "torch")}
-            old |= software | {"devices": [{"name": content["device"], "uuid": old.pop("uuid")}]}
-        assert json.loads(json.dumps(dataclasses.asdict(run))) == old
+    found = dataclasses.asdict(Machine.read(COURSE_S / device))
+    assert json.loads(json.dumps(found)) == {key: content[key] for key in content if key not in ("format", "checksum")}
     for path in sorted((COURSE_S / device).glob("*.csv")):
         about = described(path) if path.stem in OF_CALLS else experiment(path.stem)
         assert to_text(Recording.read(path.parent, about)) == path.read_text()
-
-
-def test_a_folder_of_format_4_grows_into_one_of_todays(writable_root: Path) -> None:
-    here = writable_root / "h200"
-    before = Recording.read(here, MATMUL)
-    make_older(here)
-    again = Recording.read(here, MATMUL)
-    assert (again.rows, again.machine) == (before.rows, before.machine)
-    Store(here, made_up.GPU, [MATMUL]).note(made_up.run_info("run-2", torch="2.13"))
-    content = json.loads((here / "machine.json").read_text())
-    assert content["format"] == FORMAT and content["runs"][0]["torch"] == "2.11.0+cu130"
-
-
-@pytest.mark.parametrize("lacks", ["torch", "device", "runs", "uuid"])
-def test_what_format_4_lacks_is_an_error_of_the_file(writable_root: Path, lacks: str) -> None:
-    make_older(writable_root / "h200", lacks)
-    with pytest.raises(RecordingError, match=r"machine\.json: its runs cannot be read as those of format 4"):
-        Recording.read(writable_root / "h200", MATMUL)
-
-
-def make_older(folder: Path, lacks: str = "") -> None:
-    """Today's machine.json as format 4 had it."""
-    content = json.loads((folder / "machine.json").read_text())
-    del content["checksum"]
-    for run in content["runs"]:
-        content |= {name: run.pop(name) for name in ("driver", "cuda", "torch")}
-        run["uuid"] = run.pop("devices")[0]["uuid"]
-        run.pop(lacks, None)
-    content["format"] = 4
-    content.pop(lacks, None)
-    content["checksum"] = digest(json.dumps(content, sort_keys=True))
-    (folder / "machine.json").write_text(json.dumps(content))
 
 
 # ---------------------------------------------------------------- JSON as types
