@@ -13,6 +13,8 @@
 // written as words of four numbers (width a multiple of four, both addresses multiples of such a word); else a thread
 // takes its four one by one. Sums are float32 whatever the type; bfloat16 comes as its 16 bits, for NVRTC alone has no
 // header for it. A NaN stays a NaN, as in torch.
+//
+// Read next: bias_relu.py, which launches it. By itself, checked and timed: python -m brrr.kernels.bias_relu
 
 typedef unsigned short bf16;  // the upper half of a float32
 

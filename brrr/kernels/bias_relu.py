@@ -9,11 +9,13 @@ The kernels stand in `bias_relu.cu`; compiled once, they are kept on the disk. T
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
+from brrr.kernels.alone import Example, alone
 from brrr.kernels.checks import check_on_gpu, check_shape, check_tensors
 
 if TYPE_CHECKING:
@@ -117,3 +119,20 @@ def check(operation: str, y: torch.Tensor, b: torch.Tensor | None) -> None:
 
 def _nothing() -> None:
     """There is nothing to launch."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.bias_relu`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """Bias and ReLU of a layer of 4096, fused, in place: the first launch is checked."""
+    import torch
+
+    y, b = torch.randn(4096, 4096, device=device), torch.randn(4096, device=device)
+    expected = (y.double() + b.double()).relu()
+    yield Example("bias and ReLU", 2.0 * y.numel(), 2.0 * y.nbytes, lambda: bias_relu(y, b), expected)
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples, SOURCE))

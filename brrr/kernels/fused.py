@@ -10,6 +10,9 @@ program, so that its sum and its elements are of one read.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +20,8 @@ import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import is_gpu
+from brrr.kernels.alone import Example, alone
 from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
 BLOCK_BYTES, WARPS = 4096, 4
@@ -201,3 +206,23 @@ def _by_rows(call: str, kernel: Any, x: torch.Tensor, vectors: tuple[torch.Tenso
 def _check(call: str, **tensors: torch.Tensor) -> None:
     check_tensors(call, tensors)
     require_triton(call, next(iter(tensors.values())))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.fused`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """Each of the kernels on rows of 1024, but for those that differ from another one in their arithmetic only."""
+    x, r = (torch.randn(2**14 if is_gpu(device) else 4, 1024, device=device) for _ in range(2))
+    w, b, exact, count = r[0].clone(), r[1].clone(), x.double(), float(x.numel())
+    normed = torch.nn.functional.layer_norm(exact, (1024,), w.double(), b.double())
+    chain = (exact * 0.5 + r.double()).relu()
+    yield Example("cos of cos", 2 * count, 2.0 * x.nbytes, partial(cos_cos, x), exact.cos().cos())
+    yield Example("relu(x * s + r)", 3 * count, 3.0 * x.nbytes, partial(scale_add_relu, x, 0.5, r), chain)
+    yield Example("layer norm", 8 * count, 2.0 * x.nbytes, partial(layer_norm, x, w, b), normed)
+    yield Example("softmax", 4 * count, 2.0 * x.nbytes, partial(softmax, x), exact.softmax(-1))
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples))

@@ -2,6 +2,8 @@
 // the place of the next loads depends on what the last ones brought. So the bytes in flight are known: blocks that run
 // at once x 256 threads x LOADS x 4 bytes. By Little's law they are the bandwidth times the latency, until the memory
 // can give no more. Neighbours in a warp read neighbours, so that nothing else limits the loads.
+//
+// Read next: occupancy.py, which launches it. By itself, checked and timed: python -m brrr.kernels.occupancy
 
 constexpr int THREADS = 256, NUMBERS = 256;  // numbers that each thread reads
 

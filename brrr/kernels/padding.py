@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from math import inf
 from operator import truediv
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
+from brrr.kernels.alone import Example, alone
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.shapes import TYPES, VECTOR, copy_s, product_time_s, whole
 
@@ -187,3 +190,21 @@ def _checked(a: torch.Tensor, b: torch.Tensor) -> None:
     if a.dtype != b.dtype or a.device != b.device:
         found = f"{a.dtype} on {a.device} and {b.dtype} on {b.device}"
         raise ArgumentError("padded_matmul", "a, b", found, "one type on one device")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.padding`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """A product in bfloat16 that padding makes faster."""
+    import torch
+
+    a, b = (torch.randn(shape, device=device).bfloat16() for shape in ((4096, 4096), (4096, 4097)))
+    nbytes = float(2 * (a.nbytes + b.nbytes))
+    yield Example("4096 x 4097 x 4096", 2.0 * 4096**2 * 4097, nbytes, partial(padded_matmul, a, b),
+                  a.double() @ b.double(), 1e-2, "bf16")  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples, "kernels/padding.cu"))

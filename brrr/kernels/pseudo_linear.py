@@ -14,6 +14,8 @@ bits every time.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,6 +23,8 @@ import triton
 import triton.language as tl
 from torch.autograd.function import once_differentiable
 
+from brrr.gpu import is_gpu
+from brrr.kernels.alone import Example, alone
 from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
 TILE = 4096
@@ -196,3 +200,23 @@ def _check(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> None:
     for name, tensor in (("w", w), ("b", b)):
         check_shape("pseudo_linear", name, tensor, (x.shape[-1] if x.dim() else 0,))
     require_triton("pseudo_linear", x)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.pseudo_linear`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """Forward, and all three gradients, of a layer of 1024."""
+    x = torch.randn(2**14 if is_gpu(device) else 8, 1024, device=device)
+    w, b, g = torch.randn_like(x[0]), torch.randn_like(x[0]), torch.randn_like(x)
+    exact, count = g.double(), float(x.numel())
+    gradients = exact * w.double(), (exact * x.double()).sum(0), exact.sum(0)
+    forward = x.double() * w.double() + b.double()
+    yield Example("forward", 2 * count, 2.0 * x.nbytes, lambda: pseudo_linear(x, w, b), forward)
+    yield Example("backward", 4 * count, 3.0 * x.nbytes,
+                  lambda: _run_backward(g, x, w, b.dtype, need_dx=True), gradients)  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples))

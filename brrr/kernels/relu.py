@@ -5,11 +5,15 @@ Both launch the kernels of `relu.cu`, compiled by NVRTC, on torch's context and 
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import I64, PTR, kernel
+from brrr.kernels.alone import Example, alone
 from brrr.kernels.checks import check_on_gpu, check_tensors
 
 if TYPE_CHECKING:
@@ -85,3 +89,21 @@ def check(x: torch.Tensor, out: torch.Tensor) -> None:
     check_on_gpu("relu", {"x": x, "out": out}, WORD)
     if x.numel() != out.numel() or not x.numel():
         raise ArgumentError("relu", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.relu`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """ReLU of 16 million numbers, launched in both ways."""
+    import torch
+
+    x = torch.randn(2**24, device=device)
+    for name, launch in (("PyCUDA", by_pycuda), ("cuda-bindings", by_bindings)):
+        call = partial(launch, x, torch.full_like(x, torch.nan))
+        yield Example(f"ReLU by {name}", x.numel(), 2.0 * x.nbytes, call, x.double().relu())
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples, SOURCE))

@@ -14,6 +14,8 @@
 // the memory needs to be busy (see peaks.cu). Those 8 numbers (16 of a half type) are also independent chains, so that
 // the arithmetic units need not wait for the result before. Half types are widened to float32 and rounded once, at the
 // end, as a fusing compiler does. Both pointers must be multiples of 16 bytes; `in` and `out` may be the same memory.
+//
+// Read next: repeat.py, which launches it. By itself, checked and timed: python -m brrr.kernels.repeat
 
 #define UNROLL _Pragma("unroll")
 constexpr int WORDS = 2;

@@ -11,15 +11,18 @@ time, so one compiled kernel serves all; factor and addend do too, so that no st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 
 import torch
 import triton
 import triton.language as tl
 
 from brrr.core.errors import ArgumentError
+from brrr.gpu import is_gpu
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
+from brrr.kernels.alone import Example, alone, into
 from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
 
 ROUND = 16
@@ -135,3 +138,25 @@ def _check_launch(x: torch.Tensor, out: torch.Tensor, repeat: int) -> None:
     check_on_gpu("repeat", {"x": x, "out": out}, WORD)
     if x.numel() != out.numel() or not x.numel():
         raise ArgumentError("repeat", "out", tuple(out.shape), f"as many elements as x, {x.numel()}, and one or more")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.repeat`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """Sixty-four fused multiply-adds of each of many numbers, by Triton and in CUDA C++."""
+    on_gpu, steps, factor, addend = is_gpu(device), 64, 1.01, 0.5
+    x = torch.randn(2**24 if on_gpu else 2**12, device=device)
+    out, expected = torch.full_like(x, torch.nan), x.double()
+    for _ in range(steps):
+        expected = expected * factor + addend
+    yield Example("Triton", 2.0 * steps * x.numel(), 2.0 * x.nbytes,
+                  lambda: repeat_multiply(x, steps, factor, addend, out), expected)  # fmt: skip
+    for name, made in (("PyCUDA", by_pycuda), ("cuda-bindings", by_bindings)) if on_gpu else ():
+        launch = into(out, made(x, out, steps, factor, addend))
+        yield Example(name, 2.0 * steps * x.numel(), 2.0 * x.nbytes, launch, expected)
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples, SOURCE))

@@ -5,6 +5,9 @@
 // A warp computes ROWS rows of one column: its 32 lanes share out k, add up their parts, and one writes. Activations lie
 // in two buffers in global memory. They are read past the L1 cache (__ldcg), where an older layer's may still be.
 // Where 4 divides `hidden` (and addresses are multiples of 16 bytes) loads are 16 bytes wide.
+//
+// Read next: plan.py, which shares out the work, and megakernel.py, which launches it.
+// By itself, checked and timed: python -m brrr.kernels.megakernel
 
 constexpr int GRID_THREADS = 256, ROWS = 4;
 

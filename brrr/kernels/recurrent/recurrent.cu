@@ -32,6 +32,9 @@
 //     HIDDEN; KIND 0: tanh, 1: relu, 2: an LSTM; TYPE 0: float, 1: half, 2: bfloat16; SPLIT: float only; BACKWARD
 //     TRAIN: keep what the gradient needs; WARPS, CHUNKS, SHARED_CHUNKS; LANE_ROWS: rows a lane, with tensor cores tiles
 //     of 16 rows a warp; SAMPLES; GROUP_BLOCKS, GROUP_BATCH; WATCH: polls after which a block gives up, 0: it never does
+//
+// Read next: plan.py, which shares out the work, and running.py, which launches it.
+// By itself, checked and timed: python -m brrr.kernels.recurrent
 #define UNROLL _Pragma("unroll")
 
 constexpr bool IS_HALF = TYPE != 0, IS_LSTM = KIND == 2, TILES = IS_HALF || SPLIT;

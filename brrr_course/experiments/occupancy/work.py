@@ -9,12 +9,10 @@ from brrr_course.experiments.checked import refuse_too_large, warmed
 from brrr_course.experiments.occupancy import ITEMSIZE, NUMBERS, THREADS, block_bytes, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
-WARP = 32
-
 
 def workload(variant: Variant, point: Point) -> Workload:
     """A kernel of `occupancy.cu` on fresh random words; the sum of all of them, modulo 2^32, is its check."""
-    from brrr.gpu.nvrtc import PTR, kernel
+    from brrr.kernels.occupancy import WARP, prepared
 
     blocks, loads = int(point["blocks"]), int(variant.way)
     refuse_too_large(2 * blocks * block_bytes(), variant.processor, f"{blocks} blocks of {block_bytes()} bytes")
@@ -22,11 +20,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     assert numbers * ITEMSIZE == blocks * block_bytes()
     words = torch.randint(2**31 - 1, (numbers,), dtype=torch.int32, device=variant.processor)
     sums = torch.zeros(blocks * THREADS // WARP, dtype=torch.int32, device=variant.processor)
-    launch = kernel("kernels/occupancy.cu", f"brrr_in_flight_{loads}", torch.cuda.current_device())
+    launch = prepared(words, sums, loads)
     expected = sum(int(part.sum(dtype=torch.int64)) for part in words.split(2**24))
 
     def run() -> torch.Tensor:
-        launch((blocks, 1, 1), (THREADS, 1, 1), (words.data_ptr(), PTR), (sums.data_ptr(), PTR))
+        launch()
         return sums
 
     def error(found: torch.Tensor) -> float:

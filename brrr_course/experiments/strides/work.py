@@ -12,9 +12,6 @@ from brrr_course.experiments.checked import queued, refuse_too_large, warmed
 from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
 from brrr_course.nouns.experiment import Variant, Workload
 
-THREADS, READS, WRITES = 128, 16, 8
-"""As in `strides.cu`: the threads of a block, and how many of the numbers each thread reads, or writes."""
-
 WARP = 32
 
 SUM_TOLERANCE = 1e-5
@@ -69,16 +66,13 @@ def _cpu_write(point: Point, device: str) -> Made:
 
 def _read(point: Point, device: str) -> Made:
     """By `strides.cu`: the sum of all touched words, modulo 2^32."""
-    from brrr.gpu.nvrtc import I64, PTR, kernel
+    from brrr.kernels.strides import strided_sums
 
     x = torch.randn(int(point["numbers"]), device=device).view(torch.int32)
-    grid = blocks(touched(point), READS)
-    sums = torch.full((grid * THREADS // WARP,), UNTOUCHED, dtype=torch.int32, device=device)
-    launch = kernel("kernels/strides.cu", "brrr_strided_read", torch.cuda.current_device())
-    where = tuple((int(value), I64) for value in (touched(point), point["stride"], point["offset"]))
+    sums, launch = strided_sums(x, touched(point), int(point["stride"]), int(point["offset"]))
 
     def run() -> torch.Tensor:
-        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (sums.data_ptr(), PTR), *where)
+        launch()
         return sums
 
     def error(found: torch.Tensor) -> float:
@@ -90,16 +84,14 @@ def _read(point: Point, device: str) -> Made:
 
 def _write(point: Point, device: str, idle: int = 0) -> Made:
     """By `strides.cu`: base, base + 1, ... into the touched words, and nothing anywhere else."""
-    from brrr.gpu.nvrtc import I32, I64, PTR, U32, kernel
+    from brrr.kernels.strides import strided_write
 
     numbers, base, count = int(point["numbers"]), int(torch.randint(2**30, ())), touched(point)
     x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
-    launch = kernel("kernels/strides.cu", "brrr_strided_write", torch.cuda.current_device())
-    where = tuple((int(value), I64) for value in (count, point["stride"], point["offset"]))
-    grid = blocks(count + idle, WRITES)
+    launch = strided_write(x, base, count, int(point["stride"]), int(point["offset"]), idle)
 
     def run() -> torch.Tensor:
-        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (base, U32), *where, (idle, I32))
+        launch()
         return x
 
     def error(found: torch.Tensor) -> float:
@@ -113,15 +105,6 @@ def _write(point: Point, device: str, idle: int = 0) -> Made:
 def _write_whole(point: Point, device: str) -> Made:
     """The same, but every warp begins with a sector, as torch's arrays do: an offset leaves some threads idle."""
     return _write(point, device, idle=int(point["offset"]) % WARP)
-
-
-def blocks(count: int, each: int) -> int:
-    """So many blocks cover `count` numbers, if each thread handles `each` of them.
-
-    >>> blocks(1, 8), blocks(1024, 8), blocks(1025, 8)
-    (1, 1, 2)
-    """
-    return -(-count // (THREADS * each))
 
 
 def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:

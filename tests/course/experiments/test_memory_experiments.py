@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Measurement, Value
 from brrr.gpu.datasheet import hardware
+from brrr.kernels import strides as strides_kernel
 from brrr_course.experiments import experiment
 from brrr_course.experiments import occupancy as occupancy_module
 from brrr_course.experiments import strides as strides_module
@@ -116,14 +117,14 @@ def test_what_whole_sectors_predict() -> None:
 
 def test_blocks_cover_every_number_and_the_idle_threads() -> None:
     for count in (0, 1, 31, 1024, 1025, 2**28):
-        for each in (strides_work.READS, strides_work.WRITES):
-            found = strides_work.blocks(count, each) * each * strides_work.THREADS
-            assert count <= found < count + each * strides_work.THREADS
+        for each in (strides_kernel.READS, strides_kernel.WRITES):
+            found = strides_kernel.blocks(count, each) * each * strides_kernel.THREADS
+            assert count <= found < count + each * strides_kernel.THREADS
 
 
 def test_the_kernels_agree_with_python_on_their_blocks() -> None:
     source = (PACKAGE / "kernels/strides.cu").read_text(encoding="utf-8")
-    work = strides_work
+    work = strides_kernel
     assert f"THREADS = {work.THREADS}, READS = {work.READS}, WRITES = {work.WRITES};" in source
 
 

@@ -1,0 +1,113 @@
+"""A kernel by itself: `python -m brrr.kernels.repeat` checks it, times it, and places it on the roofline.
+
+Without a GPU, CUDA C++ is only compiled, and Triton's kernels are checked in its interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from brrr.core import units
+from brrr.core.errors import UnavailableError
+from brrr.gpu import GPU
+
+if TYPE_CHECKING:
+    import torch
+
+ARCHITECTURES = ("sm_75", "sm_90")
+"""The oldest GPU that is supported, and an H100's."""
+
+
+class Example(NamedTuple):
+    """A kernel on fresh random inputs: what it needs, what launches it and gives its results, and what they must be.
+
+    flop, nbytes: what it must compute in `dtype` and move, at least; expected: in float64, a tuple of several results;
+    tolerance: the largest ||result - expected|| / ||expected|| that passes.
+    """
+
+    name: str
+    flop: float
+    nbytes: float
+    launch: Callable[[], Any]
+    expected: torch.Tensor | tuple[torch.Tensor, ...]
+    tolerance: float = 1e-5
+    dtype: str = "fp32"
+
+    @property
+    def error(self) -> float:
+        """Of one launch, of its worst result."""
+        several = self.expected if isinstance(self.expected, tuple) else (self.expected,)
+        found = self.launch()
+        pairs = zip(found if len(several) > 1 else (found,), several, strict=True)
+        return max(float((one.double() - other).norm() / other.norm()) for one, other in pairs)
+
+
+def into(out: torch.Tensor, launch: Callable[[], Any]) -> Callable[[], torch.Tensor]:
+    """A launch that gives what it writes."""
+
+    def run() -> torch.Tensor:
+        launch()
+        return out
+
+    return run
+
+
+def alone(examples: Callable[[str], Iterable[Example]], source: str = "", options: tuple[str, ...] = ()) -> int:
+    """What `python -m` runs of a kernel's module: a line for each of its examples; the status is 1 if one is wrong.
+
+    examples: makes them on "cuda", or small ones of Triton's on "cpu"; source, options:
+    the `.cu` file, if there is one, and what it is compiled with.
+    """
+    from brrr.gpu.device import cuda_problem
+
+    problem, triton = cuda_problem(), sys.modules.get("triton")
+    interpreted = triton is not None and triton.knobs.runtime.interpret
+    if problem and source and not interpreted:
+        print(compiled(source, options), flush=True)
+    if problem and triton is None:
+        print(f"Nothing was launched: {problem}")
+        return 0
+    if problem and not interpreted:
+        print(f"In Triton's interpreter: {problem}", flush=True)
+        module = sys.modules["__main__"].__spec__
+        environment = {**os.environ, "TRITON_INTERPRET": "1"}  # which Triton reads as it is loaded
+        return subprocess.call([sys.executable, "-m", module.name if module else ""], env=environment)
+    wrong = False
+    for each in examples("cpu" if problem else GPU):
+        error = each.error
+        wrong |= not error <= each.tolerance
+        verdict = f"{'right' if error <= each.tolerance else 'WRONG'} (relative error {error:.1e})"
+        print(f"{each.name}: {verdict}" + ("" if problem else f", {placed(each)}"), flush=True)
+    return int(wrong)
+
+
+def compiled(source: str, options: tuple[str, ...] = ()) -> str:
+    """Whether a `.cu` file of this package compiles, in words; no GPU is needed, only NVRTC."""
+    from brrr.gpu.nvrtc import compile_cubin, source_text
+
+    try:
+        sizes = [len(compile_cubin(source_text(source), source, each, options)) for each in ARCHITECTURES]
+    except UnavailableError as error:
+        return str(error)
+    except Exception:  # a missing library raises errors of its own
+        return f"{source} was not compiled: NVRTC is not here (pip install cuda-bindings nvidia-cuda-nvrtc)"
+    code = ", ".join(f"{units.nbytes(size)} for {each}" for size, each in zip(sizes, ARCHITECTURES, strict=True))
+    return f"{source} compiles: {code}"
+
+
+def placed(example: Example) -> str:
+    """The measured time of an example on this GPU, its rates, and how near it is to the roofline."""
+    from brrr.roofline.device_model import known_here, model_of
+    from brrr.timing import measure
+
+    busy_s = measure(example.launch).busy_s
+    if busy_s is None:
+        return "not timed"
+    seconds, model = busy_s.median, model_of(known_here(GPU))
+    share = units.percent(model.roof_s(example.flop, example.nbytes, example.dtype) / seconds)
+    rates = f"{units.quantity(example.nbytes / seconds, 'B/s')}, {units.quantity(example.flop / seconds, 'FLOP/s')}"
+    return f"{units.seconds(seconds)}, {rates}: {share} of the roofline ({model.origin})"

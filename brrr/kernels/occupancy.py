@@ -1,0 +1,44 @@
+"""Words added up by blocks whose threads have so many loads in flight, no more: Little's law, seen at work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+
+from brrr.gpu.nvrtc import PTR, kernel
+from brrr.kernels.alone import Example, alone, into
+
+SOURCE = "kernels/occupancy.cu"
+THREADS, NUMBERS, WARP = 256, 256, 32
+"""As in `occupancy.cu`: threads of a block, numbers that each of them reads; a sum is written for each warp."""
+LOADS = (1, 2, 4, 8)
+
+
+def prepared(words: torch.Tensor, sums: torch.Tensor, loads: int) -> Callable[[], None]:
+    """A function that launches the kernel with `loads` (one of LOADS) in flight; it must not outlive the tensors.
+
+    words: whole blocks of THREADS * NUMBERS words of 32 bits, none of them negative; sums: one for each warp.
+    """
+    launch = kernel(SOURCE, f"brrr_in_flight_{loads}", words.device.index)
+    blocks = words.numel() // (THREADS * NUMBERS)
+    return lambda: launch((blocks, 1, 1), (THREADS, 1, 1), (words.data_ptr(), PTR), (sums.data_ptr(), PTR))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.kernels.occupancy`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """A GB of small words, whose sums do not wrap round, by each number of loads."""
+    words = torch.randint(2**16, (2**12, NUMBERS, THREADS // WARP, WARP), dtype=torch.int32, device=device)
+    expected = words.sum((1, 3), dtype=torch.int64).flatten().double()
+    for loads in LOADS:
+        sums = torch.full(expected.shape, -1, dtype=torch.int32, device=device)
+        launch = into(sums, prepared(words, sums, loads))
+        yield Example(f"loads in flight: {loads}", 0.0, float(words.nbytes), launch, expected, 0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples, SOURCE))
