@@ -34,7 +34,7 @@ UNSET = "not set"
 ENDING_S = 2.0
 """How long a thread may take to end that was told to."""
 UNTOLD = "as it should be, though no test changed it"
-COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
+COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR", "TRITON_PTXAS_PATH"
 """Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
 KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "InductorSubproc", "subproc_worker_timer")
 """How the names of those begin that a library starts once and keeps."""
@@ -191,7 +191,7 @@ def _passing(name: str, passing: str) -> bool:
     return getattr(sys.modules.get(name.partition(".")[0]), "__spec__", None) is None  # torch.ops has none, torch has
 
 
-COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runtime|\.|$)|__triton_launcher|_openssl")
+COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runtime|\.|$)|__triton_launcher|cuda_utils$|_openssl")
 """Modules that have no file: a compiler makes them up, torch's named by a hash, or a library in C has them."""
 
 

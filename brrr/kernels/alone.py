@@ -110,4 +110,4 @@ def placed(example: Example) -> str:
     seconds, model = busy_s.median, model_of(known_here(GPU))
     share = units.percent(model.roof_s(example.flop, example.nbytes, example.dtype) / seconds)
     rates = f"{units.quantity(example.nbytes / seconds, 'B/s')}, {units.quantity(example.flop / seconds, 'FLOP/s')}"
-    return f"{units.seconds(seconds)}, {rates}: {share} of the roofline ({model.origin})"
+    return f"{units.seconds(seconds)}, {rates}: {share} of the roofline (bandwidth of a copy, {model.origin})"
