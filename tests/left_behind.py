@@ -191,7 +191,7 @@ def _passing(name: str, passing: str) -> bool:
     return getattr(sys.modules.get(name.partition(".")[0]), "__spec__", None) is None  # torch.ops has none, torch has
 
 
-COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runtime|\.|$)|__triton_|cuda_utils$|_openssl")
+COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_?cython(_|\.|$)|__triton_|cuda_utils$|_openssl")
 """Modules that have no file: a compiler makes them up, torch's named by a hash, or a library in C has them."""
 
 
