@@ -15,7 +15,7 @@ class BrrrError(Exception):
     ...     print(error)
     measure: budget_s is -1; expected a positive number of seconds
 
-    ``except brrr.BrrrError`` catches them all. An error that was raised in another process comes back whole.
+    ``except brrr.BrrrError`` catches them all. Errors keep their fields when they are pickled.
     """
 
     def __reduce__(self) -> tuple[object, ...]:

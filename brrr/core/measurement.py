@@ -121,15 +121,15 @@ class Estimate:
     power : int
         The power of seconds that it counts: 1 for a time, 0 for a ratio, -1 for a rate.
     rounds : Rounds, optional
-        The median of each round of samples, from which times that were measured together are compared in pairs.
+        Each round's median; times from one `measure_together` are compared by these pairs.
 
     Notes
     -----
     The interval's ends are two of the sorted samples, chosen by the binomial distribution (W. J. Conover, "Practical
     Nonparametric Statistics", 3.2); with fewer than six samples they are the extremes. The ratio of two times that
-    `measure_together` took is that of their pairs, round by round, so that what slows both down drops out. A divisor's
-    lower end may be zero, because a clock's tick may reach that far down; then the quotient's upper end is infinite. If
-    the divisor may be negative too, the quotient has no interval.
+    `measure_together` took is that of their pairs, round by round, so that what slows both down drops out. If widening
+    by the clock's tick takes a divisor's lower end to zero, the quotient's upper end is infinite; if the divisor may be
+    negative, the quotient has no interval.
     """
 
     median: float
@@ -186,7 +186,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there is an interval: not of one sample, nor of a quotient whose divisor may be zero."""
+        """Whether there is an interval: not of one sample, nor if a quotient's divisor may be negative."""
         return self.n > 1 and (self.low > -math.inf or self.high < math.inf)
 
     def __str__(self) -> str:
@@ -220,7 +220,7 @@ def _exact(value: Estimate | float) -> Estimate:
 
 @dataclass(frozen=True, repr=False)
 class Measurement(Carded):
-    """Six times of one function on one device, with the conditions under which they were measured.
+    """Six timings of one function on one device, with the conditions they were measured under.
 
     >>> m = Measurement(host_s=Estimate(11e-6, 10e-6, 12e-6, 9), kernel_s=Estimate(1e-6, 1e-6, 1e-6, 9),
     ...                 span_s=Estimate(1e-6, 1e-6, 1e-6, 9), period_s=Estimate(11e-6, 11e-6, 11e-6, 9))
@@ -258,7 +258,7 @@ class Measurement(Carded):
     peak_bytes : int or None
         The most memory that one call took, beside what was there before. Only experiments on memory fill it.
     estimated_s : float or None
-        What another tool estimates for the call, in seconds; nothing ran for it.
+        What another tool estimates for the call (lesson 01 compares some), in seconds.
     launched : tuple of str
         The kernels of a call, each with its grid and block size, if asked for.
     device : str

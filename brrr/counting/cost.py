@@ -112,9 +112,9 @@ class Cost(Carded):
     operators : tuple of OperatorCost
         The operators one by one, in the order in which they run.
     gradients : int
-        How many tensors autograd was asked for a gradient of.
+        How many tensors autograd makes gradients for.
     lines : int
-        How many lines of Python the callable ran beside its operators.
+        How many lines of Python the callable ran apart from its operators: they cost the host.
     """
 
     flop: float

@@ -62,8 +62,8 @@ def array(
     requires_grad : bool
         Whether ``cost(..., backward=True)`` counts its gradient.
     device : str, optional
-        The device whose operators are counted, "cuda" or "cpu". By default that of the tensors around it, else the GPU
-        if there is one.
+        The device whose operators are counted, "cuda" or "cpu". By default that of the other arguments' tensors, else
+        the GPU if there is one.
 
     Returns
     -------

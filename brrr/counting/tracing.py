@@ -52,7 +52,7 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
         `fn` has a keyword that `cost` has too, give it by ``functools.partial``.
     backward : bool
         Also count the gradients: of every result that has one, for every input and parameter that requires one. The
-        gradient that comes from above is one more input.
+        upstream gradient is one more input.
     run : bool
         Run it once on real tensors. Needed if it branches on values.
 
@@ -65,10 +65,10 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
     ------
     ArgumentError
         If `fn` is no callable or runs only later (a generator, a coroutine); for empty or quantised tensors, lazy
-        modules, and a gradient that nothing requires.
+        modules, and `backward` where nothing requires a gradient.
     TraceError
-        If it needs values (then try ``run=True``), for nested and sparse tensors, and if it keeps tensors where they
-        cannot be taken back.
+        If it needs values (then try ``run=True``), for nested and sparse tensors, or if it stores tensors where they
+        cannot be removed again.
 
     Notes
     -----

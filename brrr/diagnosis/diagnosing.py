@@ -75,7 +75,7 @@ def diagnose(
     >>> found.step_s > 0 and found.regime != ""
     True
 
-    The step is run some hundred times, also under torch's profiler.
+    The step runs about a hundred times, some of them under torch's profiler.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def diagnose(
     backward : bool
         Also compute the gradients of the sum of its results.
     try_remedies : bool or float
-        Apply those remedies that are safe, and measure what they gain: for a minute at most, or for so many seconds.
+        Apply the safe remedies and measure what they gain, for at most this many seconds (True: 60).
         What then gains less than 1.05x is dropped. Ctrl-C ends it and keeps what was tried.
     device : {"cuda", "cpu"}, optional
         By default the device of its tensors.

@@ -79,8 +79,8 @@ def load_ipython_extension(shell: Any) -> None:
     >>> %load_ext brrr          # doctest: +SKIP
     >>> %brrr model(x)          # doctest: +SKIP
 
-    ``%brrr`` is like ``%timeit``, but true on a GPU: one line with the time and its interval, kernels, host, FLOP/s,
-    B/s, the share of the roofline, and what limits the call. ``%%brrr`` times a cell.
+    ``%brrr`` is like ``%timeit``, but true on a GPU: one line with the time and its interval, kernels, the host's time,
+    FLOP/s, B/s, the share of the roofline, and what limits the call. ``%%brrr`` times a cell.
 
     Parameters
     ----------

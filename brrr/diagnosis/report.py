@@ -96,12 +96,11 @@ class Diagnosis(Carded):
     distortion : float or None
         How many times as long a step took under the profiler; None for a saved trace.
     peak_share : float or None
-        HFU, the hardware's FLOP utilisation: FLOP done over what the device could do in that time at the best rate of
-        each one's type.
+        HFU, hardware FLOPs utilization: FLOP done over what the best rates of their types allow in that time.
     peak : str
         The name of that best rate.
     model_share : float or None
-        MFU, the model's FLOP utilisation: the same without what was computed a second time.
+        MFU, model FLOPs utilization: the same without recomputation.
     interruptions : tuple of Interruption
         What interrupts torch.compile in a live program: graph breaks and recompilations, each with its line and cost.
     problems, notes : tuple of str
@@ -167,7 +166,7 @@ class Diagnosis(Carded):
         return self._card().html(_pictures(self))
 
     def roofline(self) -> Picture:
-        """Draw the operators that take longest below the device's roofs; ArgumentError if its peaks are not known."""
+        """Plot the slowest operators on the device's roofline; ArgumentError if its peaks are not known."""
         from brrr.drawing.roofline import roofline_plot
 
         if self.peaks is None:

@@ -46,7 +46,7 @@ def padded_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     -------
     torch.Tensor
         ``a @ b``, of shape (M, N). It is a view of the padded result, so its rows may lie further apart than N
-        elements. Gradients pass.
+        elements. It is differentiable.
 
     Raises
     ------

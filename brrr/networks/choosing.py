@@ -22,7 +22,7 @@ BUDGET_S = 0.05
 class Best:
     """A network in its fastest way, ready to be called: `way` is its name in `WAYS`, `why` a sentence.
 
-    `run()` computes the result for `weights.x`, as it then is; a call copies another input there first. The next call
+    `run()` uses the current `weights.x`; calling it with an input copies that there first. The next call
     may overwrite a result. `close` frees what it holds; it is also a context manager.
     """
 

@@ -97,7 +97,7 @@ class Network:
 
     @property
     def fused_cost(self) -> Cost:
-        """The same with a kernel for each layer that ends in ReLU, as a fused epilogue has it.
+        """As `cost`, with one kernel a layer: bias and ReLU fused into its epilogue.
 
         >>> len(Network(8, 4, 64).fused_cost.operators)
         8
@@ -107,7 +107,7 @@ class Network:
         return Cost(whole.flop, whole.bytes, sum(each.bytes for each in operators), whole.working_set_bytes, operators)
 
     def floor_s(self, device: Where) -> float:
-        """No way from memory is faster, in seconds: all bytes at the memory's rate, or all FLOP at the best rate.
+        """Lower bound in seconds: the longer of all bytes at memory bandwidth and all FLOP at the best rate.
 
         `device` is what `brrr.predict` takes, such as the peaks that `brrr.calibrate()` returns; MissingPeakError where
         it lacks one of the two. A network small enough to stay in the cache from call to call may be faster than the
@@ -224,9 +224,9 @@ class Weights:
         return y
 
     def error(self, found: torch.Tensor, expected: torch.Tensor | None = None) -> float:
-        """||found - expected|| / ||expected||; NaN for another shape or device, infinite if something should be 0.
+        """||found - expected|| / ||expected||; NaN for another shape or device, infinite if all of it should be 0.
 
-        expected: the reference, where it is at hand.
+        expected: the reference, if you have it.
         """
         wanted = self.reference() if expected is None else expected
         if found.shape != wanted.shape or found.device != wanted.device:

@@ -130,8 +130,8 @@ class Peaks:
     def bandwidth(self, working_set_bytes: float, kind: str = "copy") -> float:
         """The bandwidth in B/s for a working set in bytes (all arrays together), interpolated in the measured curve.
 
-        `kind` is "copy", "read", "write" or "triad". With "-once" behind it, it is the rate of a single pass on a hot
-        cache, the kernel's start and end included. "torch-copy" and "torch-pointwise" are torch's own operators, once.
+        `kind` is "copy", "read", "write" or "triad". The suffix "-once" stands for a single pass on a hot cache, the
+        kernel's start and end included; "torch-copy" and "torch-pointwise" for a single pass of torch's own operator.
         """
         if not 0 < working_set_bytes < float("inf"):
             raise ArgumentError("Peaks.bandwidth", "working_set_bytes", working_set_bytes, "a number of bytes above 0")

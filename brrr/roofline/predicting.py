@@ -218,12 +218,12 @@ def predict(
     device : str, Peaks or Hardware, optional
         "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" (any device of
         `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. "cuda" is this machine's GPU; "cpu" its
-        CPU if it was calibrated, else another one. By default this machine if it was calibrated, else the H200. The
-        answer says whose figures they are.
+        CPU if it was calibrated, else the one that was recorded. By default this machine if it was calibrated, else the
+        H200. The answer says whose figures they are.
     how : {"eager", "graph", "compiled"}
         Operator by operator, replayed as a CUDA graph, or fused by torch.compile.
     calls : int
-        How many calls the loop has that `period_s` is for; with 1 it is the latency.
+        The length of the loop that `period_s` averages over; 1 gives the latency.
     backward : bool
         Include the gradients, as `cost` counts them.
     tf32 : bool, optional
@@ -240,7 +240,7 @@ def predict(
     Raises
     ------
     ArgumentError
-        If the device, the data type or the way is unknown.
+        If `device`, `dtype` or `how` is unknown.
     MissingPeakError
         If a figure that it needs was not measured.
     TraceError

@@ -59,8 +59,8 @@ class Prediction(Carded):
         What limits it: "overhead" (the device waits for the host), "memory", "compute", "balanced", "latency" (the
         device works, and reaches neither roof) or "unknown".
     margin : float
-        How clear that is: of overhead and latency, `period_s` over the time of its bytes and arithmetic alone; else the
-        factor by which the other resource could be slower before it were the limit.
+        How clear `bound` is. Overhead and latency: `period_s` over the time of its bytes and arithmetic alone. Else:
+        how many times slower the other resource could be before it became the limit.
     operators : tuple of OperatorTime
         The times of the kernels and calls one by one.
     cost : Cost

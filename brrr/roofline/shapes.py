@@ -100,8 +100,8 @@ def suggest_shape(
     Returns
     -------
     Suggestions
-        `asked` is the shape that you gave, `better` are the faster ones, the largest gain first. A transposed operand
-        must be stored that way, and another type rounds differently.
+        `asked` is the shape that you gave, `better` are the faster ones, the largest gain first. To use one, store the
+        operands as it says; another type rounds differently.
 
     Raises
     ------

@@ -70,7 +70,7 @@ def capture(
     Parameters
     ----------
     fn : callable
-        The function. It may compute gradients (``torch.autograd.grad``) if it makes the whole of them.
+        The function. It may use ``torch.autograd.grad`` if its own forward pass built the graph.
     *inputs : torch.Tensor
         CUDA tensors of any type. They become the graph's static inputs; a call copies new ones into them.
     warmup : int

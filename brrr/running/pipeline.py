@@ -78,11 +78,10 @@ class Pipeline:
 
     Notes
     -----
-    A call returns as soon as everything is launched. Until `synchronize()` returns, or torch's current stream has
-    passed, `x` must stay as it is and `out` is not right yet. Calls may follow each other without waiting. On a GPU
-    `compute` is launched to a stream of the pipeline's own, so what else it reads (weights) must be ready when the
-    pipeline is made. Copies in do not wait for the current stream: of `measure`'s six times only the host's three are
-    true of a pipeline.
+    A call returns as soon as everything is launched. Until `synchronize()` returns, only work queued later on torch's
+    current stream may change `x` or read `out`. Calls may follow each other without waiting. On a GPU `compute` is
+    launched to a stream of the pipeline's own, so what else it reads (weights) must be ready when the pipeline is made.
+    Copies in do not wait for the current stream, so only `host_s`, `period_s` and `latency_s` of a `measure` are right.
     """
 
     @extras("Pipeline")

@@ -83,7 +83,7 @@ def plan(
     prepared : bool
         Whether the right operand's sums are made beforehand.
     whole : bool
-        Whether odd sizes are rounded up, as in a chain of layers, rather than split.
+        Whether odd sizes are padded, as in a chain of layers, rather than peeled.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def plan(
     Raises
     ------
     ArgumentError
-        For sizes, types and limits that do not exist.
+        For invalid sizes, types or limits.
     """
     limits = Limits(accuracy, level, form, inner, workspace_bytes)
     request = Request(m, n, k, dtype, limits, prepared, whole=whole)

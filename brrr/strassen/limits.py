@@ -112,7 +112,7 @@ def _remembered(*asked: Any) -> Limits:
 class Request:
     """Sizes and limits of a product, checked; hashable, so that what is asked again is not planned again.
 
-    eager: the host issues each launch. whole: odd sizes are rounded up, as in a chain of layers.
+    eager: the host issues each launch. whole: odd sizes are padded, as in a chain of layers.
     """
 
     m: int

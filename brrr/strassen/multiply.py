@@ -33,7 +33,8 @@ def matmul(
     >>> torch.allclose(y, a @ b, atol=1e-4)
     True
 
-    Ways are Strassen levels, short types, and split products; `explain` says which one is taken, and why.
+    Ways are Strassen levels, low precision, and split products (a float32 as two float16); `explain` says which one is
+    taken, and why.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def matmul(
         The relative error (Frobenius norm, against float64) that is allowed, or a type ("fp32", "tf32", "bf16", "fp16",
         "fp8", "fp64"): as accurate as the classical matmul in it. By default as accurate as in the operands' type.
     level : int, optional
-        Only with so many Strassen levels (0: none), whether they pay or not.
+        Use exactly this many Strassen levels (0: none), whether they pay or not.
     form : str, optional
         Only with this form of a level, "strassen" or "winograd".
     inner : str or sequence of str, optional
@@ -73,10 +74,10 @@ def matmul(
     Notes
     -----
     The predicted error is no bound: it holds for numbers of mean 0 that are alike in size. A default call therefore
-    takes no levels, and recomputes results that may have lost digits (docs/strassen.md). A level's accuracy is what the
-    levels make of the inner matmul's. Gradients flow to both operands. Under torch.compile and torch's transforms it is
-    one operator. Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given, or
-    b is prepared. On a CPU, sums of half types and of several levels may take more memory than `workspace_bytes`.
+    takes no levels, and recomputes results that may have lost digits (docs/strassen.md). Each level amplifies the inner
+    matmul's error. Gradients flow to both operands. Under torch.compile and torch's transforms it is one operator.
+    Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given, or b is
+    prepared. On a CPU, 16-bit types and several levels may take more memory than `workspace_bytes`.
 
     References
     ----------
@@ -97,13 +98,13 @@ def prepare(
     b: torch.Tensor, *, rows: int, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
 ) -> Right:  # fmt: skip
-    """A right operand made ready for products with left operands of so many rows: its sums are made here, once.
+    """Precompute a right operand's sums of blocks, once, for left operands of `rows` rows.
 
     >>> w = prepare(torch.ones(32, 16), rows=64, level=1, inner="sgemm")
     >>> matmul(torch.ones(64, 32), w)[0, 0]
     tensor(32.)
 
-    Other arguments as for `matmul`; products of another number of rows use what was chosen here.
+    Other arguments as for `matmul`; with another number of rows, the way chosen here is kept.
     """
     check_operands("prepare", b.t(), b)
     right = Right.of(b)

@@ -39,20 +39,19 @@ class StrassenMLP(nn.Sequential):
     accuracy, level, form, inner
         For each matmul, as for `matmul`.
     graphs : bool
-        Whether calls will be captured in a CUDA graph. The host's time for several launches per layer then does not
-        count; without it, layers too short for that are left to torch.
+        Whether calls will be captured in a CUDA graph. If so, launch overhead is ignored; if not, layers too short to
+        hide their launches are left to torch.
 
     Raises
     ------
     ArgumentError
-        For types, forms and limits that do not exist.
+        For invalid types, forms or limits.
 
     Notes
     -----
     Names and parameters are those of a Sequential of the same modules, so ``state_dict``, ``.to()``, optimizers and
-    copies work. The number of rows may differ from call to call, and sizes may be odd. Gradients flow once; a gradient
-    of a gradient needs torch's own modules. Before a capture, call it on the stream that will be captured, as `capture`
-    does.
+    copies work. The number of rows may differ from call to call, and sizes may be odd. There is no double backward: for
+    that, use torch's own modules. Before a capture, call it on the stream that will be captured, as `capture` does.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class StrassenMLP(nn.Sequential):
         return y
 
     def explain(self, rows: int) -> list[ProductPlan]:
-        """How each Linear would be made for so many rows, and why: as for the power of two that is no more than rows.
+        """How each Linear is computed for `rows` (rounded down to a power of two), and why.
 
         >>> model = StrassenMLP(nn.Linear(16, 16), level=1, form="strassen", inner="sgemm")
         >>> [plan.way.name for plan in model.explain(64)]

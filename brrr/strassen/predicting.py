@@ -205,9 +205,9 @@ def frontier(
     (['tf32', 'sgemm-strassen-2', 'sgemm'], True)
 
     device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
-    only. workspace_bytes: ways that need more are left out. whole: odd sizes are rounded up, as in a chain of layers.
-    MissingPeakError where nothing is known of the device; a type that was not measured there has no time, and comes
-    last.
+    only. workspace_bytes: ways that need more are left out. whole: odd sizes are padded, as in a chain of layers.
+    `beaten_by` names a way that is at least as fast and as exact. MissingPeakError for an unknown device; ways whose
+    type was not measured on it have no time and come last.
     """
     predictor = Predictor.of(device)
     kind = predictor.basis.kind

@@ -78,7 +78,7 @@ LEVELS = (0, 1, 2, 3)
 
 @dataclass(frozen=True)
 class Way:
-    """An implementation: its inner product's name, the number of levels, the form of each, and what is prepared.
+    """A way of multiplying: its inner matmul's name, the number of levels, their form, and what is prepared.
 
     >>> Way("sgemm", 2, "winograd").name
     'sgemm-winograd-2'
@@ -106,7 +106,7 @@ class Way:
 
     @property
     def kind(self) -> Inner:
-        """Its inner product."""
+        """Its inner matmul."""
         return INNERS[self.inner]
 
     @property
@@ -141,11 +141,11 @@ class Way:
 
     @property
     def classical(self) -> bool:
-        """Whether it is the plain product of a library, with nothing outside."""
+        """Whether it has no levels: one call of a library's matmul."""
         return not self.level
 
     def here(self, operand: str, device: str) -> bool:
-        """Whether it multiplies operands of this type on this kind of device."""
+        """Whether it supports a type of operands on a kind of device."""
         return operand in self.kind.operands and device in self.kind.devices
 
 

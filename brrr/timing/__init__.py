@@ -23,7 +23,7 @@ from brrr.timing.sampler import Sampler
 def measure(
     fn: Callable[[], Any], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> Measurement:
-    """Measure how long a function takes: six times, and what each of them is true of.
+    """Time a function: six different times, and what each of them tells.
 
     >>> m = measure(lambda: sorted(range(1000)), device="cpu", budget_s=0.05)
     >>> m.period_s.median > 0, m.kernel_s is None
@@ -52,8 +52,9 @@ def measure(
         "host-bound"; "syncs" (`fn` waits for the GPU, so there is no span); "unstable" (the times drifted, also when
         measured again); "thermal" or "power-capped" (the GPU lowered its clock); "shared-gpu" (another program computes
         there); "busy-cpu" (other programs left hardly a core idle); "no-profiler" (`kernel_s` is estimated from a CUDA
-        graph); "queue-full", "single-call" and "nan". `notes` tell of a first call that took far longer than the others
-        (it may have compiled, cached, or changed its input), and of a result that may be computed only later.
+        graph); "queue-full" (the launch queue was); "single-call" (one call is all that was measured); "nan" (in the
+        result). `notes` tell of a first call that took far longer than the others (it may have compiled, cached, or
+        changed its input), and of a result that may be computed only later.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def measure(
 
     See Also
     --------
-    measure_together : several functions, so that a drift of the clock meets them all alike.
+    measure_together : several functions interleaved, so that drift affects them all alike.
     predict : how long it should take.
 
     Notes
@@ -79,14 +80,14 @@ def measure(
 def measure_together(
     functions: Sequence[Callable[[], Any]], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> list[Measurement]:
-    """Measure several functions in turns, so that a drift of the machine meets them all alike.
+    """Measure several functions interleaved, so that drift affects them all alike.
 
     >>> slow, fast = measure_together([lambda: sum(range(9999)), lambda: sum(range(9))], device="cpu", budget_s=0.05)
     >>> (slow.period_s / fast.period_s).median > 1
     True
 
     Compare two ways of doing the same with this, not with two calls of `measure`: between these a GPU may change its
-    clock. A ratio of what the host's clock told is taken pair by pair, round by round.
+    clock. The ratio of two host-timed values is that of their pairs, one pair a round of samples.
 
     Parameters
     ----------

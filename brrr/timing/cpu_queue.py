@@ -47,7 +47,7 @@ class CpuQueue:
     ...     queue.synchronize()
     done by the worker
 
-    A laptop without a GPU can show with it what it means that a call returns before the work is done.
+    It shows asynchronous launches on a machine without a GPU.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class CpuQueue:
 
     Notes
     -----
-    The worker truly overlaps only with work that releases the interpreter: a NumPy product does, a Python loop does
-    not. If a submitted call raises, the next `synchronize` raises it. `worked_s` holds the seconds that the worker
-    spent on each of the last calls, as a GPU's profiler would have each kernel's time.
+    Only work that releases the GIL truly overlaps: a NumPy product does, a Python loop does not. If a submitted call
+    raises, the next `synchronize` raises it. `worked_s` holds the seconds that the worker spent on each of the last
+    calls, as a GPU's profiler would have each kernel's time.
     """
 
     def __init__(self, depth: int = DEPTH) -> None:
@@ -82,7 +82,7 @@ class CpuQueue:
 
     @contextmanager
     def noting(self) -> Iterator[list[Ticket]]:
-        """Collect a ticket for each call submitted inside the ``with`` block; `synchronize` completes their times."""
+        """Collect the times of each call submitted in the ``with`` block; `synchronize` fills them in."""
         tickets: list[Ticket] = []
         self._tickets = tickets
         try:

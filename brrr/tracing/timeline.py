@@ -33,7 +33,8 @@ class Timeline:
     """What host and device did, and when, in a loop of calls with one synchronisation at its end.
 
     >>> spans = (Span("launch", "launch", "launch", 0, 1000, 0), Span("stream 7", "kernel", "relu", 1000, 2000, 0, 0))
-    >>> found = Timeline(spans, "cuda", "a GPU", "2024-01-01", "", 1, 4e-6, 5e-6, 1e-5)
+    >>> found = Timeline(spans, "cuda", "a GPU", "2024-01-01", torch="", calls=1,
+    ...                  period_s=4e-6, loop_period_s=5e-6, profiled_period_s=1e-5)
     >>> found.busy_s, found.idle_share, found.profiled_idle_share, found.inflation
     (1e-06, 0.75, 0.9, 2.0)
 
@@ -44,7 +45,7 @@ class Timeline:
     spans : tuple of Span
         What was done, in the order of the starts, which are 0 or later (in nanoseconds).
     kind : {"cuda", "cpu", "cpu-queue"}
-        The device. A CPU has no lanes of a device; a CPU queue's worker is one.
+        The device. "cpu" has no device lane; "cpu-queue" has its worker.
     device, date, torch : str
         The device's name, the date, and torch's version.
     calls : int
@@ -200,7 +201,7 @@ class Timeline:
 
     @property
     def waits_in_calls(self) -> bool:
-        """Whether every call waits for the device itself: ``item()``, a copy to the host, ``synchronize()``."""
+        """Whether every call itself waits for the device: ``item()``, a copy to the host, ``synchronize()``."""
         waited = {span.call for span in self.spans if span.kind == "wait" and span.call >= 0}
         return not is_cpu(self.kind) and len(waited) == self.calls
 

@@ -42,7 +42,7 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     fn : callable
         The function, called without arguments. For the periods it is called some ten more times, without the profiler.
     calls : int, optional
-        How many calls to trace. By default 3 to 20: a quarter of a second at most, with some 150 things on the device.
+        How many calls to trace. By default 3 to 20: at most a quarter of a second, and about 150 events on the device.
     device : {"cuda", "cpu"} or CpuQueue, optional
         As for `measure`.
 

@@ -72,8 +72,10 @@ def compare(
         - "speed-up": how many times as fast as its base each line is.
         - "memory": how much memory a call takes at most, beside its time.
         - an axis: its values by the time that each takes, the longest first; the guess is a ranking of them.
-        - of one experiment: "classes" ("block"), "payback" ("compiled"), "data" ("gemm"), "regime" ("mystery"), "step"
-          ("rnn"), "swap" ("memory_swap"), "error" and "published" ("strassen").
+        - what one experiment alone has: "classes" of "block" (time by class of operators), "payback" of "compiled" (the
+          calls after which compiling has paid), "data" of "gemm" (random numbers against zeros), "regime" of "mystery",
+          "step" of "rnn" (cuDNN's time step over ours), "swap" of "memory_swap" (what another memory gains), "error"
+          and "published" of "strassen" (the error of each level; the source's table).
     truth : str
         The line that the others are held against.
     at : mapping of str, optional
@@ -81,7 +83,7 @@ def compare(
     source : Source, optional
         Where the measurements come from, as for `explore`. A live source measures them now.
     **axes
-        The point, or what in it differs from `at`, by axis.
+        Values by axis; they override those in `at`.
 
     Returns
     -------

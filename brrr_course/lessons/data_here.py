@@ -9,7 +9,7 @@ QUEUE = "a CPU queue, which is a second thread, plays the GPU: it has a GPU's ov
 
 
 def data_here() -> None:
-    """Print where the figures of this computer get their numbers from.
+    """Print where the plots on this machine get their data from.
 
     >>> data_here()  # doctest: +SKIP
     No GPU here: the figures replay an NVIDIA H200, and every slider works.

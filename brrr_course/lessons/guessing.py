@@ -51,8 +51,7 @@ class Guess:
     >>> g.answer("25 µs")
     your guess: 25 µs (Without synchronize(), a 4096 matmul seems to take ...)
 
-    `guess` makes it. What waits for the answer registers with `on_answer`, and is called at once if it is already
-    there.
+    `guess` makes it. Callbacks registered with `on_answer` are called at once if the answer is there already.
 
     Parameters
     ----------
@@ -70,7 +69,7 @@ class Guess:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer was given. In the executed edition (`BRRR_STATIC=1`) nothing waits for one."""
+        """Whether the answer was given; with `BRRR_STATIC=1`, as notebooks are executed for reading, always True."""
         return self.value is not None or static()
 
     def answer(self, given: object) -> Guess:

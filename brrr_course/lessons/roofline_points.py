@@ -29,7 +29,7 @@ def roofline_of(
     experiment: str, lines: Sequence[str], *, at: Mapping[str, Value] | None = None, source: Source | None = None,
     **axes: Value | tuple[Value, ...],
 ) -> Picture | Comparison:  # fmt: skip
-    """Draw lines of an experiment as points below a roofline.
+    """Plot lines of an experiment as points below a roofline.
 
     >>> roofline_of("repeat", ["cuda mul"], repeat=(1, 512), elements=2**26, dtype="float32")  # doctest: +SKIP
 
@@ -44,7 +44,7 @@ def roofline_of(
     source : Source, optional
         Where the measurements come from, as for `explore`. A live source measures them now.
     **axes
-        The point, or what in it differs from `at`, by axis. An axis with several values makes a point of each.
+        Values by axis; they override those in `at`. An axis with several values makes a point of each.
 
     Returns
     -------

@@ -83,7 +83,7 @@ def speedup_table(name: str, *, layers: int | None = None, source: Source | str 
     name : {"mlp", "strassen"}
         The textbook network over ``nn.Sequential``, or the network with fused Strassen.
     layers : int, optional
-        Only the rows of so many layers. By default all.
+        Only the rows of this many layers. By default all.
     source : str or Source, optional
         As for `explore`. Live, the table shows what was measured in this session.
 

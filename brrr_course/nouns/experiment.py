@@ -283,7 +283,7 @@ class Experiment:
     variants : tuple of Variant
         The ways of doing the work.
     lines : tuple of Line
-        What is drawn. With `field`, only what is beside each variant's own line.
+        What is drawn. With `field`, only lines besides the variants' own.
     field : str, optional
         The time that the variants' lines show, such as "period_s".
     package : str
@@ -294,9 +294,9 @@ class Experiment:
     anchors : tuple of mapping
         Points that are measured again in each run of a recording, to see a drift.
     cost : callable, optional
-        A variant's `Cost` at a point, without making anything: a recording can then be planned.
+        A variant's `Cost` at a point, without allocating anything; used to plan a recording.
     rate : Rate, optional
-        What a time may be shown as, per second.
+        What may be shown per second, such as bytes.
     other_rates : tuple of Rate
         What else it may be shown as.
     guides : tuple of Guide
@@ -308,11 +308,11 @@ class Experiment:
     predicts : callable, optional
         A variant's `PredictedRun` at a point; None where no time is predicted.
     names_kernels : bool or tuple of str
-        Whether a measurement also notes which kernels were launched, or of which variants.
+        Whether measurements also note the kernels that were launched, or the variants for which they do.
     on_cpu : mapping of str
-        Which line of the CPU's own is shown in place of a GPU's where the data have none of a GPU.
+        From a GPU's line to the CPU's that is shown in its place if the data have no GPU.
     resident : bool
-        Whether a GPU's inputs are drawn on it and stay there, none by way of the host: for the plan of a recording.
+        Whether inputs are generated on the GPU and stay there; used to plan a recording.
     devices : int
         How many devices of its kind a call takes, each with a process of its own.
     """
@@ -351,7 +351,7 @@ class Experiment:
         return claims_of(self.name, self.package)
 
     def named(self, device: str, kind: DeviceKind) -> str:
-        """What a badge calls the devices that a call takes; a CPU's are processes that share it.
+        """The devices that a call takes, as a badge names them; on a CPU they are processes.
 
         >>> Experiment("x", "", "", (), (), devices=2).named("NVIDIA H100", "cuda")
         '2 x NVIDIA H100'

@@ -57,8 +57,7 @@ class Recorded:
     device : str
         The folder of the recording, such as "h200".
     root : str or pathlib.Path, optional
-        The one folder of recordings to look into. By default a search path on which your own recordings lie over the
-        course's.
+        The one folder of recordings to look into. By default a search path: your own recordings, then the course's.
 
     Raises
     ------
@@ -119,8 +118,8 @@ class Recorded:
     def badge(self, experiment: Experiment, shown: Shown | None = None) -> Badge:
         """RECORDED, the device, the date of this experiment's newest run, and torch's version.
 
-        If rows with several versions of the software are shown, or some of your own, each part is named with its
-        points. The number of GPUs is the recording's, whatever part of it is shown.
+        Where several versions of the software are mixed, or rows of your own, each is named with its number of points.
+        The number of GPUs is always the whole recording's.
         """
         every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
         rows = [row for found in every.values() for row in found.values()]
@@ -187,7 +186,7 @@ class Recorded:
         return tuple(sorted(there, key=float))
 
     def known(self, experiment: Experiment, variant: str) -> Mapping[Key, Measurement]:
-        """From each recorded point, in the order of the axes, to its measurement.
+        """A mapping from each recorded point, in the order of the axes, to its measurement.
 
         The cache state is the variant's, or the point's if the experiment has an axis `cache`. A point that several
         runs measured has the newest run's row.
@@ -203,7 +202,7 @@ class Recorded:
         return self._chosen(experiment).get(variant, {})
 
     def broken(self, experiment: Experiment) -> Counter[Pair]:
-        """How many of all rows break which inequality of the six times.
+        """How many rows violate each inequality of the six times, such as host_s <= period_s.
 
         >>> from brrr_course.experiments import experiment
         >>> Recorded("h200").broken(experiment("run_ahead"))
@@ -230,7 +229,7 @@ class Recorded:
         """Do nothing: what was recorded was measured together then."""
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
-        """For each variant and time, the largest drift flagged at an anchor in the runs that rows come from."""
+        """For each variant and field, the largest drift flagged at an anchor in the runs that are used."""
         name, key = experiment.name, id(experiment)
         if key not in self._drifts:
             anchors = (drift for run in self._runs(experiment) for drift in run.anchors)

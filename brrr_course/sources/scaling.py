@@ -87,7 +87,7 @@ class Scaling(Carded):
 
     @property
     def regime(self) -> Regime:
-        """What sets the time at this batch: see `MEANS`."""
+        """What sets the time at this batch, as "overhead-bound" or "scales with the work"."""
         found = self.growth
         flat, proportional = self._grown(FLAT), self._grown(PROPORTIONAL)
         if found.low <= flat and found.high >= proportional:
@@ -140,7 +140,7 @@ def scaling_test(
     ----------
     make : callable or str
         ``make(batch)`` makes the inputs and returns the function to time, which takes no arguments. Or the name of an
-        experiment with variants in pairs, such as "scaling".
+        experiment whose variants are a function at a batch and at twice it, such as "scaling".
     batch : int
         The smaller batch; of an experiment, the nearest one that the data have.
     factor : int

@@ -135,7 +135,7 @@ class Transition:
         return tuple(sorted((value for value, answer in inside.items() if answer is None), key=float))
 
     def holds(self, value: float) -> bool:
-        """Whether a value lies above `low` and at or below `high`, and so may be the first one behind the change."""
+        """Whether low < value <= high, so that it may be the first one after the change."""
         return float(self.low) < value <= float(self.high)
 
     def __str__(self) -> str:
@@ -166,8 +166,8 @@ def find_transition(
     axis : str
         A numeric axis.
     predicate : callable
-        Takes the readings of a point, from each line's name to its `Estimate`, and returns True, False, or None if the
-        noise does not tell. `pays` makes one. If it has `lines`, only these are measured, else all.
+        Takes the readings of a point, a mapping from each line's name to its `Estimate`, and returns True, False, or
+        None if the noise does not tell. `pays` makes one. If it has `lines`, only these are measured, else all.
     at : mapping of str, optional
         The values of all other axes.
     source : str or Source, optional

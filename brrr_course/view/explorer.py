@@ -157,14 +157,14 @@ def explore(
         What is drawn:
 
         - "time", or "rate" for the experiment's bytes or FLOP per second; ``{"rate": "bytes"}`` or
-          ``{"rate": "flop"}`` if it has both, ``{"rate": AXIS}`` of an axis that is counted a second;
+          ``{"rate": "flop"}`` if it has both, ``{"rate": AXIS}`` for the values of an axis per second;
         - ``{"ratio": LINE}`` for the times over those of a line;
         - ``{"speedup": {LINE: BASE, ...}}`` for how many times as fast as its base each line is;
         - "ladder" (of rates: ``{"ladder": "rate"}``) for one bar per line where the sliders stand;
         - ``{"stack": {LINE: PART, ...}}``, from the fastest line to the slowest, for what each adds, under the part's
           name; "stack" takes the order from `lines` and the names from their labels;
-        - ``{"y": "share"}`` where times are seconds of each second, in percent;
-        - of the first three, with ``{"x": AXIS}`` for another axis along x, as in ``{"y": "rate", "x": "batch"}``.
+        - ``{"y": "share"}`` in percent, where the times are shares of a second;
+        - the first three with ``{"x": AXIS}`` for another axis along x, as in ``{"y": "rate", "x": "batch"}``.
 
         The experiment's theoretical lines of that view are drawn dashed.
     unlock : Guess, optional
@@ -176,9 +176,9 @@ def explore(
         Whether to show the predicted time of each line, thin and dashed, with what limits it. A button switches it.
     versus : mapping of str, optional
         What the sentence above the figure compares, where it shows times or rates: ``{LINE: BASE, ...}`` each line with
-        its base, ``{AXIS: VALUE}`` the first line with itself there. By default the largest value with the smallest.
-        A guess of a factor is of the first comparison, and the figure marks it. Of ratios over one line (`show`), it
-        tells only which lines the sentence names.
+        its base, ``{AXIS: VALUE}`` the first line with itself at that value. By default the largest value with the
+        smallest. A guessed factor is for the first comparison, and marked in the figure. With ``{"ratio": LINE}``,
+        `versus` only picks the lines that are named.
 
     Returns
     -------

@@ -131,8 +131,8 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
     Parameters
     ----------
     line : str
-        Assignments, separated by ";". The last one gives the result its value. Numbers are float: write 0.5f, because
-        0.5 is a double in C and slow. With a float64 input they are double.
+        Assignments, separated by ";". The last one gives the result its value. Numbers given by name are float (double
+        with a float64 input); write 0.5f, since 0.5 is a slow double in C.
     **inputs : torch.Tensor or float
         The line's inputs by name: tensors of float32, float16, bfloat16 or float64 on one device, and numbers. Shapes
         are broadcast as in torch. 16-bit types are computed in float32 and rounded once.
@@ -153,8 +153,7 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
 
     Notes
     -----
-    CPU tensors are computed by torch instead: C's arithmetic, and the functions of
-    `brrr/kernels/elementwise/emulate.py`.
+    For CPU tensors torch emulates it: C's arithmetic and the functions in `brrr/kernels/elementwise/emulate.py`.
     """
     return Elementwise(line, inputs)
 

@@ -45,7 +45,7 @@ def calibrate(
     device : {"cuda", "cpu"}, optional
         torch's current CUDA device or the CPU. By default the GPU if there is one.
     budget_s : float
-        It takes less than so many seconds, at least 1. What does not fit is left out, and the result's `notes` say so.
+        The limit in seconds, at least 1. What does not fit is left out, and the result's `notes` say so.
     quick : bool
         Measure fewer sizes and compile nothing, in a few seconds: for tests.
     progress : callable, optional
@@ -67,7 +67,7 @@ def calibrate(
 
     Notes
     -----
-    The device's short sweep corrects the long one that was recorded on a reference device (docs/predictor.md).
+    A short sweep of matmuls and operators here corrects the long one of a reference device (docs/predictor.md).
     """
 
     if isinstance(budget_s, bool) or not isinstance(budget_s, int | float) or not 1 <= budget_s < float("inf"):
