@@ -9,6 +9,7 @@ import torch
 
 from brrr.gpu.nvrtc import PTR, kernel
 from brrr.kernels.alone import Example, alone, into
+from brrr.kernels.checks import check_on_gpu
 
 SOURCE = "kernels/occupancy.cu"
 THREADS, NUMBERS, WARP = 256, 256, 32
@@ -21,6 +22,7 @@ def prepared(words: torch.Tensor, sums: torch.Tensor, loads: int) -> Callable[[]
 
     words: whole blocks of THREADS * NUMBERS words of 32 bits, none of them negative; sums: one for each warp.
     """
+    check_on_gpu("occupancy", {"words": words, "sums": sums})
     launch = kernel(SOURCE, f"brrr_in_flight_{loads}", words.device.index)
     blocks = words.numel() // (THREADS * NUMBERS)
     return lambda: launch((blocks, 1, 1), (THREADS, 1, 1), (words.data_ptr(), PTR), (sums.data_ptr(), PTR))

@@ -9,6 +9,7 @@ import torch
 
 from brrr.gpu.nvrtc import I32, I64, PTR, U32, kernel
 from brrr.kernels.alone import Example, alone, into
+from brrr.kernels.checks import check_on_gpu
 
 SOURCE = "kernels/strides.cu"
 THREADS, READS, WRITES, WARP = 128, 16, 8, 32
@@ -26,6 +27,7 @@ def blocks(count: int, each: int) -> int:
 
 def strided_sums(x: torch.Tensor, count: int, stride: int, offset: int = 0) -> tuple[torch.Tensor, Callable[[], None]]:
     """Where the sums of `count` words go, modulo 2^32 and one for each warp, and what launches the kernel."""
+    check_on_gpu("strided_sums", {"x": x})
     grid = blocks(count, READS)
     sums = torch.full((grid * THREADS // WARP,), -1, dtype=torch.int32, device=x.device)
     launch = kernel(SOURCE, "brrr_strided_read", x.device.index)
@@ -37,6 +39,7 @@ def strided_write(
     x: torch.Tensor, base: int, count: int, stride: int, offset: int = 0, idle: int = 0
 ) -> Callable[[], None]:
     """What writes base, base + 1, ... into `count` words of 32 bits; the first `idle` threads leave one out."""
+    check_on_gpu("strided_write", {"x": x})
     grid = blocks(count + idle, WRITES)
     launch = kernel(SOURCE, "brrr_strided_write", x.device.index)
     given = (x.data_ptr(), PTR), (base, U32), (count, I64), (stride, I64), (offset, I64), (idle, I32)
