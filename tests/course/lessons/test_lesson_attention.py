@@ -6,12 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lesson_text import said
 
-from brrr.gpu.datasheet import hardware
 from brrr_course import check, drawing
-from brrr_course.experiments import experiment
-from brrr_course.experiments.attention import cost, matrix_bytes
 from brrr_course.lessons.drawings.flash_tiles import IN_THREE_STEPS, K, Q, V, moved, results, steps
 
 
@@ -109,15 +105,3 @@ def test_each_step_tells_numbers_that_one_can_follow() -> None:
     went = [int(re.findall(r"(\d+) of 72 numbers went", text)[0]) for text in shown[1:]]
     assert went == [moved(n) for n in range(1, 7)]
     assert moved(6) < IN_THREE_STEPS == 4 * 36 + 36
-
-
-def test_the_text_has_the_numbers_of_the_experiment() -> None:
-    text = said("11b")
-    at: dict[str, Any] = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
-    naive, flash = (experiment("attention").variant(name) for name in ("naive", "flash"))
-    assert hardware("h100").ridge_point("bf16") == pytest.approx(300, rel=0.03) and "near 300 FLOP per byte" in text
-    trips = 4 * matrix_bytes(naive, at)
-    assert cost(naive, at).flop / trips == 64 and "d / 2 = 64 FLOP per byte" in text
-    assert cost(flash, at).arithmetic_intensity == 4096 and "N / 2 = 4096 FLOP per byte" in text
-    largest = matrix_bytes(naive, {**at, "length": 65536}) / 1e9
-    assert f"65536 tokens need {largest:.0f} GB for the scores of 16 heads" in text

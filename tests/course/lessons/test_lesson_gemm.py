@@ -22,7 +22,6 @@ from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.recorded import recorded
 
 SMS = hardware("h200").sm_count
 SWEPT = sorted({*STOPS, *range(3, MOST + 1, 7), 2048})
@@ -247,26 +246,3 @@ def test_the_models_lines_are_given_out_as_a_copy_and_one_of_them_is_slow() -> N
 
 
 # ---- what the lesson's text says ----
-
-
-def span(way: str, columns: int, dtype: str) -> float:
-    told = Evidence(experiment("gemm"), recorded("h200"))
-    return told.get(way, columns=columns, size=2048, dtype=dtype).median
-
-
-def test_the_text_compares_as_the_figures_do() -> None:
-    nn, nt, tn = ({n: span(way, n, "float32") for n in (1, 2, 32, 1024)} for way in ("nn", "nt", "tn"))
-    assert 1 < nn[32] / nn[1] < 4 and nn[2] > nn[32] and nt[2] < nn[2] / 2
-    assert max(nn[1024], nt[1024], tn[1024]) < 1.05 * min(nn[1024], nt[1024], tn[1024])
-    assert span("nn", 1025, "bfloat16") > 5 * span("nn", 1024, "bfloat16")
-    assert span("linear", 1025, "bfloat16") < 1.15 * span("linear", 1024, "bfloat16")
-    assert span("padded", 1025, "bfloat16") < span("nn", 1025, "bfloat16") / 5
-    kernels = [recorded("h200").known(experiment("gemm"), "nn")[n, 2048, "bfloat16"].launched[0] for n in (1024, 1025)]
-    assert kernels[0].startswith("nvjet_sm90") and kernels[1].startswith("cutlass_75")
-    rows = compare(None, "gemm", of="data", source=recorded("h200")).rows
-    ratios = {row[0]: float(row[1].removesuffix("x")) for row in rows}
-    assert ratios.pop("float32") == pytest.approx(1, abs=0.03) and max(ratios.values()) < 0.9
-    many = Evidence(experiment("gemm_many"), recorded("h200"))
-    ways = ("combined", "batched", "streams", "graph", "loop")
-    found = {way: many.get(way, count=4, size=512, dtype="float32").median for way in ways}
-    assert tuple(sorted(ways, key=lambda way: found[way])) == ways

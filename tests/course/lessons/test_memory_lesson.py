@@ -183,6 +183,7 @@ def test_what_the_lesson_says_of_the_generations() -> None:
     stacked, graphics = GROUPS.values()
     plain, half = SERIES["float32, no matrix units"], SERIES["float16, matrix units"]
     at = {key: (ridge(hardware(key), *plain) or 0, ridge(hardware(key), *half) or 0) for key in (*stacked, *graphics)}
+    assert min(at[key][1] for key in stacked if at[key][1]) > 5 * max(at[key][0] for key in stacked)
     assert all(with_units > 1.9 * without for without, with_units in at.values() if with_units)
     assert at["b200"][1] > at["a100"][1] > at["v100"][1] and at["l40s"][1] > at["t4"][1]
     assert at["l40s"][0] > at["rtx-3090"][0] > at["gtx-1070"][0]
