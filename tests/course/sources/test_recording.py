@@ -6,10 +6,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import made_up
 import pytest
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 
 from brrr.core import files
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.files import digest, share, typed
+from brrr.core.files import digest, share
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
@@ -541,14 +540,6 @@ def test_a_wrong_machine_file_is_refused(writable_root: Path, changes: dict[str,
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": NaN}', '{"format": 1e999}', "[" * 100_000, "\x00", None])
-def test_a_machine_file_that_is_no_json_object_is_refused(writable_root: Path, text: str | None) -> None:
-    path = writable_root / "h200" / "machine.json"
-    path.unlink() if text is None else path.write_text(text)
-    with pytest.raises(RecordingError, match=r"machine\.json: " + ("is missing" if text is None else "")):
-        Recording.read(path.parent, MATMUL)
-
-
 def test_a_missing_csv_is_not_recorded(writable_root: Path) -> None:
     (writable_root / "h200" / "matmul.csv").unlink()
     with pytest.raises(NotRecordedError, match="brrr record matmul"):
@@ -578,20 +569,6 @@ def test_a_bad_row_is_not_written(writable_root: Path) -> None:
     with pytest.raises(RecordingError, match=r"row \d+ .*is it in another unit"):
         recording.added([bad_row(recording)]).write(writable_root / "h200")
     assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
-
-
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.csv"
-    files.write_atomically(path, "old")
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(RecordingError, match=r"a\.csv: cannot be written \(No space left on device\)"):
-        files.write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def cells_of(path: Path) -> list[list[str]]:
@@ -651,54 +628,6 @@ def make_older(folder: Path, lacks: str = "") -> None:
     content.pop(lacks, None)
     content["checksum"] = digest(json.dumps(content, sort_keys=True))
     (folder / "machine.json").write_text(json.dumps(content))
-
-
-# ---------------------------------------------------------------- JSON as types
-
-
-@dataclasses.dataclass(frozen=True)
-class Inner:
-    share: float
-    kind: Literal["a", "b"] = "a"
-
-
-@dataclasses.dataclass(frozen=True)
-class Outer:
-    name: str
-    count: int | None
-    inner: tuple[Inner, ...]
-    pair: tuple[int, Inner]
-    named: Mapping[str, int | float | str]
-
-
-WHOLE = {"name": "n", "count": None, "inner": [{"share": 1, "kind": "b"}], "pair": [1, {"share": 0.5, "kind": "a"}],
-         "named": {"x": 1, "y": "z"}}  # fmt: skip
-
-
-def test_an_object_becomes_a_dataclass() -> None:
-    expected = Outer("n", None, (Inner(1, "b"),), (1, Inner(0.5)), {"x": 1, "y": "z"})
-    assert typed(Outer, WHOLE) == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": 1}, "name is 1; expected a text"),
-        ({"count": True}, "count is True; expected a whole number"),
-        ({"count": 1.0}, "count is 1.0; expected a whole number"),
-        ({"inner": [{"share": 1, "kind": "b"}, {"share": "1"}]}, "inner[1].kind is missing"),
-        ({"inner": [{"share": float("nan"), "kind": "b"}]}, "inner[0].share is nan; expected a finite number"),
-        ({"inner": [{"share": 1, "kind": "c"}]}, "inner[0].kind is 'c'; expected one of a, b"),
-        ({"pair": [1]}, "pair is [1]; expected 2 values"),
-        ({"named": {"x": None}}, "named.x is None; expected a whole number or a finite number or a text"),
-        ({"named": []}, "named is []; expected an object"),
-        ({"more": 1}, "more is not a known key"),
-    ],
-)
-def test_what_is_wrong_is_named_by_its_place(change: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=r"expected|missing|known") as caught:
-        typed(Outer, {**WHOLE, **change})
-    assert str(caught.value).startswith(message)
 
 
 def test_many_runs_are_read_and_joined_in_a_time_that_grows_with_their_number() -> None:

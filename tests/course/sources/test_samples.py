@@ -109,14 +109,6 @@ def test_joined_folders_have_the_samples_of_both(tmp_path: Path) -> None:
     assert set(samples.read(into / "matmul.samples.npz")) == {row.key for row in Recording.read(into, MATMUL).rows}
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    made_up.record(tmp_path, made_up.GPU, {"size": ["64"]}, measure=measure)
-    path = tmp_path / "h200" / "matmul.samples.npz"
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
-        samples.read(path)
-
-
 def npy(shape: str, descr: str = "<f4", data: bytes = bytes(4)) -> bytes:
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\0" + len(header).to_bytes(2, "little") + header + data
