@@ -3,14 +3,13 @@
 import dataclasses
 import math
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import made_up
 import pytest
-from formulas import Fake
+from formulas import Kept
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +19,6 @@ from brrr.core.measurement import (
     Estimate,
     Measurement,
     Point,
-    Value,
 )
 from brrr.counting.cost import Cost, matmul_cost
 from brrr_course.experiments import NAMES, experiment
@@ -213,38 +211,15 @@ def test_a_band_is_judged_at_its_borders(band: tuple[float, float]) -> None:
             assert found == Verdict(status, "text"), (low, high)
 
 
-class Fixed(Fake):
-    """A source with the measurements it is given."""
-
-    def __init__(self, known: Mapping[tuple[Value, ...], Measurement]) -> None:
-        self._known = known
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return ("a",)
-
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        return self._known if variant == "a" else {}
-
-    def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
-        raise AssertionError("a claim measures nothing")
-
-
 def at(latency: float | None) -> Measurement:
     return Measurement(latency_s=None if latency is None else Estimate(latency, latency, latency, 9))
 
 
-EVIDENCE = Evidence(
-    THREE,
-    Fixed(
-        {
-            (1024, 0.5, "alpha"): at(3.0),
-            (2, 0.5, "alpha"): at(1.0),
-            (4, 0.5, "zeta"): at(9.0),
-            (100, 0.5, "alpha"): at(None),
-            (2, 0.5, "zeta"): at(2.0),
-        }
-    ),
-)
+KNOWN = {
+    (1024, 0.5, "alpha"): at(3.0), (2, 0.5, "alpha"): at(1.0), (4, 0.5, "zeta"): at(9.0),
+    (100, 0.5, "alpha"): at(None), (2, 0.5, "zeta"): at(2.0),
+}  # fmt: skip
+EVIDENCE = Evidence(THREE, Kept({"a": KNOWN}))
 
 
 def test_a_claim_sees_one_time_at_a_point() -> None:
