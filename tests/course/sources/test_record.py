@@ -204,17 +204,10 @@ class Stubborn(DurationEstimator):
         pass
 
 
-def test_a_point_that_no_run_can_hold_is_left_out_and_said(tmp_path: Path) -> None:
-    outcome = made_up.record(tmp_path, CPU, limit_s=60.0, estimator=Stubborn(1))
-    too_long = [step.point["size"] for step, _ in outcome.too_long]
-    assert 32768 in too_long
-    assert 32768 not in sizes(tmp_path, "cpu", "cpu")
-    assert "with cpu, more than --minutes 1 holds: left out" in summary(outcome, 60.0)
-
-
 def test_a_slow_variant_does_not_keep_the_fast_ones_from_being_measured(tmp_path: Path) -> None:
     outcome = made_up.record(tmp_path, GPU, limit_s=60.0, estimator=Stubborn(1), now_s=lambda: 0.0)
     assert {step.variants for step, _ in outcome.too_long} == {("cpu",)}
+    assert "with cpu, more than --minutes 1 holds: left out" in summary(outcome, 60.0)
     assert sizes(tmp_path) == list(SIZES)
     assert sizes(tmp_path, "gpu-transfers") == list(SIZES)
     assert 32768 not in sizes(tmp_path, "cpu")

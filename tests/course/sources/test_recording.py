@@ -532,7 +532,7 @@ def test_a_bad_row_is_not_written(writable_root: Path) -> None:
 COURSE_S = share("data") / "recordings"
 
 
-@pytest.mark.parametrize("device", ["cpu", "h200"])
+@pytest.mark.parametrize("device", ["cpu", "h100", "h200"])
 def test_each_value_of_the_courses_recordings_is_read_as_it_stands(device: str) -> None:
     """Format 4 told the software once for all runs."""
     content = json.loads((COURSE_S / device / "machine.json").read_text())
