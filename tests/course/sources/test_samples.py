@@ -100,12 +100,17 @@ def test_rows_without_samples_make_no_file(tmp_path: Path) -> None:
     assert not list((tmp_path / "h200").glob("*.npz")) and samples.read(tmp_path / "h200" / "matmul.samples.npz") == {}
 
 
-def test_joined_folders_have_the_samples_of_both(tmp_path: Path) -> None:
+def two(root: Path) -> tuple[Path, Path]:
+    """Folders of two runs, with samples."""
     for run, size in (("gpu-0", "64"), ("gpu-1", "128")):
-        made_up.record(tmp_path / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
-    into = tmp_path / "gpu-0" / "h200"
+        made_up.record(root / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
+    return root / "gpu-0" / "h200", root / "gpu-1" / "h200"
+
+
+def test_joined_folders_have_the_samples_of_both(tmp_path: Path) -> None:
+    into, theirs = two(tmp_path)
     for _ in range(2):
-        join(into, tmp_path / "gpu-1" / "h200")
+        join(into, theirs)
     assert set(samples.read(into / "matmul.samples.npz")) == {row.key for row in Recording.read(into, MATMUL).rows}
 
 
@@ -135,9 +140,8 @@ def test_members_that_the_writer_does_not_make_are_refused(
 )
 def test_a_join_takes_what_was_read_and_nothing_else(tmp_path: Path, harm: str) -> None:
     """Nothing hides in a folder from elsewhere: what no row tells of is refused, and nothing is written."""
-    for run, size in (("gpu-0", "64"), ("gpu-1", "128")):
-        made_up.record(tmp_path / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
-    into, theirs = tmp_path / "gpu-0" / "h200", tmp_path / "gpu-1" / "h200" / "matmul.samples.npz"
+    into, other = two(tmp_path)
+    theirs = other / "matmul.samples.npz"
     before = {path.name: path.read_bytes() for path in into.iterdir()}
     index = '[[[[1],"gpu","hot","gpu-1"],{"host_s":%d}]]' % (10**9 if harm == "more than there are" else 1)  # noqa: UP031
     data = npy("(1,)", data=b"\0\0\xc0\x7f" if harm == "no number" else bytes(4))
@@ -149,14 +153,13 @@ def test_a_join_takes_what_was_read_and_nothing_else(tmp_path: Path, harm: str) 
         if harm not in ("a member more", "a pair without an index"):
             archive.writestr("gpu-1.00009.json", index)
     with pytest.raises(RecordingError, match=r"matmul\.samples\.npz: cannot be read"):
-        join(into, tmp_path / "gpu-1" / "h200")
+        join(into, other)
     assert {path.name: path.read_bytes() for path in into.iterdir()} == before
 
 
 def test_what_changes_after_it_was_read_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for run, size in (("gpu-0", "64"), ("gpu-1", "128")):
-        made_up.record(tmp_path / run, made_up.GPU, {"size": [size]}, measure=measure, run=made_up.run_info(run))
-    into, theirs = tmp_path / "gpu-0" / "h200", tmp_path / "gpu-1" / "h200" / "matmul.samples.npz"
+    into, other = two(tmp_path)
+    theirs = other / "matmul.samples.npz"
     read = samples.parts
 
     def swapped(path: Path) -> dict[str, samples.Part]:
@@ -166,6 +169,6 @@ def test_what_changes_after_it_was_read_is_not_taken(tmp_path: Path, monkeypatch
         return found
 
     monkeypatch.setattr(samples, "parts", swapped)
-    join(into, theirs.parent)
+    join(into, other)
     monkeypatch.undo()
     assert set(samples.read(into / "matmul.samples.npz")) == {row.key for row in Recording.read(into, MATMUL).rows}

@@ -22,10 +22,9 @@ from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
 from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Guide, Variant, stand_in
-from brrr_course.view import display, explorer, words
+from brrr_course.view import explorer, words
 from brrr_course.view.bars import BarCanvas, bar_frame, bars_of
 from brrr_course.view.canvas import POINTS, SAID, Canvas, Curve, Frame
-from brrr_course.view.display import sweep_all
 from brrr_course.view.explorer import Explorer, explore
 from brrr_course.view.panel import SceneLines
 from brrr_course.view.quantities import ABOVE, hardware_of, ratio
@@ -660,22 +659,6 @@ def test_every_view_sweeps_with_its_table_and_another_source(show: Any) -> None:
 def test_covered_views_tell_nothing() -> None:
     e = shown(show={"stack": views.PARTS}, unlock=guess("Who answers this?", unit="x"))
     assert (e.data, e.guides, e.parts) == ({}, {}, [])
-
-
-def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr_course.view.display.shown", set())  # those of other tests are not this one's
-
-    class Timeline:
-        covered = False
-        swept = 0
-
-        def sweep(self) -> None:
-            self.swept += 1
-
-    made = Timeline()
-    display.shown.add(made)  # type: ignore[arg-type]
-    assert sweep_all() == len(display.shown)
-    assert made.swept == 1
 
 
 # ---- the verdict and the guess ----
