@@ -30,6 +30,7 @@ def test_lessons_compare() -> None:
     ("matmul: latency('gpu', size=8192) < latency('cpu', size=8192)", ""),
     ("matmul: latency('gpu', size=8192) > latency('cpu', size=8192)", "it is [False]"),
     ("matmul: at(size=8192); ahead = latency('cpu') / latency('gpu'); ahead is 1 to 2; ahead > 1", "ahead is 1 to 2: "),
+    ("matmul: latency('gpu') < latency('cpu')", "True, True"),
     ("matmul@cpu: latency('gpu', size=8192) > 0", "was not measured"),
     ("matmul: latency('gpu', size=7) > 0", "was not measured"),
     ("matmul: latency('gpu', size=[7]) > 0", "it is []"),
