@@ -5,13 +5,22 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from brrr.gpu.datasheet import hardware
-from brrr_course import drawing
+from brrr_course import check, drawing
 from brrr_course.experiments import experiment
 from brrr_course.lessons.drawings.bits_roofline import SHOWN, limits, of, rate
+from brrr_course.lessons.exercises.lesson_13 import LARGEST
 
 LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "13_fewer_bits.py"
+
+
+def test_scales_of_rows_and_columns_are_right_whatever_is_drawn() -> None:
+    def scales(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a.abs().amax(1, keepdim=True) / LARGEST, b.abs().amax(0, keepdim=True) / LARGEST
+
+    assert [str(mark) for mark in (check("13-scales", scales=scales) for _ in range(20)) if not mark.right] == []
 
 
 def test_a_point_moves_right_with_tokens_and_with_fewer_bits_up_to_the_roof_of_what_is_multiplied() -> None:
