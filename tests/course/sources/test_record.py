@@ -141,13 +141,14 @@ def test_where_a_claim_looks_a_slow_call_gets_the_samples_of_an_interval(monkeyp
     grid = next(step for step in steps([MATMUL], "cpu") if step.phase == "grid")
     assert (claimed.fewest, grid.fewest) == (6, 1)
     tiny = dataclasses.replace(claimed, point={"size": 64}, variants=("cpu",), budget_s=1e-9)
-    samples = []
-    for fewest in (1, 6):
-        monkeypatch.setattr("brrr.timing.sampler.SLOW_CALLS", 1e12)  # a call far longer than the budget, yet repeated
+    monkeypatch.setattr("brrr.timing.sampler.SLOW_CALLS", 1e12)  # a call far longer than the budget, yet repeated
+
+    def samples(fewest: int) -> int:
         found = apart.measure_point(MATMUL, tiny.variants, tiny.point, budget_s=tiny.budget_s, fewest=fewest)["cpu"]
         assert isinstance(found, Timed) and found.measurement.period_s is not None
-        samples.append(found.measurement.period_s.n)
-    assert samples[0] < 6 <= samples[1]
+        return found.measurement.period_s.n
+
+    assert min(samples(1) for _ in range(5)) < 6 <= samples(6), "one that others disturb is taken twice"
 
 
 def test_predictions_grow_with_the_work_and_follow_what_was_measured() -> None:
