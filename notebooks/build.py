@@ -12,6 +12,8 @@ The edition is for reading: pictures and text, no widgets, nothing covered. Stud
 from __future__ import annotations
 
 import argparse
+import ast
+import functools
 import math
 import os
 import re
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -28,8 +31,12 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 
+from brrr.core.errors import BrrrError, NotRecordedError
+from brrr_course.nouns.claim import functions_of
+from brrr_course.nouns.expression import ExpressionError, Scope, Table, compute, flat, middle, pointwise
 from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
 from brrr_course.nouns.places import REPOSITORY
+from brrr_course.nouns.source import Evidence
 
 if TYPE_CHECKING:
     from brrr_course.lessons.claims_table import ClaimsTable
@@ -61,12 +68,78 @@ def read(source: Path) -> Any:
     for place, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{place:02d}"
         if cell.cell_type == "markdown":
-            cell.source = with_meanings(cell.source)
+            cell.source = with_meanings(SO.sub("", cell.source))
     own = {**notebook.metadata.get("brrr", {}), **_told(source, notebook.metadata.get("readme", {}))}
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     notebook.metadata = nbformat.from_dict({"kernelspec": kernel, "brrr": own})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
+
+
+SO = re.compile(r"\n<!-- so (\w+)(?:@(\w+))?: (.*?)\s-->", re.DOTALL)
+"""What makes a sentence so, on the line behind it: `<!-- so EXPERIMENT: CONDITION; ... -->`; readers do not see it."""
+
+
+def not_so(source: Path) -> list[str]:
+    """The conditions behind a source's sentences that do not hold, each with what it comes to.
+
+    A condition is an expression of docs/claims.md over medians: it is true, or `EXPRESSION is LOW to HIGH`. Before it,
+    `NAME = EXPRESSION` gives a name, and `at(AXIS=VALUE)` is where times are read that do not say otherwise.
+    `EXPERIMENT@h100` asks another recording than the lesson's.
+    """
+    notebook = jupytext.read(source, fmt="py:percent")
+    device = notebook.metadata.get("brrr", {}).get("recorded", "h200")
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    return [wrong for about, other, said in SO.findall(text) for wrong in _not_so(about, other or device, said)]
+
+
+class Medians(Evidence):
+    """Evidence for a sentence, which tells medians: without their intervals."""
+
+    def table(self, *asked: Any, **how: Any) -> Table:
+        found = super().table(*asked, **how)
+        return replace(found, values={key: middle(value) for key, value in found.values.items()})
+
+
+def predicted(evidence: Evidence, line: str, **at: Any) -> float:
+    """Seconds of a dashed line at a point."""
+    from brrr_course.view.predictions import Predictions
+
+    found = Predictions(evidence.experiment, evidence.source, on=True).time_s(evidence.experiment.line(line), at)
+    if found is None:
+        raise NotRecordedError(f"{line} is not predicted at {at}")
+    return found
+
+
+def _not_so(about: str, device: str, said: str) -> list[str]:
+    from brrr_course.experiments import experiment
+    from brrr_course.sources import source
+
+    parts = [" ".join(part.split()) for part in said.split(";")]
+    named = dict(found.groups() for part in parts if (found := re.fullmatch(r"(\w+) = (.+)", part)))
+    places = [each for part in parts if part.startswith("at(") for each in ast.parse(part, mode="eval").body.keywords]
+    evidence = Evidence(experiment(about), source(f"recorded:{device}"))
+    functions = {**functions_of(f"brrr_course.experiments.{about}"), "predicted": predicted}
+    of_it = {name: functools.partial(_median_of, call, evidence) for name, call in functions.items()}
+    at = {each.arg: compute(ast.unparse(each.value), Scope()) for each in places}
+    scope = Scope(Medians(evidence.experiment, evidence.source), at, of_it, let=named)
+    conditions = [part for part in parts if not re.match(r"\w+ = |at\(", part)]
+    return [f"{about}: {each}: {wrong}" for each in conditions if (wrong := _wrong(each, scope))]
+
+
+def _median_of(call: Any, evidence: Evidence, medians: Medians, *given: Any, **at: Any) -> Any:
+    return pointwise(middle, call(evidence, *given, **at))
+
+
+def _wrong(condition: str, scope: Scope) -> str:
+    """What a condition comes to that does not hold."""
+    found = re.fullmatch(r"(.+) is (\S+) to (\S+)", condition)
+    expression, low, high = found.groups() if found else (condition, 1, 1)
+    try:
+        values = [middle(each) for each in flat(compute(expression, scope))]
+    except (BrrrError, ExpressionError, TypeError) as error:
+        return str(error)
+    return "" if values and all(float(low) <= each <= float(high) for each in values) else f"it is {values}"
 
 
 def _told(source: Path, head: dict[str, str]) -> dict[str, str]:
@@ -159,6 +232,8 @@ def is_built(text: str) -> bool:
 
 def build(source: Path, out: Path, *, empty: bool = False) -> Path:
     """Make one notebook of the edition and return its path; SystemExit with what is wrong with its outputs."""
+    if wrong := not_so(source):
+        raise SystemExit(f"{source.name}: the recording does not say so:\n  " + "\n  ".join(wrong))
     notebook = read(source)
     notebook = tidy(notebook) if empty else execute(notebook, edition(notebook))
     if wrong := problems(notebook):

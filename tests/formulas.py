@@ -41,6 +41,34 @@ class Fake:
         return {}
 
 
+Known = Mapping[tuple[Value, ...], Measurement]
+
+
+@dataclass
+class Kept(Fake):
+    """A source with what it is given, by the variant and the values of a point."""
+
+    kept: Mapping[str, Known] = field(default_factory=dict)
+    name: str = "made up"
+    device: str = "NVIDIA H200"
+
+    def variants(self, experiment: Experiment) -> tuple[str, ...]:
+        return tuple(each.name for each in experiment.variants if each.name in self.kept)
+
+    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
+        place = [each.name for each in experiment.axes].index(axis)
+        there = {point[place] for known in self.kept.values() for point in known}
+        return tuple(value for value in experiment.axis(axis).values if value in there)
+
+    def known(self, experiment: Experiment, variant: str) -> Known:
+        return self.kept.get(variant, {})
+
+
+def time_of(seconds: float, share: float = 0.01) -> Estimate:
+    """A time, known to such a share."""
+    return Estimate(seconds, (1 - share) * seconds, (1 + share) * seconds, 40)
+
+
 @dataclass
 class Made(Fake):
     """For each variant a formula for each of its fields, from the size to seconds; `kernels` counts, if given."""
@@ -68,8 +96,5 @@ class Made(Fake):
         return self.timelines[variant]
 
     def _measured(self, variant: str, size: int) -> Measurement:
-        fields = {name: self._estimate(formula(size)) for name, formula in self.times[variant].items()}
+        fields = {name: time_of(formula(size), self.spread) for name, formula in self.times[variant].items()}
         return Measurement(**fields, kernels=self.kernels.get(variant))  # type: ignore[arg-type]
-
-    def _estimate(self, middle: float) -> Estimate:
-        return Estimate(middle, (1 - self.spread) * middle, (1 + self.spread) * middle, 40)

@@ -9,7 +9,15 @@ TORCH = ("torch", "matplotlib", "pandas", "ipywidgets", "IPython", "triton")
 READING = """from brrr_course.sources.recorded import Recorded
 from brrr_course.experiments import experiment
 assert Recorded("h200").known(experiment("matmul"), "gpu")"""
+HEAVY = ("torch", "triton", "pycuda", "matplotlib", "pandas", "numpy", "ipywidgets", "cupti", "pynvml")
+JUDGING = """from brrr_course.lessons.claims_table import claims
+assert claims("matmul", "recorded:h200").rows"""
 LIGHT = [
+    ("import brrr, brrr_course.sources.record", HEAVY),
+    ("import brrr_course.sources.recorded, brrr_course.lessons.claims_table", HEAVY),
+    ("import brrr_course.sources, brrr_course.sources.live", HEAVY),
+    ("from brrr_course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]", HEAVY),
+    (JUDGING, HEAVY),
     ("import brrr.tracing, brrr.strassen", (*TORCH, "numpy")),
     ("import brrr.strassen.choosing, brrr.strassen as s; s.WAYS, s.plan", TORCH),
     ("import brrr.networks as n; n.WAYS['graph'], n.Network(1, 1, 1).cost", TORCH),
@@ -34,3 +42,10 @@ def test_nothing_heavy_is_loaded(code: str, heavy: tuple[str, ...]) -> None:
 
 def test_what_is_loaded_is_seen() -> None:
     assert "numpy" in loaded("import brrr, numpy")
+
+
+def test_importing_it_takes_no_second() -> None:
+    """Five times its target of 0.2 s, of the best of three."""
+    code = "import time; start = time.perf_counter(); import brrr; print(time.perf_counter() - start)"
+    runs = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3))
+    assert min(float(run.stdout) for run in runs) < 1

@@ -1,6 +1,6 @@
 """A made-up experiment for every view of the explorer: rates, speed-ups, ladders, stacks, and theoretical lines."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from formulas import Fake
@@ -81,6 +81,8 @@ class Recorded(Fake):
     spread: float = 0.02
     grows: float = 1e-10
     drifted: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    lacks: Callable[[str, tuple[Value, ...]], bool] = lambda variant, point: False
+    """Of which variants there is nothing at which points."""
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         return tuple(v.name for v in experiment.variants if v.name not in self.missing)
@@ -89,7 +91,8 @@ class Recorded(Fake):
         if variant in self.missing:
             return {}
         points = [tuple(point.values()) for point in experiment.points()]
-        return {key: Measurement(period_s=self.time(variant, key), device=self.device) for key in points}
+        there = [key for key in points if not self.lacks(variant, key)]
+        return {key: Measurement(period_s=self.time(variant, key), device=self.device) for key in there}
 
     def time(self, variant: str, key: tuple[Value, ...]) -> Estimate:
         """The made-up time of a rung at a point."""

@@ -83,6 +83,8 @@ factory()
 # <details><summary>Answer, for the recording</summary>
 #
 # Up to size 128 the CPU is faster, from 256 on the GPU. At the left end the GPU's time is overhead, the same for every size. At the
+# <!-- so matmul: faster = latency('gpu') < latency('cpu'); from_on(faster) is 256 to 256; count(faster) ==
+# count(latency('cpu', size=least(256))) -->
 # right end it is compute, and grows with the size.
 #
 # </details>

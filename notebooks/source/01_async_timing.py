@@ -56,6 +56,7 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # - `host_s`: the launch, on the host.
 # - `kernel_s`: the kernel alone.
 # - `period_s`: one call of a loop that never waits ([[throughput]]). It is close to the longer of the two above.
+# <!-- so timers: at(function='relu-64x1024', cache='hot'); period('measure') / host('measure') is 0.95 to 1.05 -->
 # - `latency_s`: one call and the wait for its result ([[latency]]): the launch, its trip from host to GPU, the kernel, and the
 #   report back that it is done. (In a loop, the trips are hidden behind the next launch.)
 # - *between the [[event|events]]*: an event is a mark in the queue, where the GPU notes the time. Placing it takes the host time, too.
@@ -65,6 +66,8 @@ compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
 # <details><summary>Answer</summary>
 #
 # The kernel is longer than its launch, so the host runs ahead. All times but `host_s` are close to `kernel_s`.
+# <!-- so timers: at(function='softmax-4096x4096', cache='hot'); [each / kernel('measure') for each in
+# [period('measure'), latency('measure'), span('event-pair')]] is 1 to 1.2; host('measure') < kernel('measure') -->
 #
 # </details>
 
@@ -108,6 +111,8 @@ compare(r, "timers", timers, truth="measure", at=small)
 #   ReLU came first, and paid for most of this.)
 # - *sync each call*: `latency_s`.
 # - *event pair each call*: more than launch plus kernel. The GPU reaches the first event at once, then **waits for the host**: for
+# <!-- so timers: at(function='relu-64x1024', cache='hot'); span('event-pair') > 1.5 * (host('measure') +
+# kernel('measure')) -->
 #   the launch, and for its trip to the GPU.
 # - *transfers included*: a caller whose data are still in the CPU's memory.
 #
@@ -117,6 +122,8 @@ compare(r, "timers", timers, truth="measure", at=small)
 # <details><summary>Answer</summary>
 #
 # *Sync each call* and *event pair* come within a hundredth. *No sync* still says `host_s`.
+# <!-- so timers: at(function='gemm-4096', cache='hot'); latency('sync-each-call') / kernel('measure') is 0.99 to 1.01;
+# span('event-pair') / kernel('measure') is 0.99 to 1.01; host('no-sync') < kernel('measure') / 10 -->
 #
 # </details>
 #
@@ -135,6 +142,8 @@ compare(r, "timers", timers, truth="measure", at=small)
 # Or launch a long kernel first (`torch.cuda._sleep`), so that all your calls are waiting when the GPU reaches them. Below,
 # `torch.utils.benchmark` is such a loop, `do_bench_cudagraph` such a graph; `measure` asks the profiler. The
 # graph reads about two fifths more: it also sees the gap from one kernel to the next.
+# <!-- so timers: at(function='relu-64x1024', cache='hot'); span('do-bench-cudagraph') / kernel('measure') is 1.35 to
+# 1.45 -->
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
@@ -149,7 +158,15 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 # <details><summary>Answer, for the recording</summary>
 #
 # Without copies the GPU is ahead from 256 on. With copies, it is only about one and a half times as fast from 1000 to 2048, and no faster at
+# <!-- so matmul: faster = latency('gpu') < latency('cpu'); from_on(faster) is 256 to 256; count(faster) ==
+# count(latency('cpu', size=least(256))) -->
 # 3000; from 4096 on it stays ahead. A first call, timed at 1 and 1024 only, takes about as long at both: it is set-up: a
+# <!-- so matmul: latency('cpu', size=[1000, 1024, 2048]) / latency('gpu-transfers', size=[1000, 1024, 2048]) is 1.4 to
+# 1.6; latency('cpu', size=3000) / latency('gpu-transfers', size=3000) is 0.9 to 1; far = latency('cpu',
+# size=least(4096)) / latency('gpu-transfers', size=least(4096)); first(far) > 1; first(far) <= min(far); last(far) >=
+# max(far) -->
+# <!-- so matmul: max(latency('gpu-first')) < 1.2 * min(latency('gpu-first')); count(keys(latency('gpu-first'))) == 2
+# -->
 # fresh process and its [[CUDA context]], which *no warm-up* above had already.
 #
 # </details>
@@ -176,6 +193,8 @@ check("01-events", call_us=..., extra_us=...)
 #
 # (A call here takes half a millisecond, far longer than its launch, so a loop is right. On the ReLU it would say about five times too
 # much: use a graph.)
+# <!-- so timers: at(function='relu-64x1024', cache='hot'); period('torch-benchmark') / kernel('measure') is 4.5 to 5.5
+# -->
 
 
 # %% tags=["your-turn", "exercise:01-timer", "makes"]

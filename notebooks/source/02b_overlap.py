@@ -102,6 +102,7 @@ compare(p, "overlap", pairs, of="speed-up", elements=2**26, sines=40)
 # - **Both directions at once.** [[PCIe]] has lanes for each direction, yet the two together are a little slower than each alone.
 # - **[[Host overhead]].** Every chunk needs its own launches. In chunks of 4 MB they take longer than the work.
 # - **Buffers.** With only two, the upload waits for a download, and the gain stays below two.
+# <!-- so overlap: at(elements=67108864); period('serial') / period('pipeline-two') < 2 -->
 #
 # `brrr.running.pipeline.Pipeline` does all this for you.
 #
@@ -143,9 +144,15 @@ compare(f, "first_call", ["first", "cpu first"], of="part")
 # <details><summary>Answer</summary>
 #
 # - The peak is at 40 sines: there computing takes about as long as sending. With few, only the two copies
+# <!-- so overlap: at(elements=67108864); gain = period('serial') / period('pipeline'); gain[40] >= max(gain);
+# count(gain) == 8 -->
 #   overlap: the speed-up is nearly two. With many, computing takes most of the time, and little is left to hide.
 # - Up to 2^20 numbers the pipeline nearly always loses: its launches take longer than the work.
+# <!-- so overlap: at(elements=[262144, 1048576]); loses = period('serial') < period('pipeline'); count(loses) == 15;
+# count(period('serial')) == 16 -->
 # - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier: one stream took longer there than with
+# <!-- so overlap: at(elements=67108864, sines=[1, 4, 16, 32, 40, 64, 128]); period('serial-pageable') <
+# period('pipeline-pageable') -->
 #   16.)
 # - Small chunks need many launches, so many sines make them slow. Large chunks fill the pipeline slowly.
 #

@@ -100,13 +100,17 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 #
 # Here are 20 multiplications in a row; where the GPU waits for the host, the gap is shaded. A [[CUDA Graph]] launches all 20 at once. One
 # host cost is left: the graph's own launch, which takes no longer than that of a single operator. (In the picture its bar is several
+# <!-- so run_ahead: host('graph') <= host('eager') / 20 -->
 # times as wide, since the profiler slows that launch down.)
 #
 # Move the slider: from which size on does the loop follow the GPU? (The CPU's line was timed apart; in the middle it lies above the loop.)
+# <!-- so run_ahead: host('eager', elements=[262144, 1048576]) > 1.2 * period('eager', elements=[262144, 1048576]) -->
 #
 # <details><summary>Answer, for the recording</summary>
 #
 # Up to 2^20 elements the loop takes the same time: it waits for the host. From 2^22 on it grows with the GPU's work.
+# <!-- so run_ahead: flat = period('eager', elements=most(1048576)); max(flat) < 1.1 * min(flat); period('eager',
+# elements=least(4194304)) > 1.2 * max(flat) -->
 #
 # </details>
 
@@ -146,6 +150,7 @@ display(scaling_test("scaling", 1, variant="chain"), scaling_test("scaling", 16,
 #
 # *An example first.* A launch costs the host 5 µs. When is that only 10 % of the kernel's time? When the kernel takes 50 µs. In 50 µs,
 # a memory of 4.2 TB/s moves 210 MB. Each element is read and written, 8 bytes: that makes 26 million elements.
+# <!-- so run_ahead: 10 * 5e-6 * 4.2e12 / 8 is 25.5e6 to 26.5e6 -->
 #
 # Now *calculate*: A launch costs the host 5 µs. The kernel takes 1 µs to start, and then moves 8 bytes per element at 4.2 TB/s. From how
 # many elements on does the GPU no longer wait for the host?

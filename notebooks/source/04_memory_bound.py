@@ -35,6 +35,10 @@ factory("memory", detail="dram")
 # the points hide one another), so who wrote the kernel hardly matters. *One operator each* launches a kernel for each multiplication.
 # *Predictions*, below the figure, draws in thin dashes what a measured bandwidth and peak **predict**. In the flat part the measured times come within a few
 # percent of the predicted ones. At the bend, where bytes and arithmetic take about equally long, they lie above.
+# <!-- so repeat: at(elements=67108864, dtype='float32'); flat = [busy(f'{way}-mul', repeat=n) / predicted(f'{way} mul',
+# repeat=n, elements=67108864, dtype='float32') for way in ('cuda', 'triton', 'compile') for n in (1, 2, 4, 8, 16, 32)];
+# bend = [busy(f'{way}-mul', repeat=64) / predicted(f'{way} mul', repeat=64, elements=67108864, dtype='float32') for way
+# in ('cuda', 'triton', 'compile')]; flat is 0.96 to 1.01; bend > 1.2 -->
 
 # %% tags=["guess"]
 g = guess("With repeat = 32 instead of 1, the kernel takes ... times as long", unit="x")
@@ -95,11 +99,17 @@ display(
 # <details><summary>Answer, for the recording at 2^26</summary>
 #
 # *copy* and *relu* do, and *tanh* nearly. *cos* and *gelu* take clearly more: their arithmetic is not halved, and now takes longer than
+# <!-- so unary: at(elements=67108864); halved = [busy(way, dtype='bfloat16') / busy(way, dtype='float32') for way in
+# ('copy', 'relu', 'tanh', 'cos', 'gelu')]; [halved[way] for way in ('copy', 'relu')] is 0.49 to 0.52; halved['tanh'] is
+# 0.52 to 0.56; [halved[way] for way in ('cos', 'gelu')] is 0.6 to 1 -->
 # their bytes.
 #
 # </details>
 #
 # Around 2^22 elements the rates lie above the memory's bandwidth, because so small an array fits into the [[L2]] cache. At the left end a
+# <!-- so unary: at(dtype='float32'); rate = [8 * n / busy(way, elements=n) / sheet('memory_bytes_per_s') for n in
+# (4194304, 67108864) for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')]; [rate[4194304, way] for way in ('copy',
+# 'relu', 'gelu', 'tanh', 'cos')] > 1; [rate[67108864, way] for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')] < 1 -->
 # kernel's start and end take most of the time (lesson 04b).
 
 # %% [markdown] tags=["explore"]

@@ -58,6 +58,7 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # **Why do eight loads stay below the prediction?** It assumes the latency of one block with one load. Each thread reads 256
 # numbers: in 256 rounds of one load, or in 32 rounds of eight. Divide the table's times of one block by these numbers of rounds: a
 # round of eight takes about two fifths longer than a round of one. A thread must start eight loads and add eight numbers, and the
+# <!-- so occupancy: at(blocks=1); 8 * busy('loads-8') / busy('loads-1') is 1.35 to 1.45 -->
 # kernel's start and end are spread over fewer rounds.
 #
 # **The dents.** A multiprocessor holds eight of these small blocks. (Of blocks that need much room it holds one: lesson 07.) If all are full, one block more has to wait, and runs in a
@@ -100,15 +101,21 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # | 8 | 32 B | all | all | all | as long |
 # | 16 | 64 B | half | all | all | as long |
 # | 32 | 128 B | a quarter | half | all | six tenths |
+# <!-- so strides: at(offset=0, numbers=268435456); [busy('read', stride=n) / busy('read', stride=1) for n in (2, 8,
+# 16)] is 0.97 to 1.03; busy('read', stride=32) / busy('read', stride=1) is 0.58 to 0.62 -->
 #
 # Stride 16 shows that sectors move in pairs. (Stride 32 fits none of the three columns. Only times were recorded; the bytes
 # would tell why: `ncu --metrics dram__bytes_read.sum`.)
 #
 # **Writing** one number in two, four or eight takes over twice as long as writing all, as if a sector had to be read before a part of
+# <!-- so strides: at(offset=0, numbers=268435456); busy('write', stride=[2, 4, 8]) > 2 * busy('write', stride=1) -->
 # it is written. Only the time was measured. Stride 32 costs as much as 16.
+# <!-- so strides: at(offset=0, numbers=268435456); busy('write', stride=32) / busy('write', stride=16) is 0.98 to 1.02
+# -->
 #
 # **[[Misaligned access]].** Set the stride to 1 and the first number to 1. Reads do not mind: two warps share a sector, and
 # the second finds it in the cache. Writes take twice as long: each warp begins and ends inside a sector.
+# <!-- so strides: at(stride=1, numbers=268435456); busy('write', offset=1) / busy('write', offset=0) is 1.9 to 2.1 -->
 
 # %% [markdown] tags=["explore"]
 # ## Explore: what a cache changes

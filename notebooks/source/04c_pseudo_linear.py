@@ -99,9 +99,14 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 #
 # **Why is the fused layer above the roofline's line?** Neither layer reaches its limit. The fused `pseudo` gets about six
 # sevenths of the datasheet's bandwidth, `Linear` only about three quarters of its peak, so the ratio is larger than predicted.
+# <!-- so pseudo_linear: at(width=8192, batch=32768, direction='forward'); bytes('pseudo-triton') /
+# period('pseudo-triton') / sheet('memory_bytes_per_s') is 0.84 to 0.87; flop('linear-eager') / period('linear-eager') /
+# sheet('fp32') is 0.72 to 0.78 -->
 #
 # **Why is eager so much lower?** It moves each element four times: the result of its first kernel goes to memory and back. As one
 # kernel (by Triton or `torch.compile`) it moves twice. That explains a factor of two. The measured one is nearly three, since torch
+# <!-- so pseudo_linear: at(width=8192, batch=32768, direction='forward'); period('pseudo-eager') /
+# period('pseudo-triton') is 2.8 to 3 -->
 # is slow at combining a matrix with a row (lesson 05).
 #
 # At the left end the fused layers start lowest: they alone wait for the host ([[host overhead]]), because launching one fused kernel costs
@@ -132,6 +137,8 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 # <details><summary>Answer</summary>
 #
 # - With 32768 rows the fused layers come near it from width 1024 on. Eager never gets a third of it, with or without a CUDA Graph.
+# <!-- so pseudo_linear: at(batch=32768, direction='forward'); rates = [8 * 32768 * keys(period(way)) / period(way) for
+# way in ('pseudo-eager', 'pseudo-graph')]; rates < sheet('memory_bytes_per_s') / 3 -->
 # - With 128 rows none comes near it up to width 8192: there is too little work.
 # - With the backward pass there is more to launch, so the fused layers need more width, unless a graph launches them.
 # - One point (fused, graph, width 128) is above the datasheet: its arrays fit into the [[L2]] cache.

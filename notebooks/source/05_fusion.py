@@ -53,13 +53,22 @@ compare(g, "cos_cos", fused, of="speed-up", at=at)
 # One cosine is [[memory-bound]]: its arithmetic hides behind its bytes. Fusion saves no arithmetic; it puts two cosines on the same
 # bytes, which doubles the [[arithmetic intensity]]. Now arithmetic takes about as long as the bytes (*balanced*), so the gain stays a
 # little below two.
+# <!-- so cos_cos: at(elements=268435456, dtype='float32'); [busy('eager') / busy(way) for way in ('compile', 'triton',
+# 'cuda')] is 1.8 to 2 -->
 #
 # Elsewhere in the figure:
 #
 # - **bfloat16** halves the bytes, but not the cosines: fusion gains less.
+# <!-- so cos_cos: at(elements=67108864); gain = [busy('eager', dtype=kind) / busy(way, dtype=kind) for way in
+# ('compile', 'triton', 'cuda') for kind in ('bfloat16', 'float32')]; [gain[way, 'bfloat16'] < gain[way, 'float32'] for
+# way in ('compile', 'triton', 'cuda')] -->
 # - **At 2^20** the gain is small: the second kernel finds the first one's result in the [[L2]] cache.
+# <!-- so cos_cos: at(dtype='float32', elements=[1024, 16384, 262144, 1048576, 16777216, 268435456]); gain =
+# [busy('eager') / busy(way) for way in ('compile', 'triton', 'cuda')]; [gain[way][1048576] <= min(gain[way]) for way in
+# ('compile', 'triton', 'cuda')] -->
 # - **At the left end** starting a kernel takes longer than its bytes. One start replaces two, and the compiler's kernel takes
 #   less time than a single one of PyTorch's.
+# <!-- so cos_cos: at(elements=1024, dtype='float32'); busy('eager') / busy('compile') > 2 -->
 
 # %% [markdown] tags=["guess"]
 # ## Guess: softmax, five operators
@@ -114,12 +123,17 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 #
 # For a float32 `x` of shape (B, N), fusing bias and ReLU saves one write and one read, 2 · B · N · 4 bytes. With
 # B = 8192 and N = 4096 that is 268 MB.
+# <!-- so fusion: 2 * 8192 * 4096 * 4 is 267.5e6 to 268.5e6 -->
 #
 # The first three lines gain *more* than the table says. Some of their operators, run alone, take longer than their bytes:
+# <!-- so fusion: at(elements=67108864, dtype='float32'); busy('softmax-eager') / busy('softmax-compile') > 4;
+# busy('norm-eager') / busy('norm-compile') > 6; busy('bias-eager') / busy('bias-compile') > 2; busy('linear-eager') /
+# busy('linear-compile') is 0.95 to 1.05 -->
 # PyTorch adds a row to each row of a matrix with a slower kernel than the one that adds two matrices. *Predictions*, below the
 # figure, knows these kernels; table and claims count *bytes alone*.
 #
 # With tiny arrays fusion can even lose: calling a compiled function costs the host more than the operators do.
+# <!-- so fusion: at(elements=1024, dtype='float32'); period('chain-compile') > 1.2 * period('chain-eager') -->
 #
 # **What stops a compiler from fusing?**
 #
@@ -137,6 +151,9 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 # <details><summary>Answer</summary>
 #
 # That of CUDA C++ follows up to two sines, that of the others not even so far. From two on, all gain about twofold, whatever the length. An accurate
+# <!-- so sines: at(elements=67108864); gain = [busy('eager', sines=n) / busy(way, sines=n) for way in ('cuda',
+# 'compile', 'script') for n in (2, 8, 16, 32)]; gain['cuda', 2] is 1.9 to 2.1; [gain[way, 2] for way in ('compile',
+# 'script')] < 1.5; [gain[way, n] for way in ('cuda', 'compile', 'script') for n in (8, 16, 32)] is 1.8 to 2.5 -->
 # sine is a long polynomial: the kernel is compute-bound, and each further sine adds its arithmetic.
 #
 # </details>

@@ -71,7 +71,13 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 # <details><summary>Answer</summary>
 #
 # With eight hardswishes the gain is a sixth below the prediction, with 16 nearly half: even cheap arithmetic adds up. Cosines add up sooner: with
+# <!-- so remat: at(activation='hardswish', elements=67108864); off = [period('compile-saved', depth=n) /
+# period('compile', depth=n) * predicted('compile', activation='hardswish', depth=n, elements=67108864) /
+# predicted('compile saved', activation='hardswish', depth=n, elements=67108864) for n in (4, 8, 16)]; off[4] is 0.95 to
+# 1; off[8] is 0.8 to 0.86; off[16] is 0.5 to 0.58 -->
 # four, computing again already takes longer than saving, though it still saves memory.
+# <!-- so remat: at(activation='cos', elements=67108864); period('compile-saved', depth=2) > period('compile', depth=2);
+# period('compile-saved', depth=4) < period('compile', depth=4) -->
 #
 # </details>
 #
@@ -140,6 +146,8 @@ display(generated("cos_cos"), generated("softmax"))
 # <details><summary>Answer</summary>
 #
 # `epxf` should be `expf`. In lesson 05's chain, two sines take as long as one; four take more than one and a half times as long, since the
+# <!-- so sines: at(elements=67108864); busy('cuda', sines=2) / busy('cuda', sines=1) is 0.97 to 1.03; busy('cuda',
+# sines=4) / busy('cuda', sines=1) is 1.5 to 2 -->
 # arithmetic no longer hides behind the bytes.
 #
 # </details>

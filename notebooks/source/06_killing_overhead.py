@@ -54,20 +54,29 @@ compare(r, "mlp", ways, at=at)
 # For most of a call the GPU waits for the host. For every operator, PyTorch runs Python, goes through [[dispatch]], allocates the
 # result and [[kernel launch|launches a kernel]]: its [[host overhead]]. Functions skip the modules, TorchScript skips Python. The
 # graph skips all of it: its sixteen launches were recorded once.
+# <!-- so mlp: at(layers=8, batch=16, hidden=256); kernels('module') is 16 to 16 -->
 #
 # </details>
 #
 # **What the graph leaves.** A replay is one launch, of the whole list: the wide bar in the second timeline. (The profiler makes it
 # wide: without it, a replay costs the host less than a single layer of *module*.) The GPU takes longer than that, so the host runs
+# <!-- so mlp: at(layers=8); host('graph') < host('module') / 8 -->
 # ahead. Small gaps between kernels remain, and a larger one between two replays, although the next is queued already (we did not
+# <!-- so mlp: at(layers=8, batch=16, hidden=128); host('graph') < kernel('graph') -->
 # look for the cause). (The timelines are of another run, with a faster host.)
 #
 # **Compiling alone** keeps separate launches, and here each call costs the host even more than eager PyTorch. Nor are generated
+# <!-- so mlp: at(layers=8, batch=16); host('compile') > host('module'); count(host('compile')) == 6 -->
 # kernels always faster: at hidden 128 and 256 those of *compile* take many times as long as eager's (we did not find out why),
 # those of *max-autotune* more than twice as long.
+# <!-- so mlp: at(layers=8, batch=16, hidden=[128, 256]); kernel('compile') > 5 * kernel('module');
+# kernel('max-autotune') > 2 * kernel('module') -->
 #
 # **In practice:** for fixed shapes, capture a graph by hand: at batch 16 it was the fastest up to hidden 2048, and
 # *max-autotune* at 4096. See [12 · What does torch.compile remove, and how does it come
+# <!-- so mlp: at(layers=8, batch=16); others = fastest(period('module'), period('compile'), period('functional'),
+# period('script')); from_on(period('max-autotune') < fastest(others, period('graph'))) is 4096 to 4096; period('graph',
+# hidden=most(2048)) <= fastest(others, period('max-autotune')) -->
 # back?](12_compile.ipynb).
 
 # %% tags=["explain"]
@@ -105,14 +114,21 @@ compare(g, "mlp", rewrites, of="speed-up", at=at)
 # On wider layers the GPU takes longer for a layer than the host, whose cost is hidden.
 #
 # **How much of it is `nn.Module`?** About a fifth of the host's time: *functional*, without modules, saves that much. The
+# <!-- so mlp: at(layers=8, batch=2, hidden=128); 1 - host('functional') / host('module') is 0.17 to 0.23 -->
 # rewrite saves two fifths; the rest is launches, which it needs as well. So `nn.Module` is about half of what the rewrite removes (batch 2, hidden 128).
+# <!-- so mlp: at(layers=8, batch=2, hidden=128); 1 - host('pycuda') / host('module') is 0.37 to 0.43; (host('module') -
+# host('functional')) / (host('module') - host('pycuda')) is 0.45 to 0.55 -->
 #
 # The article of 2021 behind this experiment found a **divide**: from some width on, the rewrite gains little. Left: its GTX 1070;
 # right: your data. They are two machines: compare shapes, not heights. Shaded: from there on, the rewrite keeps less than half of its
 # best gain.
 #
 # The H200 has no divide at batch 16: the gain falls at 2048 and comes back at 4096. The dotted line shows why. It compares both
+# <!-- so mlp: at(layers=8, batch=16); gain = period('module') / period('pycuda-fused'); [gain[hidden] for hidden in
+# (1024, 4096)] > gain[2048] -->
 # programs *inside CUDA Graphs*, where only kernels count. At 4096 the rewrite gains no more than the dotted line: the host is hidden,
+# <!-- so mlp: at(layers=8, batch=16, hidden=4096); period('module') / period('pycuda-fused') <= period('graph') /
+# period('pycuda-graph') -->
 # and faster kernels are all that is left. (The claim below averages over all batches: then the divide is at 4096.)
 
 # %% tags=["explain"]
@@ -127,7 +143,10 @@ drawing("mlp-divide", batch=16, layers=8)
 # <details><summary>Our answer</summary>
 #
 # At hidden 4096, with 8 layers, a graph gains less than a tenth at every batch: kernels take longer than launching them. At batch
+# <!-- so mlp: at(layers=8, hidden=4096); period('module') / period('graph') < 1.1 -->
 # 128 only the three lines with other kernels stay well above one. A line below one means slower kernels or more host work.
+# <!-- so mlp: at(layers=8, batch=128, hidden=4096); period('module') / period('graph') < 1.05; [period('module') /
+# period(way) for way in ('pycuda-graph', 'compile', 'max-autotune')] > 1.5 -->
 #
 # </details>
 

@@ -78,8 +78,12 @@ for hidden in (128, 1024, 4096):
 # cuBLASLt (NVIDIA's library of matmuls with epilogues), or of one written in Triton.
 #
 # **Why is a *graph* of the one kernel slower?** There is a single launch either way, so nothing to save. And plain launches may
+# <!-- so mlp: at(layers=8, batch=16, hidden=256); period('megakernel') / period('megakernel-graph') < 0.8 -->
 # overlap: the next kernel starts before the last one has ended, so the time per call is less than the time of one kernel. Replays of a
+# <!-- so mlp: at(layers=8, batch=16, hidden=256); period('megakernel') < kernel('megakernel') -->
 # graph run one after the other. From hidden 1024 on the kernels are long, and the two nearly equal.
+# <!-- so mlp: at(layers=8, hidden=least(1024)); period('megakernel') / period('megakernel-graph') is 0.95 to 1.05;
+# count(period('megakernel-graph')) == 21 -->
 #
 # In the timelines (hidden 128), compare the gaps *within* a call: the graph has some between its kernels, the one kernel has none.
 # The profiler makes the gaps between calls: it slows the host, so there is no overlap to see.
@@ -99,6 +103,10 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 #
 # **From which width does the one kernel no longer pay?** In this recording, up to batch 16 it beats every way of PyTorch at every
 # width. With 32 or 64 rows it loses to *max-autotune* at hidden 4096, with 128 rows from 2048 on.
+# <!-- so mlp: at(layers=8); best = fastest(period('module'), period('graph'), period('compile'),
+# period('max-autotune'), needed=1); loses = period('megakernel') > best; count(loses) == 4; [loses[32, 4096], loses[64,
+# 4096], loses[128, 2048], loses[128, 4096]]; [period('max-autotune')[batch, 4096] <= best[batch, 4096] for batch in
+# (32, 64, 128)] -->
 
 # %% tags=["explain"]
 lines = ["module", "graph", "megakernel", "max autotune"]
@@ -121,6 +129,9 @@ explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines, ver
 #
 # At batch 16 the gain is largest on narrow layers, where kernels are short and gaps count most; the graph comes closest. At
 # hidden 4096 *max-autotune* does.
+# <!-- so mlp: at(layers=8, batch=16); best = fastest(period('module'), period('graph'), period('compile'),
+# period('max-autotune'), needed=1); [period('graph')[hidden] <= best[hidden] for hidden in (128, 256)];
+# period('max-autotune')[4096] <= best[4096]; gain = period('graph') / period('best'); gain[256] > gain[1024] -->
 #
 # </details>
 

@@ -52,10 +52,14 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 # **A bad choice at two columns.** For *one* column the library has a kernel for a matrix and a vector. For *two* (NN) it takes a kernel
 # made for many columns, and most of what that computes is thrown away: it takes longer than 32 columns. NT reads the same `W`, with
 # another kernel, and takes less than half as long.
+# <!-- so gemm: at(size=2048, dtype='float32'); span('nn', columns=2) > span('nn', columns=32); span('nt', columns=2) <
+# span('nn', columns=2) / 2; span('nn', columns=32) / span('nn', columns=1) is 1 to 4 -->
 #
 # **Why do NN and TN differ?** Neighbours of `W` in memory lie along K if it is stored row by row, along M if transposed. A [[warp]], 32
 # threads, loads at once only what lies side by side ([[coalesced access|coalesced]]), so each layout has its own kernels. With many
 # columns the layouts hardly differ.
+# <!-- so gemm: at(size=2048, dtype='float32', columns=1024); layouts = [span(way) for way in ('nn', 'nt', 'tn')];
+# max(layouts) < 1.05 * min(layouts) -->
 #
 # A GEMM kernel cuts the result into [[tile|tiles]]. A [[thread block]] computes one tile on one [[multiprocessor]]. Cost comes in
 # steps:
@@ -92,13 +96,16 @@ compare(w, "gemm", ["nn"], at=where, columns=(1024, 1025))
 # do not begin at a multiple of 16 bytes, but the fast kernels for tensor cores load 16 bytes at once.
 # [[misaligned access|Misaligned]] rows leave only older, slower kernels: for 1024 columns the library launches one made for this GPU
 # (`nvjet_sm90...`), for 1025 one made for a GPU two generations older (`cutlass_75...`). That holds for the
+# <!-- so gemm: at(size=2048, dtype='bfloat16'); span('nn', columns=1025) > 5 * span('nn', columns=1024) -->
 # result's rows too.
 #
 # **It matters which dimension is contiguous.** A `Linear` layer stores each sample as a row. There the odd number is the number of
 # rows, each row begins where it should, and the line *a Linear layer* hardly changes here (elsewhere it may).
+# <!-- so gemm: at(size=2048, dtype='bfloat16'); span('linear', columns=1025) < 1.15 * span('linear', columns=1024) -->
 #
 # **[[padding|Padding]]** fixes the rest: in PyTorch, `F.pad(x, (0, -N % 8))`, multiply, and keep the columns that you need (the line
 # *padded*). The next multiple of 8 is not always the best, for another size may get another
+# <!-- so gemm: at(size=2048, dtype='bfloat16', columns=1025); span('padded') < span('nn') / 5 -->
 # kernel. `suggest_shape` tries several:
 
 # %% tags=["explain"]
@@ -114,10 +121,14 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 # <details><summary>Answers</summary>
 #
 # Stacked, then batched: one launch, and enough tiles for all multiprocessors. If your weights differ in size, a [[grouped GEMM]]
+# <!-- so gemm_many: at(count=4, size=512, dtype='float32'); span('combined') < span('batched'); span('batched') <
+# span('streams'); span('streams') < span('graph'); span('graph') < span('loop') -->
 # does the same.
 #
 # Where power is the limit, the GPU lowers its clock, and zeros switch fewer transistors than random numbers: with tensor cores (TF32:
 # float32 with fewer digits), zeros are faster. **Benchmark with data like yours.**
+# <!-- so gemm: at(columns=4096, size=8192); [span('zeros', dtype=kind) / span('nn', dtype=kind) for kind in ('tf32',
+# 'bfloat16', 'float16')] < 0.9; span('zeros', dtype='float32') / span('nn', dtype='float32') is 0.97 to 1.03 -->
 #
 # </details>
 

@@ -65,11 +65,18 @@ compare(g, "rnn_ladder", gains, of="speed-up", at=at)
 # </details>
 #
 # **In practice:** use `nn.LSTM`: cuDNN comes close to the best loop without this work. Check its results once (*At work* says how). If
+# <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); period('cudnn') < 1.25
+# * period('graph') -->
 # cuDNN lacks your cell, stack the gates, compute the inputs of all steps at once, and capture the loop in a CUDA Graph.
 # (`torch.compile` sees one step here: it cannot combine steps or overlap layers.)
 #
 # **Launches.** On nearly every rung Python launches the kernels more slowly than the GPU runs them. *streamed* and *wavefront* save no
+# <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); [host(way) /
+# span(f'{way}-graph') for way in ('naive', 'combined', 'streamed', 'fused', 'transposed', 'inputs2')] > 1.5;
+# host('wavefront') / span('graph') > 1.5 -->
 # launches, and even lose: where one stream waits for another, the host must also record an event and wait for it. In a graph
+# <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); period('streamed') >
+# period('combined'); period('wavefront') > period('inputs') -->
 # the host launches once, and only then does overlap pay.
 #
 # **Parallelism.** Few samples make few [[tile|tiles]], and most [[multiprocessor|multiprocessors]] stay idle. So stack the gates
@@ -100,7 +107,12 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 #
 # A [[thread block]] loads its piece of the weights and multiplies it with *all* samples of its tile. A tile loads the weights once,
 # whether it holds one sample or is full. From eight samples on, the measured matmul lies below the line *per sample*: that
+# <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float32', hidden=512, steps=64); load = 4 * 4 * 512 ** 2 /
+# sheet('memory_bytes_per_s'); per = kernel('state-product') / keys(kernel('state-product')); per[4] > load; [per[n] for
+# n in (8, 16, 64, 128)] < load -->
 # is sharing. (A single sample is faster still: the library has a matrix-vector kernel.)
+# <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float32', hidden=512, steps=64); kernel('state-product', batch=1)
+# < 0.6 * kernel('state-product', batch=2) -->
 # Where the FLOP take longer than the weights' bytes, the limit grows with every sample ([[compute-bound]]).
 #
 # The next step loads the weights again, mostly from [[L2]]. And all measured lines lie above the other two limits: these kernels
@@ -119,6 +131,14 @@ compare(w, "rnn_ladder", ["state product", "graph", "cudnn"], at=at, layers=1, b
 #
 # *combined*, *streamed*, *fused* and *wavefront* are faster on the GPU, *transposed* is slower; *inputs2* and *inputs* mostly saved
 # launches. At batch 8 and 16 cuDNN has far faster kernels, and 16 samples take less time than 8. So padding pays, most from 9 to 15.
+# <!-- so rnn_ladder: at(layers=4, cell='lstm', dtype='float32', hidden=512, steps=64, batch=64); span('naive-graph') >=
+# span('combined-graph'); span('combined-graph') >= span('streamed-graph'); span('streamed-graph') >=
+# span('fused-graph'); span('graph') < 0.6 * span('inputs-graph'); span('inputs-graph') > 0.9 *
+# span('transposed-graph'); span('transposed-graph') > 1.05 * span('fused-graph'); period('inputs') < 0.5 *
+# period('transposed') -->
+# <!-- so rnn_ladder: at(layers=1, cell='lstm', dtype='float16', hidden=1024, steps=64); t = span('cudnn'); t[16] <
+# t[8]; 3 * t[8] < [t[n] for n in (1, 7, 9, 15, 17)]; gain = t / span('cudnn-padded'); gain[12] > gain[5]; gain[5] > 3
+# -->
 #
 # </details>
 

@@ -51,6 +51,8 @@ compare(g, "rnn", of="step", cell="rnn_tanh", dtype="float32", batch=(1, 64))
 # </details>
 #
 # **In practice:** with few samples, cuDNN as PyTorch calls it waits for the host. Capture `nn.RNN` or `nn.LSTM` in a CUDA Graph: the
+# <!-- so rnn: at(hidden=1024, steps=256, cell='rnn_tanh', dtype='float32', batch=1); period('cudnn') > 1.5 *
+# period('cudnn-graph') -->
 # table shows what that gains. In half types, pad the batch (see *Explore*).
 #
 # The table gives a step as a *slope*: the extra time of 256 steps over 64, divided by 192. So costs that come once per call drop out.
@@ -94,6 +96,13 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 # With few samples the exchange is the largest part, from 16 on the input's matmul, which grows with every sample. cuDNN
 # fills its tiles better then: the gain shrinks from 8 samples on, to about 3 at 64 and above. (It is largest at 2, where
 # cuDNN takes three times as long as at 1.) With 64 samples the floor is half of the measured step; the rest we did not
+# <!-- so rnn: gains = [cudnn(cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) / step('persistent',
+# cell='rnn_tanh', dtype='float32', hidden=1024, batch=n) for n in (1, 2, 3, 4, 8, 16, 24, 32, 64, 96, 128)]; (gains[2])
+# >= (max(gains)); ([gains[n] / gains[8] for n in (16, 24, 32, 64, 96, 128)]) < 0.6; ([gains[n] for n in (64, 96, 128)])
+# is 2.6 to 3.6; (cudnn(cell='rnn_tanh', dtype='float32', hidden=1024, batch=2) / cudnn(cell='rnn_tanh',
+# dtype='float32', hidden=1024, batch=1)) is 2.8 to 3.2 -->
+# <!-- so rnn: floor(cell='rnn_tanh', dtype='float32', hidden=1024, batch=64) / step('persistent', cell='rnn_tanh',
+# dtype='float32', hidden=1024, batch=64) is 0.47 to 0.53 -->
 # look into. *Groups* keep the state's part small: a copy of the weights needs only some multiprocessors, so several
 # groups of blocks hold a copy each and share the samples.
 
@@ -106,7 +115,11 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 # <details><summary>Our answer</summary>
 #
 # Up to batch 8, *padded to 16* is the fastest cuDNN, and at batch 4 about an eighth slower than our kernel. From 16 on, our kernel
+# <!-- so rnn: at(hidden=1024, steps=256, cell='lstm', dtype='float16', batch=4); period('cudnn-pad16') /
+# period('persistent') is 1.1 to 1.15 -->
 # and cuDNN lie close together. So in half types, pad.
+# <!-- so rnn: [step('persistent', cell='lstm', dtype='float16', hidden=1024, batch=n) / cudnn(cell='lstm',
+# dtype='float16', hidden=1024, batch=n) for n in (16, 24, 32, 64, 96, 128)] is 0.85 to 1.15 -->
 #
 # </details>
 
@@ -121,6 +134,7 @@ explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"], versu
 #
 # The tanh layer with 24 samples: three groups of 32 blocks; each block reads the state of its group's 8 samples, 1024 float32 numbers
 # each. An exchange takes 0.49 µs, all blocks together read at most 13.8 TB/s (the fastest of 04b's reads), and tensor cores compute 122
+# <!-- so working_set: max(bytes('sustained-read') / busy('sustained-read')) is 13.66e12 to 13.94e12 -->
 # TFLOP/s. *Calculate* the bytes that all blocks read in a step, a step's least time (in seconds, without the input's matmul), and the
 # largest batch whose arithmetic hides behind the exchange. Then set the drawing to 24.
 

@@ -106,7 +106,18 @@ compare(s, "strassen", of="published")
 # <details><summary>Answer, on the H200</summary>
 #
 # Along the lines, two levels win from 2048 on, one and three from 3072 on (why two win earlier than one, we did not find out). At 3072 and 12288 one level gains a little more than 8/7: SGEMM's own rate
+# <!-- so strassen: usual = [2048, 3072, 4096, 6144, 8192, 12288, 16384]; gain = [span('sgemm', size=n) /
+# span(f'sgemm-strassen-{level}-prepared', size=n) for level in (1, 2, 3) for n in usual]; from_on([gain[2, n] > 1 for n
+# in usual]) is 2048 to 2048; [from_on([gain[level, n] > 1 for n in usual]) for level in (1, 3)] is 3072 to 3072 -->
+# <!-- so strassen: usual = [512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384]; gain = [span('sgemm', size=n) /
+# span('sgemm-strassen-1-prepared', size=n) for n in usual]; count(gain > 8 / 7) == 2; [gain[n] for n in (3072, 12288)]
+# > 8 / 7; max(gain) < 1.05 * 8 / 7 -->
 # dips there. At 4097, SGEMM takes about a sixth longer than at 4096 ([[tile quantisation]]), the levels about a twentieth.
+# <!-- so strassen: rate = flop('sgemm') / span('sgemm'); rate[3072] < [rate[n] for n in (2048, 4096)]; rate[12288] <
+# [rate[n] for n in (8192, 16384)] -->
+# <!-- so strassen: span('sgemm', size=4097) / span('sgemm', size=4096) is 1.15 to 1.19;
+# [span(f'sgemm-strassen-{level}-prepared', size=4097) / span(f'sgemm-strassen-{level}-prepared', size=4096) for level
+# in (1, 2, 3)] is 1.03 to 1.07 -->
 #
 # In the article's network one level makes it slower (the claim *One level of fused Strassen ...* below): by counting, the H200's waves are
 # full without it. All

@@ -88,6 +88,8 @@ compare(s, "strassen", splits, of="speed-up", size=8192)
 
 # %% [markdown] tags=["explain"]
 # **Why less than five times?** Fifteen times the rate for three matmuls would be five. But the numbers must be split first, and
+# <!-- so strassen: span('sgemm', size=8192) / span('fp16x3', size=8192) < 5; sheet('h200', 'fp16') / sheet('h200',
+# 'fp32') is 14.7 to 15.3 -->
 # tensor cores drop the last bits when they add, so partial sums must move to float32 registers often.
 #
 # **When digits are lost: badly scaled inputs.** A large number plus a small one loses digits of the small one. A level adds large and
@@ -145,6 +147,7 @@ drawing("strassen-frontier")
 # A float32 number has 24 significant bits, a bfloat16 number 8. *Calculate* how many bfloat16 `terms` hold a float32 number. Term i, from 0
 # on, is about 2^(-8i) times the first, so term i times term j is about 2^(-8(i + j)). Leave out what is 2^-24 or less: how many
 # `products` have i + j <= 2? One bfloat16 matmul is 13 times as fast as SGEMM; how many times as fast are all of them at most (`faster`)?
+# <!-- so strassen: span('sgemm', size=8192) / span('bf16', size=8192) is 12.5 to 13.5 -->
 
 # %% tags=["your-turn", "exercise:09b-terms", "calculates"]
 check("09b-terms", terms=..., products=..., faster=...)

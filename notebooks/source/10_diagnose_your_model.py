@@ -48,6 +48,8 @@ compare(g, "block", of="classes")
 #
 # The line above the table: the FLOP that a step does, over what the device could do in that time, is the step's
 # **FLOP utilisation**. (The rows are shares of the kernels' time; for a quarter of the step no kernel runs.) Where it is low,
+# <!-- so block: at(step='training', width=1024, batch=16); 1 - total([busy(way) for way in ('products', 'attention',
+# 'norms', 'pointwise', 'other')]) / period('step') is 0.22 to 0.28 -->
 # something other than arithmetic sets the pace.
 
 # %% [markdown] tags=["guess"]
@@ -70,7 +72,14 @@ explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
 # larger widths to compute. At the smallest size, set *step* to a [[CUDA Graph]]: the host is out of the way,
+# <!-- so block: wide = busy('to-compute', step='forward', width=1024, batch=64); wide > period('step', step='forward',
+# width=1024, batch=64) / 2; at(step='forward', width=256); overhead = period('step') - busy('to-latency'); overhead[1]
+# > max(busy('to-compute', batch=1), busy('to-memory', batch=1) - busy('to-compute', batch=1), busy('to-latency',
+# batch=1) - busy('to-memory', batch=1)); memory = busy('to-memory', batch=64) - busy('to-compute', batch=64); memory /
+# busy('to-compute', batch=64) is 0.9 to 1.1; overhead[64] < 0.1 * memory -->
 # and latency is left.
+# <!-- so block: at(step='forward, as a graph', width=256, batch=1); latency_s = busy('to-latency') - busy('to-memory');
+# latency_s > max(busy('to-compute'), busy('to-memory') - busy('to-compute'), period('step') - busy('to-latency')) -->
 #
 # Each part has its own remedy, and only a large part is worth it.
 #
@@ -120,7 +129,10 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 #
 # Only that *some* kernel was running, on however little of the GPU. Launched one by one, small matmuls leave gaps, and the driver
 # sees those. As a CUDA Graph the gaps are short: a kernel runs for more than four fifths of the time at every size. The driver's line
+# <!-- so utilisation: at(how='one by one', size=[64, 256, 1024]); busy('driver') < 0.6 -->
 # is at the top, the FLOP of small matmuls near zero.
+# <!-- so utilisation: at(how='as a CUDA Graph'); busy('driver', size=[64, 256, 1024]) > 0.97; min(busy('busy')) is 0.8
+# to 0.9; max(busy('busy')) > 0.9; count(busy('busy')) is 8 to 8; busy('peak', size=[64, 128, 256]) < 0.02 -->
 #
 # </details>
 

@@ -15,6 +15,10 @@
 # You find a [[regime]] by changing one thing. Here somebody else changed it: the H200 is the H100 with a different memory. Both have 132
 # multiprocessors at the same clock, and the same power limit. But the [[DRAM bandwidth]] is 4.8 TB a second in place of 3.35, and the
 # [[L2]] is a fifth larger. Run the same kernel on both and divide the times: if nothing else differs, the ratio tells its regime. **Which
+# <!-- so memory_swap: sheet('h100', 'memory_bytes_per_s') is 3.35e12 to 3.35e12; sheet('h200', 'memory_bytes_per_s') is
+# 4.8e12 to 4.8e12; sheet('h200', 'l2_bytes') / sheet('h100', 'l2_bytes') is 1.2 to 1.2; [sheet(device, 'sm_count') for
+# device in ('h100', 'h200')] is 132 to 132; [sheet('h100', each) / sheet('h200', each) for each in ('tdp_w',
+# 'boost_clock_hz')] is 1 to 1 -->
 # of your calls would gain?**
 
 # %% tags=["setup", "question"]
@@ -64,6 +68,8 @@ for call, guessed in guesses.items():
 # </details>
 #
 # Both norms move more than a cache holds, and gain next to nothing. On either GPU they stay well below the bandwidth, so something
+# <!-- so memory_swap@h100: [swapped()[each] for each in ('layer_norm 15351x984 float32', 'rms_norm 342484x47 float32')]
+# < 1.1 -->
 # else sets their pace. We did not measure what.
 #
 # **From a ratio to a share.** One part of a call's time shrinks with the memory, the other part does not. Let *m* be the memory's share of
@@ -74,6 +80,7 @@ for call, guessed in guesses.items():
 # This holds only if nothing but the memory differs. The large matmul shows what happens otherwise: its gain comes from the clock, but the
 # drawing mistakes it for the memory's and calls half of the time memory. So look at both clocks first. And the matmul of two rows gains *more* than the
 # memory's bandwidth; we did not find out why.
+# <!-- so memory_swap@h100: swapped()['matmul 2x24576x8192 bfloat16 nt'] > 1.05 * gain() -->
 #
 # Two caveats. First, times of two machines are divided here, which this course does only with kernels' own times. Second, drivers could
 # differ, or the library's choice of a kernel. The badge names the software of both.
@@ -88,10 +95,13 @@ for call, guessed in guesses.items():
 # <details><summary>Answers</summary>
 #
 # None of these calls gains more than the bandwidths' ratio, but the best of them get close. One call far to the right gains much more, an RMS
+# <!-- so memory_swap@h100: best = max(swapped('between')); best / gain() is 0.95 to 1 -->
 # norm of 50024 rows: on the H100 it stays further below the bandwidth than on the H200. We did not look for the cause.
+# <!-- so memory_swap@h100: swapped()['rms_norm 50024x4096 bfloat16'] > 1.6; gain() < 1.6 -->
 #
 # Much memory and little gain: large matmuls, and kernels that stay below the bandwidth, such as a softmax of rows
 # of 6299 numbers. Moving much memory is no regime.
+# <!-- so memory_swap@h100: swapped()['softmax 16608x6299 bfloat16'] < 1.1 -->
 #
 # </details>
 

@@ -42,10 +42,16 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # <details><summary>Our explanation</summary>
 #
 # Eager PyTorch launches more than 40 kernels in each of 16 layers. The host takes far longer for these launches than the GPU for the work:
+# <!-- so decode: kernels('eager', batch=1, context=2048) / 16 is 40.1 to 44.9 -->
 # the step is [[overhead-bound]]. (This host's times scatter by a factor of two.) A CUDA Graph launches all of them at once. What is
+# <!-- so decode: period('eager', batch=2, context=32768) is 9e-3 to 11e-3; period('eager', batch=1, context=8192) is
+# 18e-3 to 21e-3 -->
 # left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
 # anything but its own start and end: latency. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
 # Then half of the time is what reading the weights would take at the full bandwidth.
+# <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
+# weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 3.35e12 / period('compile-graph', batch=1,
+# context=2048) is 0.45 to 0.55 -->
 #
 # The parts are what `diagnose` of lesson 10 says of each kernel. Its sliver of *compute* is attention: short calls that reach no limit.
 #
@@ -59,6 +65,13 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # <details><summary>Answer</summary>
 #
 # Only with 256 readers of 2048 tokens each. Their keys and values are seven times the bytes of the weights.
+# <!-- so decode: memory = [busy('to-memory', batch=n, context=at) - busy('to-compute', batch=n, context=at) for n, at
+# in ((1, 128), (1, 2048), (256, 128), (256, 2048))]; others = [max(busy('to-compute', batch=n, context=at),
+# busy('to-latency', batch=n, context=at) - busy('to-memory', batch=n, context=at), period('eager', batch=n, context=at)
+# - busy('to-latency', batch=n, context=at)) for n, at in ((1, 128), (1, 2048), (256, 128), (256, 2048))]; memory[256,
+# 2048] >= others[256, 2048]; count(memory >= others) == 1 -->
+# <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
+# weights = bytes('graph', batch=1, context=2048) - 2048 * token; 256 * 2048 * token / weights is 6.5 to 7.5 -->
 #
 # </details>
 
@@ -82,13 +95,21 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # The figure shows tokens a second, all readers together; divide by the readers for what each one gets. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
 # in 2 bytes: 33 kB. So some 75 000 tokens weigh as much as all the weights, whoever they belong to.
+# <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
+# weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token is 74e3 to 76e3 -->
 #
 # Move *context*. From how many readers on do keys and values outweigh the weights? Then set it to 32768: why do the curves end early?
 #
 # <details><summary>Answers</summary>
 #
 # With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve bends: twice the readers no longer
+# <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
+# weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token / 2048 is 36.001 to 37; weights /
+# token / 32768 is 2.001 to 3 -->
 # get twice the tokens, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
+# <!-- so decode: at(context=32768); doubled(period('graph', batch=[2, 4, 8, 16, 32])) > 1.25 -->
+# <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144; 256 *
+# 32768 * token is 274.5e9 to 275.5e9 -->
 #
 # </details>
 
@@ -102,7 +123,10 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
 # point lies near 300 tokens. (The dashed lines cross a little later: only the last token goes through the output layer.) In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
+# <!-- so prefill: period('graph', tokens=256) / period('graph', tokens=1) is 1.3 to 1.4 -->
 # long. (The bend is a wide one: the small kernels take their share.)
+# <!-- so prefill: more = doubled(period('graph')); more[512] < 1.6; [more[n] for n in (1024, 2048, 4096, 8192)] > 1.75
+# -->
 #
 # </details>
 

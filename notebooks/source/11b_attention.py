@@ -35,6 +35,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 #
 # First *calculate*, for one head with d = 128 and N = 8192 in bfloat16: how many bytes do the matrix's four trips move, and how many
 # does flash attention? Both do 4N²d FLOP. The [[ridge point]] of an H100 is near 300 FLOP per byte: on which side of it are they? Then
+# <!-- so attention: sheet('bf16') / sheet('memory_bytes_per_s') is 291 to 309 -->
 # guess for one sequence and 16 heads.
 
 # %% tags=["guess"]
@@ -56,7 +57,11 @@ compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive
 # <details><summary>Our explanation</summary>
 #
 # In a head, the matrix's four trips move 8N² bytes for 4N²d FLOP: d / 2 = 64 FLOP per byte, below the ridge point ([[memory-bound]]). Flash
+# <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); flop('naive') / (4 * 2 * 16 * 8192 ** 2)
+# is 64 to 64 -->
 # attention moves 8Nd bytes: N / 2 = 4096 FLOP per byte, far above it ([[compute-bound]]).
+# <!-- so attention: at(length=8192, kind='all', dtype='bfloat16', head=128); flop('flash') / bytes('flash') is 4096 to
+# 4096 -->
 #
 # Measured, the three steps take more than twice what their bytes need: PyTorch's softmax is slow on such rows. The back ends share the
 # algorithm, but not how busy they keep the tensor cores; PyTorch's own choice is cuDNN.
@@ -115,6 +120,7 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 # <details><summary>Answers</summary>
 #
 # 1. At the left the host sets the pace: [[overhead-bound]]. At the right, 65536 tokens need 137 GB for the scores of 16 heads, and as much
+# <!-- so attention: 16 * 65536 ** 2 * 2 is 136.5e9 to 137.5e9 -->
 #    for the weights.
 # 2. Flash attention skips tiles that the mask hides. The three steps compute all scores, then overwrite half.
 # 3. Hardly any bytes: with a row of scores in place of a matrix, nearly all bytes are keys and values. What counts is to

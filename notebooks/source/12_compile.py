@@ -30,6 +30,7 @@ from brrr_course import check, claims, compare, explore, guess
 #
 # The first call compiles. *Estimate* for the small block, whose eleven kernels wait for the host: how many seconds might compiling
 # take, and how many microseconds can each later call gain?
+# <!-- so compiled: kernels('eager', program='transformer block', size='small') is 11 to 11 -->
 
 # %% tags=["guess"]
 spans = ["fewer than 1000", "1000 to 10 000", "10 000 to 100 000", "more, or never"]
@@ -52,14 +53,29 @@ compare(g, "compiled", of="payback", at=small)
 # <details><summary>Our explanation</summary>
 #
 # *Large:* the chain and the normalisation were passes through memory, and become one kernel. MLP and block gain nothing: the time is in
+# <!-- so compiled: at(size='large', program=['pointwise chain', 'normalisation']); kernels('compile') is 1 to 1;
+# period('eager') > 4 * period('compile') -->
 # matmuls, and the library's norms, GELU and attention were [[fusion|fused]] before you came.
+# <!-- so compiled: at(size='large', program=['MLP', 'transformer block']); period('eager') / period('compile') < 1.02
+# -->
 #
 # *Small:* all are [[overhead-bound]]. The chain becomes one kernel and gains. MLP and block launch as many kernels as before, and the
+# <!-- so compiled: at(size='small', program=['pointwise chain', 'normalisation']); period('eager') > period('compile')
+# -->
+# <!-- so compiled: at(program=['MLP', 'transformer block']); kernels('eager') == kernels('compile') -->
 # host checks the [[guard|guards]] before each call: compiling gains nothing, and makes the MLP slower. (We did not take it apart.)
+# <!-- so compiled: at(size='small', program=['MLP', 'transformer block']); period('compile') > 1.1 * period('eager')
+# -->
 # `reduce-overhead` launches them as one graph, but its checks stay. The graph by hand checks nothing, and is the fastest.
+# <!-- so compiled: at(size='small', program=['MLP', 'transformer block']); period('compile') > 2 *
+# period('reduce-overhead') -->
+# <!-- so compiled: at(size='small'); [period(way) / period('graph') for way in ('eager', 'compile', 'reduce-overhead',
+# 'max-autotune')] > 3; count(period('graph')) is 4 to 4 -->
 #
 # A graph reads its input from a fixed place, so `reduce-overhead` copies yours there at each call (weights stay where they are). For the
 # large chain that is as much traffic as the work. Its result lies in a fixed place too: **the next call overwrites it**, silently (only
+# <!-- so compiled: at(size='large', program=['pointwise chain', 'normalisation']); period('reduce-overhead') > 2 *
+# period('compile') -->
 # results of the first two calls, warm-up and recording, then raise an error). Clone what you keep, and call
 # `torch.compiler.cudagraph_mark_step_begin()` before each step.
 #
@@ -107,6 +123,8 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #   pass through memory.
 # - **Overhead is back.** On small arrays (move *numbers*) the host pays: it returns to Python, checks guards and launches once more. With
 #   eight breaks the program's median is slower than as written. `.item()` waits for the GPU as well.
+# <!-- so graph_breaks: at(breaks=8, elements=16384); period('compile') > period('eager'); count(period('compile')) ==
+# 4; 'syncs' in flags('compile', kind='.item() in a branch') -->
 
 # %% [markdown] tags=["explore"]
 # ## Explore: forty calls
@@ -124,8 +142,14 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 #
 # 1. Eight. That is torch's limit, and then it runs new shapes as written, as only its log tells. (Each call was measured once: whether the
 #    last twenty take as long as without compiling stays open.)
+# <!-- so recompiles: spikes = [count(latency(way) > 0.03) for way in ('static', 'auto', 'mark', 'number')];
+# spikes['static'] is 8 to 8; [from_on(latency(way) < 0.03) for way in ('static', 'auto', 'mark', 'number')] is 2 to 9;
+# latency('static', call=least(10)) > 1.5 * latency('auto', call=least(10)) -->
 # 2. The second. A size that has changed is made dynamic: the new program fits all batches. `mark_dynamic` says so before
+# <!-- so recompiles: [count(latency(way) > 0.03) for way in ('auto', 'number')] is 2 to 2; [latency(way, call=n) for
+# way in ('auto', 'number') for n in (1, 2)] > 0.03 -->
 #    the first call.
+# <!-- so recompiles: count(latency('mark') > 0.03) == 1; latency('mark', call=1) > 0.03 -->
 # 3. As an argument it becomes dynamic, like a size. A module's own number is taken as a constant: eight compilations, and then none. Pass
 #    it in, or keep it in a tensor.
 #

@@ -31,6 +31,7 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 #
 # First *calculate*: how many bytes does one token move in bf16 and in int4, and how many FLOP per byte? An H100's [[ridge point]] is
 # near 300 in bf16.
+# <!-- so bits: sheet('bf16') / sheet('memory_bytes_per_s') is 291 to 309 -->
 
 # %% tags=["guess"]
 g = guess("With one token, int4 weights make the layer ... times as fast as bf16", unit="x")
@@ -46,6 +47,7 @@ compare(g, "bits", pairs, of="speed-up", at=one)
 
 # %% [markdown] tags=["explain", "yours"]
 # **Your explanation.** TF32 has a roof seven times as high as float32. Why does bf16 gain here, and TF32 not? Double-click here
+# <!-- so bits: sheet('tf32') / sheet('fp32') is 6.3 to 7.7 -->
 # and write two sentences.
 
 # %% [markdown] tags=["explain"]
@@ -66,6 +68,12 @@ compare(g, "bits", pairs, of="speed-up", at=one)
 #
 # A normalisation computes little for each byte: with many tokens half the bits take half the time, in fp16 as in bf16 (below the
 # roofline). TF32 is for matmuls only.
+# <!-- so norms: at(width=8192); [busy(way, tokens=16384, dtype='bfloat16') / busy(way, tokens=16384, dtype='float32')
+# for way in ('layer norm', 'rms norm')] is 0.47 to 0.53; [busy(way, tokens=16384, dtype='float16') / busy(way,
+# tokens=16384, dtype='bfloat16') for way in ('layer norm', 'rms norm')] is 0.98 to 1.02; [busy(way, tokens=64,
+# dtype='bfloat16') / busy(way, tokens=64, dtype='float32') for way in ('layer norm', 'rms norm')] > 0.8; [flop(way,
+# tokens=16384, dtype='float32') / bytes(way, tokens=16384, dtype='float32') for way in ('layer norm', 'rms norm')] <
+# sheet('fp32') / sheet('memory_bytes_per_s') / 10 -->
 
 # %% tags=["explain"]
 norms = {"tokens": 16384, "width": 8192, "dtype": "float32"}
@@ -79,6 +87,7 @@ display(
 # ## Guess: many tokens
 #
 # With 16384 tokens the layer is [[compute-bound]]. By the datasheet fp8 has twice the FLOP/s of bf16.
+# <!-- so bits: sheet('fp8') / sheet('bf16') is 1.998 to 2.002 -->
 #
 # An fp8 number reaches from about 0.002 to 448, so in each call the activations must be scaled first: find the largest number,
 # divide, cast.
@@ -96,12 +105,24 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 
 # %% [markdown] tags=["explain"]
 # Without the cast fp8 comes near twice the speed, with it only a part of that is left. The matmul's work grows with tokens times width²,
+# <!-- so bits: at(tokens=16384, width=8192, inputs='ordinary'); period('bf16') / period('fp8') > 1.8; period('bf16') /
+# period('fp8-cast') is 1.1 to 1.4 -->
 # the cast's with tokens times width. The cast weighs most in narrow layers. Here the cast runs operator by
+# <!-- so bits: at(tokens=16384, width=1024, inputs='ordinary'); period('bf16') / period('fp8-cast') < 0.5 -->
 # operator; compiled with a scale for each row, it reads them once in place of three times, and takes less than a fifth as long.
+# <!-- so bits: at(tokens=16384, width=4096, inputs='ordinary'); (period('fp8-rows-compiled') - period('fp8-rows')) /
+# (period('fp8-rows-cast') - period('fp8-rows')) < 1 / 5 -->
 #
 # With fewer tokens the host sets the pace: fp8 with its cast launches nine kernels where bf16 launches one or two. At 512 tokens its
+# <!-- so bits: at(width=8192, inputs='ordinary'); kernels('fp8-cast', tokens=16384) is 9 to 9; kernels('bf16') is 1 to
+# 2; min(kernels('bf16')) is 1 to 1; max(kernels('bf16')) is 2 to 2 -->
 # kernels are done sooner than bf16's, yet the loop of calls is slower. The int4 kernel was written for few tokens: it widens all weights
+# <!-- so bits: at(width=8192, inputs='ordinary'); busy('fp8-cast', tokens=512) < busy('bf16', tokens=512);
+# period('fp8-cast', tokens=512) > period('bf16', tokens=512); busy('fp8-cast', tokens=256) > busy('bf16', tokens=256)
+# -->
 # again for each 16.
+# <!-- so bits: at(width=8192, inputs='ordinary'); busy('int4', tokens=8) < busy('bf16', tokens=8); busy('int4',
+# tokens=16) > busy('bf16', tokens=16); doubled(busy('int4', tokens=least(2))) > 1.3 -->
 #
 # ## What is lost
 #
@@ -121,7 +142,11 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 # 1. Widened first, a weight moves 5 bytes in place of 2: one is read, two are written, two read again. PyTorch's own kernel has
 #    a thread for each result, and neighbours read far apart. The compiled kernel reads in order and is faster than bf16's, but the host
 #    takes longer to launch compiled code than the GPU to run it: [[overhead-bound]]. In a CUDA Graph it would pay.
+# <!-- so bits: at(tokens=1, width=8192, inputs='ordinary'); busy('bf16') > 1.5 * busy('int8-fused'); host('int8-fused')
+# > busy('int8-fused'); [period(way) for way in ('int8', 'int8-fused', 'int8-widened')] > period('bf16') -->
 # 2. Only near 16384: the weights are widened once for all tokens. Even then it gains nothing: the matmul is bf16's.
+# <!-- so bits: at(width=8192, inputs='ordinary'); period('bf16', tokens=4096) / period('int8-widened', tokens=4096) <
+# 0.8; period('bf16', tokens=16384) / period('int8-widened', tokens=16384) is 0.9 to 1 -->
 #
 # </details>
 

@@ -46,7 +46,11 @@ compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
 # <details><summary>Our explanation</summary>
 #
 # It is the *host* ([[host overhead]]). Up to 1 MiB, the call takes the host several times as long as the kernel runs: see below. The
+# <!-- so collective: at(nbytes=most(1048576)); period('all-reduce') > 3 * kernel('all-reduce');
+# count(period('all-reduce')) is 18 to 18 -->
 # kernel sets the pace from 8 MiB on. So exchange a few large buffers, not many small ones.
+# <!-- so collective: at(nbytes=least(8388608)); period('all-reduce') < 1.1 * kernel('all-reduce');
+# count(period('all-reduce')) is 8 to 8 -->
 #
 # </details>
 #
@@ -66,6 +70,7 @@ drawing("exchange-line", source="recorded:h200", nbytes=2**23)
 # backward pass goes on.
 #
 # Our MLP has eight Linear layers of width 4096 in bf16: 268 MB of weights, and as much of gradients. One GPU takes 64 samples, or
+# <!-- so data_parallel: 8 * 4096 * 4096 * 2 is 267.5e6 to 268.5e6 -->
 # two take 32 each.
 
 # %% tags=["guess"]
@@ -84,17 +89,29 @@ compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, o
 #
 # 1. **Halving the samples saves nothing** (*no exchange* against *one device*): the host launches as many kernels as before, and
 #    sets the pace. And each layer still reads all its weights ([[memory-bound]]).
+# <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('alone') > 0.95 * period('one'); host('one') >
+# 0.95 * period('one'); period('one') > 3 * busy('one') -->
 # 2. **The exchange** (*all at once* against *no exchange*) moves all gradients, however few the samples. *Overlapping* in DDP adds
 #    host work.
+# <!-- so data_parallel: at(network='MLP', batch=32, bucket=25); period('flat') < period('buckets') -->
 #
 # An article on recurrent networks says that smaller mini-batches lose more to the first, to slower matmuls. By the time in which
 # the GPU works its recurrent layer does: its gradients are few. In an MLP, DDP's exchange loses more: move *network*.
+# <!-- so data_parallel: at(batch=32, bucket=25); matmuls = [period('alone', network=each) - period('one', network=each)
+# / 2 for each in ('MLP', 'recurrent layer')]; exchange = [period('buckets', network=each) - period('alone',
+# network=each) for each in ('MLP', 'recurrent layer')]; matmuls['recurrent layer'] > exchange['recurrent layer'];
+# matmuls['MLP'] < exchange['MLP']; period('flat', network='MLP') - period('alone', network='MLP') < matmuls['MLP'];
+# [busy(way, network='recurrent layer') < period(way, network='recurrent layer') / 2 for way in ('one', 'alone')];
+# [host(way, network='recurrent layer') > period(way, network='recurrent layer') / 2 for way in ('one', 'alone')] -->
 #
 # ## Does the exchange hide?
 #
 # The timeline shows both GPUs, 8192 samples on each; whichever enters an exchange first waits. *After the backward pass* the
 # exchange has nothing beside it. *Overlapped*, all exchanges but the last run beside the backward pass. Yet the step is barely
 # shorter: beside NCCL's kernels, which need multiprocessors too, the matmuls take longer, by nearly what GPU 1 hides.
+# <!-- so data_parallel: at(network='MLP', batch=8192, bucket=25); period('alone') < period('buckets');
+# period('buckets') < period('after'); period('after') - period('buckets') < 0.5 * (period('after') - period('alone'))
+# -->
 #
 # What overlaps no compute is [[exposed communication]]; `brrr.diagnose` finds it in your own traces.
 
@@ -114,9 +131,16 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 # <details><summary>Answers</summary>
 #
 # 1. From 8192 on. Below, the host sets the split's pace: the all-reduce adds a launch.
+# <!-- so tensor_parallel: from_on(period('one', batch=1) > period('split', batch=1)) is 8192 to 8192;
+# count(period('one', batch=1) > period('split', batch=1)) == 2 -->
 # 2. Only with 16384, and by little: matmuls grow with the samples, but so does the exchange.
+# <!-- so tensor_parallel: at(width=1024); gain = period('one') / period('split'); count(gain > 1) == 1; gain[16384] is
+# 1 to 1.3 -->
 # 3. The MLP: from 2048 samples on each GPU. The block: from 8, as it uses each weight in all 512 tokens. The recurrent layer: only
 #    with 512; below, the host sets the pace.
+# <!-- so data_parallel: at(bucket=25); pays = [first(keys(where(period('one', network=each), period('buckets',
+# network=each) < period('one', network=each)))) for each in ('MLP', 'transformer block', 'recurrent layer')];
+# pays['MLP'] is 2048 to 2048; pays['transformer block'] is 8 to 8; pays['recurrent layer'] is 512 to 512 -->
 #
 # </details>
 #

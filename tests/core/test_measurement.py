@@ -89,6 +89,7 @@ def test_a_number_is_known_exactly() -> None:
 def test_an_estimate_is_written_as_a_time_a_ratio_or_a_share() -> None:
     found = Estimate(0.5, 0.25, 0.755, 7)
     assert str(found) == f"{found}" == "500 ms (250 to 755 ms, n=7)"
+    assert f"{found:>40}" == str(found).rjust(40)
     assert (f"{found:x}", f"{found:%}") == ("0.5x (0.25x to 0.755x)", "50 % (25 % to 76 %)")
 
 
@@ -121,6 +122,7 @@ def test_a_measurement_says_what_a_call_costs_and_its_flags() -> None:
         Measurement(host_s=host, kernel_s=device, span_s=loop): "1 µs on the host, 2 µs of GPU work",
         Measurement(host_s=host, latency_s=end, period_s=loop): "1 µs on the host, 3 µs until the result is there",
         Measurement(period_s=loop): "4 µs a call in a loop",
+        Measurement(latency_s=end, flags=("syncs",)): "3 µs until the result is there: syncs",
         Measurement(): "nothing measured",
         Measurement(host_s=loop, span_s=host, period_s=loop, flags=("nan", "host-bound", "thermal")):
             "4 µs on the host, 1 µs of GPU work: host-bound, nan, thermal",

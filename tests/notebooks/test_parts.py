@@ -1,4 +1,4 @@
-"""The parts of a lesson: a made-up one keeps all rules, and each of them can be broken."""
+"""The form of a lesson: a made-up one keeps all rules, and each of them can be broken."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,18 +31,23 @@ def _cell(source: str, *tags: str, code: bool = False) -> Any:
     return made(source if code else build.with_meanings(source), metadata={"tags": list(tags)})
 
 
+def of(*cells: Any) -> Any:
+    return nbformat.v4.new_notebook(cells=list(cells))
+
+
 def lesson(**other: str) -> Any:
     """A lesson whose parts may be given otherwise."""
     text = {"question": QUESTION, "explore": 'explore("a", sliders=["b"])', "remember": REMEMBER, "work": WORK,
-            "next": NEXT, "calculates": "check(1)", "makes": "check(2)", **other}  # fmt: skip
+            "next": NEXT, "calculates": "check(1)", "makes": "check(2)", "held": "## Which claims held",
+            "claims": 'claims("07")', **other}  # fmt: skip
     cells = [_cell(text.get(stage, stage), stage, code=stage == "explore") for stage in rules.STAGES[:-5]]
     explain = next(place for place, cell in enumerate(cells) if "explain" in rules.tags(cell))
     cells[explain:explain] = [_cell("Why?", "explain", "yours"), _cell(text.get("ours", OURS), "explain")]
     cells += [
         _cell(text[kind], "your-turn", f"exercise:07-{kind}", kind, code=True) for kind in ("calculates", "makes")
     ]
-    cells += [_cell("## Which claims held", "claims"), _cell('claims("07")', "claims", code=True)]
-    return nbformat.v4.new_notebook(cells=[*cells, *(_cell(text[stage], stage) for stage in rules.STAGES[-3:])])
+    cells += [_cell(text["held"], "claims"), _cell(text["claims"], "claims", code=True)]
+    return of(*cells, *(_cell(text[stage], stage) for stage in rules.STAGES[-3:]))
 
 
 def without(stage: str) -> Any:
@@ -51,14 +56,49 @@ def without(stage: str) -> Any:
     return made
 
 
-def test_a_lesson_keeps_all_rules() -> None:
-    assert [wrong for rule in parts_rules.ALL_RULES for wrong in rule(lesson())] == []
+def also(*sources: str, tag: str = "none", shows: str = "") -> Any:
+    """A lesson with more cells of code at its end."""
+    made = lesson()
+    made.cells += [_cell(source, tag, code=True) for source in sources]
+    made.cells[-1].outputs = [nbformat.v4.new_output("display_data", data={"text/html": shows})] if shows else []
+    return made
+
+
+STANDING = also('explore("a", sliders=[])\n' * 3)
+FENCED = lesson(explain=f"```\n{'word ' * 1001}\n```")
+AGAIN = lesson()
+AGAIN.cells[5:5] = lesson().cells[1:5]
+
+
+@pytest.mark.parametrize(("notebook", "rules_of"), [
+    (lesson(), parts_rules.ALL_RULES), (STANDING, [rules.too_long]), (FENCED, [rules.too_long]),
+    (AGAIN, [rules.out_of_order]),
+], ids=["a lesson", "figures without sliders", "fenced code", "a second round"])  # fmt: skip
+def test_a_lesson_keeps_the_rules(notebook: Any, rules_of: Any) -> None:
+    assert [wrong for rule in rules_of for wrong in rule(notebook)] == []
 
 
 BROKEN = [
-    (rules.too_long, lesson(explain="word " * 1001), "words; at most 1000"),
+    (rules.too_long, of(*(_cell("1", code=True) for _ in range(26))), "26 cells; at most 25"),
+    (rules.too_long, of(_cell("1\n" * 13, code=True)), "13 lines"),
+    (rules.too_long, of(_cell("explore(1)\n" * 4, code=True)), "4 explorers"),
+    (rules.too_long, of(_cell("check(1)\n" * 3, code=True)), "3 exercises"),
+    (rules.too_long, of(_cell("word " * 1001)), "1001 words; at most 1000"),
+    (rules.out_of_order, without("question"), "no question"),
+    (rules.out_of_order, also("1", tag="run"), "run comes after next"),
+    (rules.out_of_order, also("1"), "no tag says"),
     (rules.out_of_order, without("remember"), "no remember"),
     (rules.out_of_order, without("work"), "no work"),
+    (rules.helpers, also("def f(): pass"), "FunctionDef"),
+    (rules.helpers, also("f = lambda: 1"), "Lambda"),
+    (rules.figures_in_prose, lesson(explain="It takes 25 µs."), "25 µs"),
+    (rules.figures_in_prose, lesson(explain="It is 2.4x faster."), "2.4x"),
+    (rules.checks_text_only, also("print(compare())", tag="nbval-check-output"), "no recording"),
+    (rules.checks_text_only, also("1", tag="nbval-check-output", shows="<b>1</b>"), "more than text"),
+    (rules.shows_what_held, without("claims"), "0 cells"),
+    (rules.shows_what_held, also("claims()"), "2 cells"),
+    (rules.shows_what_held, lesson(held="## What held"), "claims stand below '## What held"),
+    (rules.shows_what_held, lesson(claims='claims("02")'), "in lesson 07"),
     (parts_rules.exercises, without("makes"), "tagged calculates"),
     (parts_rules.exercises, lesson(makes="1"), "1 checks"),
     (parts_rules.sliders, lesson(explore='explore("a", sliders=["b", "c", "d", "e"])'), "4 sliders"),
@@ -87,7 +127,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("rule", "notebook", "found"), BROKEN)
-def test_each_rule_of_a_part_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any, found: str) -> None:
+def test_each_rule_can_be_broken(rule: Callable[[Any], list[str]], notebook: Any, found: str) -> None:
     assert found in "\n".join(rule(notebook))
 
 

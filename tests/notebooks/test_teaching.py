@@ -66,10 +66,3 @@ def test_the_minutes_of_a_lesson_are_those_of_its_parts() -> None:
     for number, section in sections(TEACHING.read_text("utf-8")).items():
         whole, parts = re.findall(r"\| Minutes \| (\d+)(.*) \|", section)[0]
         assert not parts or sum(map(int, re.findall(r"\d+(?= (?:for|to))", parts))) == int(whole), number
-
-
-def test_the_readmes_map_has_the_same_minutes() -> None:
-    readme = (TEACHING.parents[1] / "README.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| \[(\d+[bc]?) .*? \| (\d+) \| [^|]+ \|$", readme, re.MULTILINE))
-    told = sections(TEACHING.read_text("utf-8")).items()
-    assert rows == {number: re.findall(r"\| Minutes \| (\d+)", section)[0] for number, section in told}

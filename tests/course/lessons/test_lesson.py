@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formulas import Fake
+from formulas import Kept
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Synthetic
@@ -19,7 +19,6 @@ from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import check, exercises
 from brrr_course.lessons.comparing import SPECIAL, compare
 from brrr_course.lessons.guessing import Guess, forget, guess
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources import source as source_named
 from brrr_course.view.arguments import reachable
 
@@ -232,22 +231,15 @@ def test_a_kept_answer_fills_the_form() -> None:
 # ---- compare ----
 
 
-class Made(Fake):
+def one_point(at: Mapping[str, Value], **times_s: float) -> Any:
     """A source of one point, with a time for each variant it has."""
 
-    def __init__(self, at: Mapping[str, Value], name: str = "made", **times: float) -> None:
-        self.at, self.name, self.device, self.times = dict(at), name, "made up", times
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return tuple(v.name for v in experiment.variants if v.name.replace("-", "_") in self.times)
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return (self.at[axis],)
-
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        time_s = self.times[variant.replace("-", "_")]
+    def all_of(time_s: float) -> Measurement:
         e = Estimate(time_s, time_s, time_s, 9)
-        return {tuple(self.at.values()): Measurement(host_s=e, kernel_s=e, span_s=e, period_s=e, latency_s=e)}
+        return Measurement(host_s=e, kernel_s=e, span_s=e, period_s=e, latency_s=e)
+
+    key = tuple(at.values())
+    return Kept({name.replace("_", "-"): {key: all_of(each)} for name, each in times_s.items()}, device="made up")
 
 
 TIMERS = ["no sync", "no warm-up", "sync each call", "event pair each call"]
@@ -256,7 +248,7 @@ RELU = {"function": "relu-64x1024", "cache": "hot"}
 
 def test_a_quantity_is_compared_with_the_first_line() -> None:
     g = guess("q", unit="s", answer="25 µs")
-    source = Made({"size": 2048}, gpu=3.1e-3)
+    source = one_point({"size": 2048}, gpu=3.1e-3)
     text = repr(compare(g, "matmul", ["synchronized", "transfers"], source=source, size=2000))
     assert "At size 2048, you said 25 µs, measured 3.1 ms: 124x too short." in text
     assert "RECORDED · made up" in text
@@ -264,14 +256,14 @@ def test_a_quantity_is_compared_with_the_first_line() -> None:
 
 def test_the_queue_stands_in_where_there_is_no_gpu() -> None:
     g = guess("Who?", options=["the CPU", "the GPU"], answer="the GPU")
-    source = Made({"size": 64}, cpu=1e-6, queue=5e-6)
+    source = one_point({"size": 64}, cpu=1e-6, queue=5e-6)
     text = repr(compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, source=source, size=1))
     assert "you said the GPU, but it is the CPU" in text
     assert "CPU queue" in text
 
 
 def test_a_ranking_is_by_error_and_leaves_out_what_the_source_lacks() -> None:
-    source = Made(RELU, measure=1e-6, no_sync=3e-6, sync_each_call=0.1e-6, event_pair=5e-6)
+    source = one_point(RELU, measure=1e-6, no_sync=3e-6, sync_each_call=0.1e-6, event_pair=5e-6)
     g = guess("Order?", ranking=TIMERS, answer=["no sync", "no warm-up", "event pair each call", "sync each call"])
     text = repr(compare(g, "timers", TIMERS, truth="measure", source=source, **RELU))
     assert "all 3 stand in the right place" in text
@@ -280,9 +272,9 @@ def test_a_ranking_is_by_error_and_leaves_out_what_the_source_lacks() -> None:
 
 def test_errors_that_are_almost_the_same_share_their_place() -> None:
     g = guess("Order?", ranking=TIMERS[:2], answer=["no warm-up", "no sync"])
-    tie = Made(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=3.2e-6)
+    tie = one_point(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=3.2e-6)
     assert "all 2" in repr(compare(g, "timers", TIMERS[:2], truth="measure", source=tie, **RELU))
-    apart = Made(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=4e-6)
+    apart = one_point(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=4e-6)
     assert "0 of 2" in repr(compare(g, "timers", TIMERS[:2], truth="measure", source=apart, **RELU))
 
 
@@ -295,7 +287,7 @@ def test_nothing_is_shown_before_the_guess_except_in_the_edition(monkeypatch: py
 
 def test_a_source_without_any_of_the_lines_says_so() -> None:
     g = guess("q", unit="s", answer="1 s")
-    source = Made({"size": 2048}, cpu=1e-6)
+    source = one_point({"size": 2048}, cpu=1e-6)
     assert "has none of these lines" in repr(compare(g, "matmul", ["transfers"], source=source, size=2048))
 
 
@@ -305,7 +297,7 @@ def test_a_line_that_does_not_exist_is_an_error() -> None:
 
 
 def test_a_value_that_the_source_lacks_becomes_the_nearest_or_the_first() -> None:
-    source = Made({"function": "product-128", "cache": "hot"}, queue_measure=1e-6)
+    source = one_point({"function": "product-128", "cache": "hot"}, queue_measure=1e-6)
     at = reachable(experiment("timers"), source, {"function": "relu-64x1024", "cache": "hot"})
     assert at == {"function": "product-128", "cache": "hot"}
     assert reachable(experiment("matmul"), source_named(), {"size": 2000}) == {"size": 2048}

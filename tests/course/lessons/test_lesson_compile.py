@@ -1,7 +1,6 @@
-"""Lesson 12: its exercises take what is right and tell the usual slips apart; its text says what torch does."""
+"""Lesson 12: which lines break a graph, its own step, and what compiling is compared with."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,76 +8,14 @@ import pytest
 import torch
 from synthetic import Synthetic
 
-from brrr.core.measurement import Estimate, Measurement, Value
+from brrr.core.measurement import Estimate
 from brrr_course import check, compare, guess
-from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import quietly
-from brrr_course.experiments.compiled import BLOCK, CHAIN, LARGE, MLP, NORM, PROGRAMS, SIZES, SMALL
-from brrr_course.experiments.graph_breaks import ITEM, KINDS
-from brrr_course.experiments.graph_breaks import SMALL as FEW
-from brrr_course.experiments.recompiles import AUTO, CALLS, MARK, NUMBER, STATIC
 from brrr_course.lessons.special_quantities import PAID
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.recorded import recorded
 
 LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "12_compile.py"
-REFUSED = "the result is right, but fullgraph=true refuses it: "
 TEXT = LESSON.read_text("utf-8")
-
-
-def clamped(x: torch.Tensor) -> torch.Tensor:
-    return torch.tanh(x / x.square().mean().sqrt().clamp(min=1.0))
-
-
-def chosen(x: torch.Tensor) -> torch.Tensor:
-    size = x.square().mean().sqrt()
-    return torch.tanh(torch.where(size > 1, x / size, x))
-
-
-def asked(x: torch.Tensor) -> torch.Tensor:
-    size = x.square().mean().sqrt().item()
-    return torch.tanh(x / size if size > 1 else x)
-
-
-def branched(x: torch.Tensor) -> torch.Tensor:
-    size = x.square().mean().sqrt()
-    return torch.tanh(x / size if size > 1 else x)
-
-
-def printed(x: torch.Tensor) -> torch.Tensor:
-    x = clamped(x)
-    print("scaled back")
-    return x
-
-
-def always(x: torch.Tensor) -> torch.Tensor:
-    return torch.tanh(x / x.square().mean().sqrt())
-
-
-def by_memory() -> Callable[[torch.Tensor], torch.Tensor]:
-    """Right as written, and wrong compiled: what Python knows of the first input stays."""
-
-    def step(x: torch.Tensor) -> torch.Tensor:
-        return clamped(x) if not torch.compiler.is_compiling() else always(x)
-
-    return step
-
-
-@pytest.mark.parametrize("step", [clamped, chosen])
-def test_one_graph_is_right(step: Any) -> None:
-    assert check("12-fullgraph", step=step).right
-
-
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [(asked, REFUSED), (branched, REFUSED), (printed, REFUSED),
-     (always, "wrong for small numbers"), (torch.tanh, "wrong for large numbers"),
-     (by_memory(), "compiled, the result is wrong for small numbers"), (lambda x: None, "the result is wrong"),
-     (..., "not answered")],
-)  # fmt: skip
-def test_what_breaks_the_graph_is_told(step: Any, said: str) -> None:
-    mark = check("12-fullgraph", step=step)
-    assert not mark.right and re.search(said, str(mark).lower())
 
 
 def test_the_lessons_own_step_is_right_and_refused() -> None:
@@ -88,15 +25,6 @@ def test_the_lessons_own_step_is_right_and_refused() -> None:
     assert (
         "the result is right, but fullgraph=true refuses it: " in str(check("12-fullgraph", step=names["step"])).lower()
     )
-
-
-@pytest.mark.parametrize(
-    ("steps", "lost_s", "said"),
-    [(1800, 40, "Right"), (450, 40, "fit into"), (360, 40, "fit into"), (1.8, 40, "factor"),
-     (1800, -40, "sign"), (1800, 50, "what the steps gain"), (1800, 90, "gain something"), (..., 40, "Not answered")],
-)  # fmt: skip
-def test_it_is_counted_when_compiling_has_paid(steps: Any, lost_s: Any, said: str) -> None:
-    assert said in str(check("12-payback", steps=steps, lost_s=lost_s))
 
 
 def test_which_of_the_six_lines_break_the_graph() -> None:
@@ -130,58 +58,6 @@ def test_what_compiling_cost_is_divided_by_what_a_call_gains(
     found = compare(g, "compiled", of="payback", at={"program": "MLP", "size": "small"}, source=Synthetic())
     assert "and so it is" in found.text and len(found.rows) == 6
     assert ("never" in str(found.rows)) == (gain_s < 0)
-
-
-H100 = recorded("h100")
-
-
-def recorded(name: str, variant: str, *values: Value) -> Measurement:
-    return H100.known(experiment(name), variant)[values]
-
-
-def period(name: str, variant: str, *values: Value) -> float:
-    found = recorded(name, variant, *values).period_s
-    assert found is not None
-    return found.median
-
-
-def test_what_the_text_says_of_the_programs_is_what_was_recorded() -> None:
-    def kernels(way: str, *at: str) -> int | None:
-        return recorded("compiled", way, *at).kernels
-
-    def over(one: str, other: str, *at: str) -> float:
-        return period("compiled", one, *at) / period("compiled", other, *at)
-
-    assert kernels("eager", BLOCK, SMALL) == 11 and "whose eleven kernels wait for the host" in TEXT
-    for program in (CHAIN, NORM):  # passes through memory become one kernel; a graph copies as much as they move
-        assert kernels("compile", program, LARGE) == 1 and over("eager", "compile", program, LARGE) > 4
-        assert over("reduce-overhead", "compile", program, LARGE) > 2 and over("eager", "compile", program, SMALL) > 1
-    for program in (MLP, BLOCK):
-        assert all(kernels("eager", program, size) == kernels("compile", program, size) for size in SIZES)
-        assert over("eager", "compile", program, LARGE) < 1.02 and over("compile", "eager", program, SMALL) > 1.1
-        assert over("compile", "reduce-overhead", program, SMALL) > 2
-    for program in PROGRAMS:  # the graph by hand is the fastest of the small ones
-        ways = [way for way in ("eager", "compile", "reduce-overhead", "max-autotune")
-                if experiment("compiled").has(way, {"program": program, "size": SMALL})]  # fmt: skip
-        assert min(over(way, "graph", program, SMALL) for way in ways) > 3
-
-
-def test_what_the_text_says_of_breaks_and_calls_is_what_was_recorded() -> None:
-    for kind in KINDS:  # small: with eight breaks slower than as written
-        at = 8, kind, FEW
-        assert period("graph_breaks", "compile", *at) > period("graph_breaks", "eager", *at)
-    assert "syncs" in recorded("graph_breaks", "compile", 8, ITEM, FEW).flags
-    spikes = {way: [call for call in CALLS if seconds(way, call) > 0.03] for way in (STATIC, AUTO, MARK, NUMBER)}
-    assert spikes == {STATIC: [*range(1, 9)], AUTO: [1, 2], MARK: [1], NUMBER: [1, 2]}
-    assert min(seconds(STATIC, call) / seconds(AUTO, call) for call in CALLS[9:]) > 1.5, (
-        "the quiet line is the slow one"
-    )
-
-
-def seconds(way: str, call: int) -> float:
-    found = recorded("recompiles", way, call).latency_s
-    assert found is not None
-    return found.median
 
 
 def test_the_lesson_offers_the_options_that_are_compared() -> None:

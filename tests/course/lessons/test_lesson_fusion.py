@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +21,6 @@ from brrr_course.lessons.codegen import WORKS, generated, recorded, write
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.comparison import lines_here
 from brrr_course.lessons.guessing import guess
-from brrr_course.nouns.source import Evidence
 from brrr_course.sources import source
 from brrr_course.view.explorer import explore
 
@@ -158,14 +156,6 @@ def test_the_interpreter_is_asked_for_by_each_lesson_that_asks_for_triton(monkey
 LESSON = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "05_fusion.py"
 
 
-def gained(name: str, way: str, **at: Any) -> float:
-    """How many times as fast a way is as the operators one by one, by the GPU's own time."""
-    told = Evidence(experiment(name), source("recorded:h200"))
-    kind = f"{at.pop('kind')} " if "kind" in at else ""
-    one, other = (told.get(f"{kind}{each}", **at) for each in ("eager", way))
-    return one.median / other.median
-
-
 def test_the_table_of_numbers_moved_is_the_theorys() -> None:
     rows = re.findall(r"^# \| (.*?) \| .*? \| (\d+)n \| (\d+)n \|$", LESSON.read_text("utf-8"), flags=re.MULTILINE)
     kinds = {label: kind for kind, label in theory.KINDS.items()}
@@ -174,23 +164,3 @@ def test_the_table_of_numbers_moved_is_the_theorys() -> None:
         moved = [round(each / 2**26) for each in theory.moved(kinds[label], 2**26)]
         assert moved == [int(each) for each in numbers], label
     assert round(2 * 8192 * 4096 * 4 / 1e6) == 268 and "that is 268 MB" in LESSON.read_text("utf-8")
-
-
-def test_the_text_compares_as_the_figures_do() -> None:
-    ways, sizes = ("compile", "triton", "cuda"), (2**10, 2**14, 2**18, 2**20, 2**24, 2**28)
-    for way in ways:
-        by_size = {size: gained("cos_cos", way, elements=size, dtype="float32") for size in sizes}
-        assert 1.8 < by_size[2**28] < 2 and min(by_size, key=lambda size: by_size[size]) == 2**20
-        half = gained("cos_cos", way, elements=2**26, dtype="bfloat16")
-        assert half < gained("cos_cos", way, elements=2**26, dtype="float32")
-    assert gained("cos_cos", "compile", elements=2**10, dtype="float32") > 2, "shorter than a single one of torch's"
-    for kind, by_bytes in {"softmax": 4, "norm": 6, "bias": 2}.items():
-        assert gained("fusion", "compile", kind=kind, elements=2**26, dtype="float32") > by_bytes
-    assert gained("fusion", "compile", kind="linear", elements=2**26, dtype="float32") == pytest.approx(1, abs=0.05)
-    tiny = Evidence(experiment("fusion"), source("recorded:h200"))
-    eager, compiled = (tiny.get(f"chain {way} period", elements=2**10, dtype="float32") for way in ("eager", "compile"))
-    assert compiled.median > 1.2 * eager.median, "in a loop over tiny arrays"
-    at_two = {way: gained("sines", way, sines=2, elements=2**26) for way in ("cuda", "compile", "script")}
-    assert at_two.pop("cuda") == pytest.approx(2, abs=0.1) and max(at_two.values()) < 1.5
-    late = [gained("sines", way, sines=n, elements=2**26) for way in ("cuda", "compile", "script") for n in (8, 16, 32)]
-    assert min(late) > 1.8 and max(late) < 2.5

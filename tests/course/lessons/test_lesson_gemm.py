@@ -1,15 +1,13 @@
 """What lesson 07 is made of beside the experiment: the drawing of tiles and waves, the table of zeros, exercises."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from formulas import Fake
+from formulas import Kept, time_of
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement, Value
+from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Matmul
 from brrr.gpu.datasheet import hardware
 from brrr.roofline.shapes import product_time_s
@@ -20,9 +18,7 @@ from brrr_course.experiments.gemm.claims import foretold
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
-from brrr_course.sources.recorded import recorded
 
 SMS = hardware("h200").sm_count
 SWEPT = sorted({*STOPS, *range(3, MOST + 1, 7), 2048})
@@ -44,24 +40,12 @@ def kernel(n: int, dtype: str) -> str:
     return f"cutlass_80_simt_sgemm_256x128_8x4_nn_align1 {16 * across}x1x4 of 256"
 
 
-@dataclass
-class Sweep(Fake):
-    """The sweep of W x made up, and products of zeros where the test wants them."""
-
-    more: Mapping[str, Mapping[tuple[Value, ...], Measurement]] = field(default_factory=dict)
-    swept: bool = True
-
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        found = dict(self.more.get(variant, {}))
-        if variant == "nn" and self.swept:
-            for dtype in ("float32", "bfloat16"):
-                for n in SWEPT:
-                    found[n, 2048, dtype] = Measurement(span_s=time(seconds(n)), launched=(kernel(n, dtype), "reduce"))
-        return found
-
-
-def time(middle: float) -> Estimate:
-    return Estimate(middle, 0.99 * middle, 1.01 * middle, 40)
+SWEEP = {
+    (n, 2048, dtype): Measurement(span_s=time_of(seconds(n)), launched=(kernel(n, dtype), "reduce"))
+    for dtype in ("float32", "bfloat16")
+    for n in SWEPT
+}
+SOURCE: Any = Kept({"nn": SWEEP})
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +55,7 @@ def no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(**at: Value) -> Any:
-    source: Any = Sweep()
-    return drawing("gemm-tiles", source=source, **at)
+    return drawing("gemm-tiles", source=SOURCE, **at)
 
 
 # ---- the tiles ----
@@ -131,7 +114,7 @@ def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
     swept = [n for n in SWEPT if n <= MOST]
     assert list(points.get_xdata()) == swept, "the sweep alone, not the few beyond it"
     assert list(points.get_ydata()) == pytest.approx([1e6 * seconds(n) for n in swept])
-    _, predicted = foretold(_evidence(), "float32")
+    _, predicted = foretold(Evidence(experiment("gemm"), SOURCE), "float32")
     drawn = [n for n in swept if n % 32 < 2 or n < 17 or n in STOPS]
     assert list(dashes.get_xdata()) == drawn
     assert list(dashes.get_ydata()) == pytest.approx([1e6 * predicted[n] for n in drawn])
@@ -145,11 +128,6 @@ def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
     idle, full, rest = waves.patches
     assert (idle.get_width(), full.get_width(), rest.get_height()) == (2, 1, 192 - SMS)
     assert [text.get_text() for text in waves.texts] == ["idle"]
-
-
-def _evidence() -> Any:
-    source: Any = Sweep()
-    return Evidence(experiment("gemm"), source)
 
 
 def test_nvidias_own_estimates_are_drawn_where_there_are_any(
@@ -183,7 +161,7 @@ def test_a_kernel_without_tiles_has_the_staircase_alone(figures: list[Any]) -> N
 
 
 def test_without_the_sweep_it_says_so() -> None:
-    empty: Any = Sweep(swept=False)
+    empty: Any = Kept()
     with pytest.raises(NotRecordedError):
         drawing("gemm-tiles", source=empty)
     with pytest.raises(ArgumentError, match="'rows'"):
@@ -200,11 +178,11 @@ def test_the_stops_lie_on_both_sides_of_tiles() -> None:
 
 
 def large(middle: float, clock: float, power: float | None = None) -> Measurement:
-    return Measurement(span_s=time(middle), sm_clock_hz=clock, power_w=power)
+    return Measurement(span_s=time_of(middle), sm_clock_hz=clock, power_w=power)
 
 
 def test_zeros_beside_random_numbers_with_and_without_power() -> None:
-    some: Any = Sweep(
+    some: Any = Kept(
         {
             "nn": {
                 (4096, 8192, "float32"): large(10e-3, 1.98e9),
@@ -217,8 +195,7 @@ def test_zeros_beside_random_numbers_with_and_without_power() -> None:
                 (4096, 8192, "bfloat16"): large(0.6e-3, 1.8e9, 420.0),
                 (1024, 8192, "tf32"): large(1e-3, 1.5e9),
             },
-        },
-        swept=False,
+        }
     )
     found = compare(None, "gemm", of="data", source=some)
     assert [row[0] for row in found.rows] == ["float32", "bfloat16"], "in the order of the types, both or nothing"
@@ -229,8 +206,7 @@ def test_zeros_beside_random_numbers_with_and_without_power() -> None:
 
 
 def test_without_such_a_product_a_sentence_says_so() -> None:
-    empty: Any = Sweep()
-    found = compare(None, "gemm", of="data", source=empty)
+    found = compare(None, "gemm", of="data", source=SOURCE)
     assert found.rows == () and "has no such product of zeros" in found.text
 
 
@@ -247,26 +223,3 @@ def test_the_models_lines_are_given_out_as_a_copy_and_one_of_them_is_slow() -> N
 
 
 # ---- what the lesson's text says ----
-
-
-def span(way: str, columns: int, dtype: str) -> float:
-    told = Evidence(experiment("gemm"), recorded("h200"))
-    return told.get(way, columns=columns, size=2048, dtype=dtype).median
-
-
-def test_the_text_compares_as_the_figures_do() -> None:
-    nn, nt, tn = ({n: span(way, n, "float32") for n in (1, 2, 32, 1024)} for way in ("nn", "nt", "tn"))
-    assert 1 < nn[32] / nn[1] < 4 and nn[2] > nn[32] and nt[2] < nn[2] / 2
-    assert max(nn[1024], nt[1024], tn[1024]) < 1.05 * min(nn[1024], nt[1024], tn[1024])
-    assert span("nn", 1025, "bfloat16") > 5 * span("nn", 1024, "bfloat16")
-    assert span("linear", 1025, "bfloat16") < 1.15 * span("linear", 1024, "bfloat16")
-    assert span("padded", 1025, "bfloat16") < span("nn", 1025, "bfloat16") / 5
-    kernels = [recorded("h200").known(experiment("gemm"), "nn")[n, 2048, "bfloat16"].launched[0] for n in (1024, 1025)]
-    assert kernels[0].startswith("nvjet_sm90") and kernels[1].startswith("cutlass_75")
-    rows = compare(None, "gemm", of="data", source=recorded("h200")).rows
-    ratios = {row[0]: float(row[1].removesuffix("x")) for row in rows}
-    assert ratios.pop("float32") == pytest.approx(1, abs=0.03) and max(ratios.values()) < 0.9
-    many = Evidence(experiment("gemm_many"), recorded("h200"))
-    ways = ("combined", "batched", "streams", "graph", "loop")
-    found = {way: many.get(way, count=4, size=512, dtype="float32").median for way in ways}
-    assert tuple(sorted(ways, key=lambda way: found[way])) == ways

@@ -1,14 +1,14 @@
 """What lesson 08b is made of beside the experiment: its table of steps, the drawing of the floor, the exercises."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
-from formulas import Fake
+from formulas import Kept, time_of
 
 from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Estimate, Measurement, Value
+from brrr.core.measurement import Measurement, Value
 from brrr.roofline import persistent
 from brrr_course import compare, guess, step_times
 from brrr_course.experiments import experiment
@@ -17,7 +17,6 @@ from brrr_course.experiments.rnn.steps import place
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.drawings import drawing, rnn_floor
 from brrr_course.lessons.exercises.lesson_08b import CASES, up_to
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 
 RNN = experiment("rnn")
@@ -33,27 +32,23 @@ def theirs(batch: int, cell: str, dtype: str) -> float:
     return 6e-6 if batch < 96 else ours(batch, cell, dtype) / 2
 
 
-@dataclass
-class Steps(Fake):
-    """Times of calls by formulas of a step's; what happens once takes 50 µs."""
+@cache
+def calls(way: Step, variant: str) -> dict[tuple[Value, ...], Measurement]:
+    """Times of calls by a formula of a step's; what happens once takes 50 µs."""
 
-    times: dict[str, Step] = field(default_factory=lambda: {"persistent": ours, "cudnn": theirs})
-    kept: dict[str, dict[tuple[Value, ...], Measurement]] = field(default_factory=dict)
+    def measured(point: Mapping[str, Value]) -> Measurement:
+        step_s = way(int(point["batch"]), str(point["cell"]), str(point["dtype"]))
+        return Measurement(span_s=time_of(50e-6 + step_s * int(point["steps"]), 1e-4))
 
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        if variant in self.times and variant not in self.kept:  # made once: it is asked for at each point
-            points = [point for point in described.points() if described.has(variant, point)]
-            self.kept[variant] = {tuple(point.values()): self._one(variant, point) for point in points}
-        return self.kept.get(variant, {})
-
-    def _one(self, variant: str, point: dict[str, Value]) -> Measurement:
-        step_s = self.times[variant](int(point["batch"]), str(point["cell"]), str(point["dtype"]))
-        middle = 50e-6 + step_s * int(point["steps"])
-        return Measurement(span_s=Estimate(middle, 0.9999 * middle, 1.0001 * middle, 40))
+    return {tuple(point.values()): measured(point) for point in RNN.points() if RNN.has(variant, point)}
 
 
 def source(**times: Step) -> Any:
-    return Steps({"persistent": ours, "cudnn": theirs, **{name.replace("_", "-"): way for name, way in times.items()}})
+    ways = {"persistent": ours, "cudnn": theirs, **{name.replace("_", "-"): way for name, way in times.items()}}
+    return Kept({name: calls(way, name) for name, way in ways.items()})
+
+
+EMPTY: Any = Kept()
 
 
 # ---- the table of steps ----
@@ -63,7 +58,7 @@ def test_steps_by_batch_without_what_happens_once() -> None:
     found = step_times("lstm", "float32", source=source())
     assert list(found["ours"]) == list(found["cudnn"]) == list(BATCHES)
     assert found["ours"][32] == pytest.approx(4e-6) and found["cudnn"][1] == pytest.approx(6e-6)
-    assert step_times(source=Steps({})) == {"ours": {}, "cudnn": {}}  # type: ignore[arg-type]
+    assert step_times(source=EMPTY) == {"ours": {}, "cudnn": {}}
     assert list(step_times(hidden=1152, source=source())["ours"]) == [1, 3, 4, 24, 64, 96], (
         "where another size is measured"
     )
@@ -92,13 +87,12 @@ def test_the_best_of_cudnn_is_named_and_what_is_missing_left_out() -> None:
 
 
 def test_without_steps_or_a_guess_a_sentence_says_so() -> None:
-    empty: Any = Steps({})
     g = guess("A step is ... times as fast", unit="x", answer="3x")
-    assert "it takes a GPU" in compare(g, "rnn", of="step", source=empty).text
+    assert "it takes a GPU" in compare(g, "rnn", of="step", source=EMPTY).text
     open_guess = guess("A step takes ... times as long as another", unit="x")
-    assert "Not answered yet" in compare(open_guess, "rnn", of="step", source=empty).text
+    assert "Not answered yet" in compare(open_guess, "rnn", of="step", source=EMPTY).text
     with pytest.raises(ArgumentError, match="a guess of a factor"):
-        compare(guess("A step takes ...", unit="s", answer="1 µs"), "rnn", of="step", source=empty)
+        compare(guess("A step takes ...", unit="s", answer="1 µs"), "rnn", of="step", source=EMPTY)
 
 
 # ---- the drawing of the floor ----
@@ -144,9 +138,8 @@ def test_what_is_plotted_is_measured_and_predicted_on_axes_that_stand_still(figu
 
 
 def test_without_steps_it_says_so() -> None:
-    empty: Any = Steps({})
     with pytest.raises(NotRecordedError, match="brrr record rnn"):
-        drawing("rnn-floor", source=empty)
+        drawing("rnn-floor", source=EMPTY)
 
 
 def test_a_floor_is_made_of_the_plan_the_exchange_and_the_devices_rates() -> None:
@@ -173,7 +166,7 @@ def test_the_right_function_and_what_it_says_here(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("brrr_course.lessons.rnn_data.source_for", lambda *_: source())
     mark = check("08b-until", until=up_to)
     assert mark.right and "rnn_tanh in float32: 64; lstm in float16: 32" in mark.text
-    monkeypatch.setattr("brrr_course.lessons.rnn_data.source_for", lambda *_: Steps({}))
+    monkeypatch.setattr("brrr_course.lessons.rnn_data.source_for", lambda *_: EMPTY)
     mark = check("08b-until", until=up_to)
     assert mark.right and "On your source" not in mark.text
     assert all(up_to(ours, theirs) == right for ours, theirs, right in CASES.values())

@@ -1,14 +1,13 @@
 """What lesson 08 is made of beside the experiment: the drawings of order and of the mini-batch, and its exercises."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
-from formulas import Fake
+from formulas import Kept, time_of
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Measurement, Value
+from brrr.core.measurement import Measurement
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
@@ -16,7 +15,6 @@ from brrr_course.lessons.checking import check
 from brrr_course.lessons.drawings import drawing
 from brrr_course.lessons.drawings.rnn_batch import Limits
 from brrr_course.lessons.drawings.rnn_order import LAYERS, WAYS, length, turns
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.live import Live
 from brrr_course.view.arguments import reachable
 
@@ -68,27 +66,22 @@ def test_the_text_and_the_boxes(figures: list[Any]) -> None:
 # ---- the drawing of the mini-batch ----
 
 
-@dataclass
-class Products(Fake):
-    """Times made up: the product grows beyond 16 samples, a step of the loop takes 5 µs more."""
-
-    lines: tuple[str, ...] = ("state-product", "graph")
-
-    def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-        if variant not in self.lines:
-            return {}
-        return {
-            (batch, HIDDEN, STEPS, 1, cell, "float32"): self._one(variant, batch) for batch in BATCHES for cell in CELLS
-        }
-
-    def _one(self, variant: str, batch: int) -> Measurement:
-        seconds = product_s(batch) if variant == "state-product" else STEPS * (product_s(batch) + 5e-6)
-        time = Estimate(seconds, 0.99 * seconds, 1.01 * seconds, 40)
-        return Measurement(span_s=time, period_s=time)
-
-
 def product_s(batch: int) -> float:
     return 2e-6 * max(1, batch / 16)
+
+
+def products(*lines: str) -> Any:
+    """Times made up: the product grows beyond 16 samples, a step of the loop takes 5 µs more."""
+
+    def measured(line: str, batch: int) -> Measurement:
+        time = time_of(product_s(batch) if line == "state-product" else STEPS * (product_s(batch) + 5e-6))
+        return Measurement(span_s=time, period_s=time)
+
+    places = [(batch, HIDDEN, STEPS, 1, cell, "float32") for batch in BATCHES for cell in CELLS]
+    return Kept({line: {at: measured(line, at[0]) for at in places} for line in lines})
+
+
+PRODUCTS = products("state-product", "graph")
 
 
 def test_limits_by_hand() -> None:
@@ -101,7 +94,7 @@ def test_limits_by_hand() -> None:
 
 
 def test_the_text_tells_the_product_and_its_limits() -> None:
-    made = drawing("rnn-batch", source=Products(), batch=64, cell="lstm")  # type: ignore[arg-type]
+    made = drawing("rnn-batch", source=PRODUCTS, batch=64, cell="lstm")
     assert (
         "the recurrent product takes 8 µs, 4x as long as with 1 sample. By the FLOP it takes at least 2.01 µs"
         in made.text
@@ -111,7 +104,7 @@ def test_the_text_tells_the_product_and_its_limits() -> None:
 
 
 def test_what_is_plotted_is_measured_and_limits_are_dashed(figures: list[Any]) -> None:
-    made = drawing("rnn-batch", source=Products(), batch=8)  # type: ignore[arg-type]
+    made = drawing("rnn-batch", source=PRODUCTS, batch=8)
     for cell in CELLS:
         made.set(cell=cell).picture()
     assert len({(each.axes[0].get_xlim(), each.axes[0].get_ylim()) for each in figures}) == 1
@@ -126,7 +119,7 @@ def test_what_is_plotted_is_measured_and_limits_are_dashed(figures: list[Any]) -
 
 def test_without_the_product_it_says_so() -> None:
     with pytest.raises(NotRecordedError, match="brrr record rnn_ladder"):
-        drawing("rnn-batch", source=Products(lines=("graph",)))  # type: ignore[arg-type]
+        drawing("rnn-batch", source=products("graph"))
 
 
 # ---- 08-combine ----

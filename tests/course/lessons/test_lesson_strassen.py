@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from figures import rows
-from lesson_text import said
 from strassen_made_up import GROWTH, recording, time_and_error
 
 from brrr.core.errors import ArgumentError, NotRecordedError
@@ -274,79 +272,36 @@ def test_live_on_a_cpu_a_size_is_measured_first(monkeypatch: pytest.MonkeyPatch)
 
 # ---- what lessons 09 and 09b say in words about the H200's recording ----
 
-SINGLE = (1537, 4097, 5000)
-"""Sizes that are single markers of the figure, and no part of its lines."""
-
-
-def rate(variant: str) -> dict[int, float]:
-    """Effective FLOP/s by size, as the H200's recording has them."""
-    return {int(point[0]): float(found) for point, found in rows("strassen", "rate", variant, [])}
-
-
-def test_where_levels_pay_off() -> None:
-    text, plain = said("09"), rate("sgemm")
-    assert "two levels win from 2048 on, one and three from 3072 on" in text
-    for level, first in ((1, 3072), (2, 2048), (3, 3072)):
-        line = {n: found / plain[n] for n, found in rate(f"sgemm-strassen-{level}-prepared").items() if n not in SINGLE}
-        assert min(n for n in line if all(line[m] > 1 for m in line if m >= n)) == first
-        if level == 1:
-            assert "At 3072 and 12288 one level gains a little more than 8/7" in text
-            assert [n for n in sorted(line) if line[n] > 8 / 7] == [3072, 12288]
-            assert max(line.values()) < 1.05 * 8 / 7
-    assert "SGEMM's own rate dips there" in text
-    assert plain[3072] < min(plain[2048], plain[4096]) and plain[12288] < min(plain[8192], plain[16384])
-    assert "At 4097, SGEMM takes about a sixth longer than at 4096" in text and "the levels about a twentieth" in text
-    assert 1.15 < (4097 / 4096) ** 3 * plain[4096] / plain[4097] < 1.19
-    for level in (1, 2, 3):
-        found = rate(f"sgemm-strassen-{level}-prepared")
-        assert 1.03 < (4097 / 4096) ** 3 * found[4096] / found[4097] < 1.07
-
 
 def test_by_counting_the_waves_of_an_h200_are_full() -> None:
-    assert "the H200's waves are full without it" in said("09")
     sms = hardware("h200").sm_count or 0
     assert before(128, 4096, sms).used > 0.95 and after(128, 4096, sms).used < before(128, 4096, sms).used
 
 
+def with_levels(size: int, *, prepared: bool) -> set[str]:
+    """The inner products of those on the frontier that have levels."""
+    best = [each for each in frontier(kept("h200"), size, prepared=prepared) if not each.dominated_by]
+    return {each.variant.split("-")[0] for each in best if "strassen" in each.variant or "winograd" in each.variant}
+
+
 def test_where_levels_are_on_the_frontier() -> None:
-    text, recorded = said("09b"), kept("h200")
-
-    def with_levels(size: int, *, prepared: bool) -> set[str]:
-        """The inner products of those on the frontier that have levels."""
-        best = [each for each in frontier(recorded, size, prepared=prepared) if not each.dominated_by]
-        return {each.variant.split("-")[0] for each in best if "strassen" in each.variant or "winograd" in each.variant}
-
-    assert "At 16384, around bfloat16 and around the split product; at 8192 only with prepared right sides" in text
+    """At 16384, at 8192 with prepared right sides only, and at 4096 nowhere; the split product beats SGEMM's levels."""
     assert with_levels(16384, prepared=False) == with_levels(8192, prepared=True) == {"bf16", "fp16x3"}
-    assert not with_levels(8192, prepared=False)
-    assert "at 4096 nowhere" in text
-    assert not with_levels(4096, prepared=False) and not with_levels(4096, prepared=True)
-    assert "the split product is faster *and* more accurate" in text
+    assert not any(with_levels(size, prepared=ready) for size, ready in ((8192, False), (4096, False), (4096, True)))
     for size in (4096, 8192, 16384):
-        found = {each.variant: each for each in frontier(recorded, size, prepared=False)}
+        found = {each.variant: each for each in frontier(kept("h200"), size, prepared=False)}
         split, levels = found["fp16x3"], [each for name, each in found.items() if name.startswith("sgemm-")]
         assert levels and all(split.time_s < each.time_s and split.error < each.error for each in levels)
 
 
 def test_two_levels_double_the_error_and_the_drawing_shows_more() -> None:
-    assert "In float32 two levels double the error: one bit of 24 is lost" in said("09b")
     table = compare(guess("The error?", unit="x", answer="2x"), "strassen", of="error", level=2, source=kept("h200"))
     assert float(table.rows[0][1].removesuffix("x")) == pytest.approx(2, rel=0.05)
     drawn = errors("normal", "none", "strassen")
     assert drawn[2] > 2.3 * drawn[0]
 
 
-def test_which_scaling_helps_which_inputs() -> None:
-    assert "*Outer*: each row gets its own factor. *Inner* helps if columns of `a` differ" in said("09b")
-    for inputs, helps, other in (("rows", "outer", "inner"), ("inside", "inner", "outer")):
-        plain, right, wrong = (errors(f"badly scaled {inputs}", way, "strassen") for way in ("none", helps, other))
-        assert right[3] < 10 * plain[0] and wrong[3] > 0.5 * plain[3] > 1000 * plain[0]
-
-
-def test_the_split_product_and_the_exercise_beside_it() -> None:
-    text, plain = said("09b"), rate("sgemm")[8192]
-    assert "Why less than five times?" in text and rate("fp16x3")[8192] < 5 * plain
-    sheet = hardware("h200")
-    assert sheet.peak("fp16", "tensor cores") / sheet.peak("fp32", "cuda cores") == pytest.approx(15, rel=0.02)
-    assert "One bfloat16 matmul is 13 times as fast as SGEMM" in text
-    assert rate("bf16")[8192] / plain == pytest.approx(13, abs=0.5)
+@pytest.mark.parametrize(("inputs", "helps", "other"), [("rows", "outer", "inner"), ("inside", "inner", "outer")])
+def test_which_scaling_helps_which_inputs(inputs: str, helps: str, other: str) -> None:
+    plain, right, wrong = (errors(f"badly scaled {inputs}", way, "strassen") for way in ("none", helps, other))
+    assert right[3] < 10 * plain[0] and wrong[3] > 0.5 * plain[3] > 1000 * plain[0]

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import made_up
 import pytest
+from formulas import Kept, time_of
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Measurement, Value
+from brrr.core.measurement import FIELDS, Measurement, Value
 from brrr.drawing.roofline import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
 from brrr_course.experiments import experiment
@@ -16,14 +17,9 @@ from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.lessons.roofline_points import roofline_of
 from brrr_course.lessons.waiting import Comparison
-from brrr_course.sources.plan import Step
-from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.recording import Machine
-from brrr_course.sources.rows import Timed
 from brrr_course.view.explorer import Explorer, explore
 
 REPEAT = experiment("repeat")
-H200 = Machine("h200", "NVIDIA H200", "cuda")
 LARGE: dict[str, Value] = {"elements": 2**26, "dtype": "float32"}
 MEMORY, PEAK = 4e12, 60e12
 
@@ -36,44 +32,35 @@ def seconds(variant: str, point: Mapping[str, Value]) -> float:
     return max(cost.eager_bytes / MEMORY, cost.flop / (PEAK if fma else PEAK / 2))
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    root = Path(tmp_path_factory.mktemp("recordings"))
+def measured(variant: str) -> dict[tuple[Value, ...], Measurement]:
+    """At every number of steps that the variant has."""
+    points = [REPEAT.point(repeat=repeat, **LARGE) for repeat in REPEAT.axis("repeat").values]
+    there = {tuple(at.values()): time_of(seconds(variant, at), 0.0025) for at in points if REPEAT.has(variant, at)}
+    return {at: Measurement(**dict.fromkeys(FIELDS, time)) for at, time in there.items()}  # type: ignore[arg-type]
 
-    def measure(step: Step) -> dict[str, Timed]:
-        found = {}
-        for variant in step.variants:
-            cost = REPEAT.cost_at(variant, step.point)
-            assert cost is not None
-            time = made_up.estimate(seconds(variant, step.point))
-            m = Measurement(host_s=time, period_s=time, latency_s=time, busy_s=time, kernel_s=time, span_s=time)
-            found[variant] = Timed(m, cost, made_up.ERROR)
-        return found
 
-    only = {"elements": [str(2**26)], "dtype": ["float32"]}
-    made_up.record(root, H200, only, names=("repeat",), measure=measure)
-    return Recorded("h200", str(root))
+SOURCE: Any = Kept({each.name: measured(each.name) for each in REPEAT.variants if each.on_gpu}, "recorded:h200")
 
 
 # ---- two rates ----
 
 
-def shown(source: Recorded, show: object) -> Explorer:
-    return explore("repeat", at={"repeat": 8, **LARGE}, lines=["cuda mul"], show=show, source=source)  # type: ignore[arg-type]
+def shown(show: object) -> Explorer:
+    return explore("repeat", at={"repeat": 8, **LARGE}, lines=["cuda mul"], show=show, source=SOURCE)  # type: ignore[arg-type]
 
 
-def test_one_time_as_two_rates(source: Recorded) -> None:
-    flop, moved = shown(source, "rate"), shown(source, {"rate": "bytes"})
-    assert flop.data == shown(source, {"rate": "flop"}).data
+def test_one_time_as_two_rates() -> None:
+    flop, moved = shown("rate"), shown({"rate": "bytes"})
+    assert flop.data == shown({"rate": "flop"}).data
     assert flop.scene.frame().unit == "FLOP/s" and moved.scene.frame().unit == "B/s"
     for (repeat, flops, *_), (same, bandwidth, *_) in zip(flop.data["cuda mul"], moved.data["cuda mul"], strict=True):
         assert repeat == same and flops / bandwidth == pytest.approx(float(repeat) / 8)
 
 
-def test_each_rate_has_its_own_guides(source: Recorded) -> None:
-    assert set(shown(source, "rate").guides) == {"DATASHEET float32 peak (FMA)", "DATASHEET half of it (no FMA)"}
-    assert set(shown(source, {"rate": "bytes"}).guides) == {"DATASHEET the memory's bandwidth"}
-    assert not shown(source, "time").guides
+def test_each_rate_has_its_own_guides() -> None:
+    assert set(shown("rate").guides) == {"DATASHEET float32 peak (FMA)", "DATASHEET half of it (no FMA)"}
+    assert set(shown({"rate": "bytes"}).guides) == {"DATASHEET the memory's bandwidth"}
+    assert not shown("time").guides
 
 
 def test_a_rate_that_an_experiment_does_not_name() -> None:
@@ -92,8 +79,8 @@ def factor(answer: str | None = "32") -> Guess:
     return guess("How many times as long?", unit="x", answer=answer)
 
 
-def test_the_growth_of_a_time(source: Recorded) -> None:
-    found = compare(factor(), "repeat", ["cuda mul", "eager mul"], source=source, repeat=(1, 32), **LARGE)
+def test_the_growth_of_a_time() -> None:
+    found = compare(factor(), "repeat", ["cuda mul", "eager mul"], source=SOURCE, repeat=(1, 32), **LARGE)
     grown = "From repeat 1 to repeat 32, at elements 2^26, dtype float32"
     assert found.text == f"{grown}: you said 32x, measured 1x (no difference): 32x too large."
     assert [row[0] for row in found.rows] == ["multiplications, CUDA C++", "multiplications, one operator each"]
@@ -102,15 +89,15 @@ def test_the_growth_of_a_time(source: Recorded) -> None:
     assert "RECORDED" in found.badge
 
 
-def test_points_snap_to_what_is_there(source: Recorded) -> None:
-    found = compare(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 500), elements=2**20, dtype="float32")
+def test_points_snap_to_what_is_there() -> None:
+    found = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 500), elements=2**20, dtype="float32")
     assert found.text.startswith("From repeat 1 to repeat 512, at elements 2^26")
 
 
-def test_what_is_missing_is_said(source: Recorded) -> None:
-    same = compare(factor(), "repeat", ["cuda mul"], source=source, repeat=(1, 1), **LARGE)
+def test_what_is_missing_is_said() -> None:
+    same = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 1), **LARGE)
     assert "has only one of the two points: repeat 1" in same.text
-    absent = compare(factor(), "repeat", ["queue cuda mul"], source=source, repeat=(1, 8), **LARGE)
+    absent = compare(factor(), "repeat", ["queue cuda mul"], source=SOURCE, repeat=(1, 8), **LARGE)
     assert "has none of these lines" in absent.text
     open_guess = guess("A question that nobody has answered", unit="x")
     assert "Not answered yet" in compare(open_guess, "repeat", ["cuda mul"], repeat=(1, 8), **LARGE).text
@@ -128,8 +115,8 @@ def test_wrong_arguments_of_growth() -> None:
 # ---- the roofline of an experiment ----
 
 
-def test_roofline_points_of_an_experiment(source: Recorded) -> None:
-    picture = roofline_of("repeat", ["cuda mul", "cuda fma"], source=source, repeat=(1, 512), **LARGE)
+def test_roofline_points_of_an_experiment() -> None:
+    picture = roofline_of("repeat", ["cuda mul", "cuda fma"], source=SOURCE, repeat=(1, 512), **LARGE)
     assert not isinstance(picture, Comparison)
     _, *points = picture.alt.splitlines()
     assert [point.split(":")[0] for point in points] == [
@@ -139,26 +126,26 @@ def test_roofline_points_of_an_experiment(source: Recorded) -> None:
     assert "64 FLOP/B, 30 TFLOP/s" in points[1] and "128 FLOP/B, 60 TFLOP/s" in points[3]
 
 
-def test_one_point_only(source: Recorded) -> None:
-    picture = roofline_of("repeat", ["cuda fma"], source=source, repeat=8, **LARGE)
+def test_one_point_only() -> None:
+    picture = roofline_of("repeat", ["cuda fma"], source=SOURCE, repeat=8, **LARGE)
     assert not isinstance(picture, Comparison) and len(picture.alt.splitlines()) == 2
 
 
-def test_a_sentence_where_there_is_no_roofline(source: Recorded, tmp_path: Path) -> None:
-    absent = roofline_of("repeat", ["queue cuda mul"], source=source, repeat=8, **LARGE)
+def test_a_sentence_where_there_is_no_roofline(tmp_path: Path) -> None:
+    absent = roofline_of("repeat", ["queue cuda mul"], source=SOURCE, repeat=8, **LARGE)
     assert "has none of these lines" in repr(absent)
-    eager = roofline_of("repeat", ["eager mul"], source=source, repeat=512, **LARGE)
+    eager = roofline_of("repeat", ["eager mul"], source=SOURCE, repeat=512, **LARGE)
     assert "has no such points" in repr(eager), "it stops before"
     with pytest.raises(ArgumentError, match="one axis at most"):
-        roofline_of("repeat", ["cuda mul"], source=source, repeat=(1, 8), elements=(2**20, 2**26), dtype="float32")
+        roofline_of("repeat", ["cuda mul"], source=SOURCE, repeat=(1, 8), elements=(2**20, 2**26), dtype="float32")
 
 
-def test_unknown_roofs_are_said(source: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_roofs_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     from brrr_course.lessons import roofline_points
     from brrr_course.view.predictions import Figures
 
     monkeypatch.setattr(roofline_points, "figures_of", lambda *_: Figures("cuda"))
-    found = roofline_of("repeat", ["cuda mul"], source=source, repeat=8, **LARGE)
+    found = roofline_of("repeat", ["cuda mul"], source=SOURCE, repeat=8, **LARGE)
     assert "run brrr calibrate" in repr(found)
 
 
@@ -183,6 +170,7 @@ def test_what_the_lesson_says_of_the_generations() -> None:
     stacked, graphics = GROUPS.values()
     plain, half = SERIES["float32, no matrix units"], SERIES["float16, matrix units"]
     at = {key: (ridge(hardware(key), *plain) or 0, ridge(hardware(key), *half) or 0) for key in (*stacked, *graphics)}
+    assert min(at[key][1] for key in stacked if at[key][1]) > 5 * max(at[key][0] for key in stacked)
     assert all(with_units > 1.9 * without for without, with_units in at.values() if with_units)
     assert at["b200"][1] > at["a100"][1] > at["v100"][1] and at["l40s"][1] > at["t4"][1]
     assert at["l40s"][0] > at["rtx-3090"][0] > at["gtx-1070"][0]

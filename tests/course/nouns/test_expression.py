@@ -1,13 +1,13 @@
 """What decides a claim: the notation on invented times, bounds, what is missing, and what cannot be read."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import made_up
 import pytest
+from formulas import Kept, time_of
 
 from brrr.core.errors import NotRecordedError, RecordingError
-from brrr.core.measurement import Badge, Estimate, Measurement
+from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.claim import decided
 from brrr_course.nouns.expression import Scope, Table, compute, estimate
@@ -15,29 +15,18 @@ from brrr_course.nouns.ledger import Entry
 from brrr_course.nouns.source import Evidence
 
 UNARY = experiment("unary")
-TIMES = {
-    "relu": {1024: 1.0, 65536: 2.0, 2**26: 4.0},
-    "gelu": {1024: 2.0, 65536: 3.0},
-    "queue-tanh": {1024: 8.0},
+BUSY = {"relu": {1024: 1.0, 65536: 2.0, 2**26: 4.0}, "gelu": {1024: 2.0, 65536: 3.0}}
+"""In seconds, 1 % wide; the CPU queue has its own alone."""
+KNOWN = {
+    name: {(size, "float32"): Measurement(busy_s=time_of(time), kernels=1) for size, time in times.items()}
+    for name, times in BUSY.items()
 }
-
-
-def known(_: object, variant: str) -> dict[tuple[Any, ...], Measurement]:
-    """Busy times in seconds, 1 % wide; the CPU queue has its own alone."""
-    times = TIMES.get(variant, {})
-    made = {size: Estimate(time, 0.99 * time, 1.01 * time, 9) for size, time in times.items()}
-    if variant.startswith("queue-"):
-        return {(size, "float32"): Measurement(kernel_s=time) for size, time in made.items()}
-    return {(size, "float32"): Measurement(busy_s=time, kernels=1) for size, time in made.items()}
-
-
-def evidence() -> Evidence:
-    badge = Badge("RECORDED", "NVIDIA H200", "2026-01-01", "")
-    return Evidence(UNARY, cast(Any, SimpleNamespace(known=known, badge=lambda *_: badge)))
+KNOWN["queue-tanh"] = {(1024, "float32"): Measurement(kernel_s=time_of(8.0))}
+EVIDENCE = Evidence(UNARY, Kept(KNOWN))
 
 
 def value(text: str, **names: Any) -> Any:
-    return compute(text, Scope(evidence(), {"dtype": "float32"}, {"twice": lambda e, x: 2 * x}, names))
+    return compute(text, Scope(EVIDENCE, {"dtype": "float32"}, {"twice": lambda e, x: 2 * x}, names))
 
 
 @pytest.mark.parametrize(
@@ -119,14 +108,14 @@ def entry(**fields: Any) -> Entry:
 )  # fmt: skip
 def test_a_verdict_has_its_numbers_and_what_was_claimed(fields: dict[str, Any], status: str, text: str) -> None:
     ratio = ("busy('gelu', elements=1024) / busy('relu', elements=1024)",)
-    found = decided(entry(**{"value": ratio} | fields), evidence())
+    found = decided(entry(**{"value": ratio} | fields), EVIDENCE)
     assert found.status == status and text in found.measured
 
 
 @pytest.mark.parametrize("texts", [("1", "where(busy('relu'), busy('relu') > 9)"), ("1 / (2 - 2)",)])
 def test_a_claim_is_not_measured_where_any_of_its_values_is_not(texts: tuple[str, ...]) -> None:
     with pytest.raises(NotRecordedError):
-        decided(entry(value=texts, within=((0, 3),)), evidence())
+        decided(entry(value=texts, within=((0, 3),)), EVIDENCE)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +134,7 @@ def test_a_claim_is_not_measured_where_any_of_its_values_is_not(texts: tuple[str
 )
 def test_what_cannot_be_computed_names_the_claim_and_the_place(text: str, place: str) -> None:
     with pytest.raises(RecordingError, match=rf"made-up\.x.*{place}"):
-        decided(entry(value=(text,)), evidence())
+        decided(entry(value=(text,)), EVIDENCE)
 
 
 def test_a_tables_values_are_listed() -> None:

@@ -9,7 +9,7 @@ import made_up
 import pytest
 
 from brrr.core import recordings
-from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
+from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Estimate, Field, Measurement, Value
 from brrr.core.recordings import own_root, recorded_devices
 from brrr.counting.cost import Cost
@@ -25,7 +25,6 @@ from brrr_course.sources.recorded import recorded as kept
 from brrr_course.sources.recording import Drift, Machine, Recording, RunDevice, RunInfo, on_several
 from brrr_course.sources.rows import Row
 from tests.refusals import refused
-from tools.judge.experiments import OF_CALLS, described
 
 MATMUL = experiment("matmul")
 
@@ -42,39 +41,10 @@ def test_it_shows_what_was_recorded(synthetic_root: Path) -> None:
     assert recorded.rows(MATMUL, "gpu")[(4096,)].error == 1e-7
 
 
-NOT_ON_THE_CPU = {
-    "occupancy", "gemm", "gemm_many", "vocabulary", "rnn", "rnn_ladder", "block", "utilisation", "mystery",
-    "memory_swap", "norms", "collective", "data_parallel", "tensor_parallel",
-}  # fmt: skip
-"""The machine of the CPU's recording has not measured them, or cannot: a CPU says nothing of a GPU's occupancy."""
-ONLY_ON_THE_H100 = {"decode", "prefill", "attention", "compiled", "graph_breaks", "recompiles", "bits"}
-"""They are newer than the recordings of the other devices."""
-
-
-@pytest.mark.parametrize("device", ["h200", "cpu"])
-def test_the_recordings_hold_only_what_their_experiments_measure(device: str) -> None:
-    recorded = Recorded(device)
-    for name in NAMES:
-        found = experiment(name)
-        if name in ONLY_ON_THE_H100 | (NOT_ON_THE_CPU if device == "cpu" else set()):
-            with pytest.raises(NotRecordedError):
-                recorded.variants(found)
-            continue
-        axes = [axis.name for axis in found.axes]
-        for variant in recorded.variants(found):
-            points = [dict(zip(axes, values, strict=True)) for values in recorded.known(found, variant)]
-            assert [point for point in points if not found.has(variant, point)] == [], (name, variant)
-
-
 def test_the_cpu_queue_ends_where_the_experiment_ends_it(synthetic_root: Path) -> None:
     recorded = Recorded("cpu", synthetic_root)
     assert recorded.variants(MATMUL) == ("cpu", "queue")
     assert max(recorded.known(MATMUL, "queue")) == (4096,)
-
-
-def test_the_badge_says_recorded_device_date_and_torch(synthetic_root: Path) -> None:
-    badge = str(Recorded("h200", synthetic_root).badge(MATMUL))
-    assert badge == "RECORDED · Synthetic H200 · 2000-01-01 · torch 2.11.0+cu130"
 
 
 def test_a_missing_point_names_the_three_nearest(synthetic_root: Path) -> None:
@@ -109,21 +79,6 @@ def test_an_experiment_that_was_not_recorded_names_those_that_were(synthetic_roo
     other = dataclasses.replace(MATMUL, name="softmax")
     with pytest.raises(NotRecordedError, match="experiment 'softmax' was not recorded; recorded are matmul"):
         Recorded("h200", synthetic_root).known(other, "gpu")
-
-
-def test_a_damaged_file_is_refused_when_it_is_read(writable_root: Path) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    path.write_text(path.read_text()[:-9])
-    recorded = Recorded("h200", writable_root)
-    with pytest.raises(RecordingError, match=r"matmul\.csv: is truncated"):
-        recorded.variants(MATMUL)
-
-
-def test_files_are_read_once(writable_root: Path) -> None:
-    recorded = Recorded("h200", writable_root)
-    before = recorded.known(MATMUL, "gpu")
-    (writable_root / "h200" / "matmul.csv").unlink()
-    assert recorded.known(MATMUL, "gpu") == before
 
 
 def test_a_session_reads_files_once_and_anew_when_they_have_changed(writable_root: Path, only_recordings: Any) -> None:
@@ -245,28 +200,6 @@ def test_the_nearest_points_among_categories_are_those_of_the_same_name(categori
 def test_folders_set_aside_are_no_devices(writable_root: Path) -> None:
     (writable_root / "h200").rename(writable_root / "h200.before-2000")
     assert recorded_devices([writable_root]) == ("cpu",)
-
-
-def test_a_named_folder_of_recordings_is_used(synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
-    assert {"cpu", "h100", "h200"} <= {*recorded_devices()}
-    assert source("recorded:cpu").name == "recorded:cpu"
-    with pytest.raises(ArgumentError, match=r"Recordings here: .*recorded:cpu, .*recorded:h200"):
-        source("tpu")
-
-
-def test_the_courses_own_recordings_read_and_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("BRRR_RECORDINGS", raising=False)
-    read = 0
-    for device in recorded_devices():
-        recorded = Recorded(device)
-        for name in recorded.experiments():
-            path = recorded.folders[0] / f"{name}.csv"
-            found = described(path) if name in OF_CALLS else experiment(name)
-            assert recorded.variants(found)
-            assert str(recorded.badge(found)).startswith("RECORDED · ")
-            read += 1
-    print(f"{read} recordings of {', '.join(recorded_devices()) or 'no device'} read")
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import made_up
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from brrr.core import files
 from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
-from brrr.core.files import share, typed
+from brrr.core.files import share
 from brrr.core.measurement import FIELDS, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr_course.experiments import experiment
@@ -113,6 +114,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@settings(deadline=None)
 @given(machines, st.lists(rows(), max_size=6, unique_by=lambda row: row.key))
 def test_what_is_written_reads_exactly_the_same(machine: Machine, some: list[Row]) -> None:
     with folder() as here:
@@ -203,31 +205,6 @@ def test_kernels_names_and_power_come_back_and_a_file_without_them_has_no_column
     assert {(row.measurement.power_w, row.measurement.peak_bytes) for row in again[1:]} == {(None, None)}
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("power_w", "612250", "power_w is 612250.0; expected 1 to 10000 W: is it in another unit?"),
-        ("power_w", "0.6", "power_w is 0.6; expected 1 to 10000 W: is it in another unit?"),
-        ("power_w", "nan", "power_w is nan"),
-        ("power_w", "much", "power_w is 'much'; expected a number"),
-        ("launched", "a 1x1x1 of 32;;b 1x1x1 of 32", "launched is ''; expected printable text"),
-        ("launched", "a\tb", "expected printable text"),
-    ],
-)
-def test_a_wrong_power_or_name_is_refused(writable_root: Path, column: str, value: str, message: str) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    before = Recording.read(path.parent, MATMUL)
-    measured = dataclasses.replace(before.rows[0].measurement, launched=KERNELS, power_w=612.25)
-    told = dataclasses.replace(before.rows[0], measurement=measured)
-    dataclasses.replace(before, rows=(told, *before.rows[1:])).write(path.parent)
-    cells = cells_of(path)
-    cells[1][cells[0].index(column)] = value
-    write_cells(path, cells)
-    with pytest.raises(RecordingError) as caught:
-        Recording.read(path.parent, MATMUL)
-    assert str(caught.value).startswith(f"{path}: row 1 (line 2): ") and message in str(caught.value)
-
-
 def test_a_kernels_name_with_a_semicolon_is_not_written(writable_root: Path) -> None:
     row = Recording.read(writable_root / "h200", MATMUL).rows[0]
     with pytest.raises(ValueError, match="launched holds 'a;b'"):
@@ -297,10 +274,27 @@ def test_any_damage_reads_equal_or_is_refused_by_name(
         assert str(here / name) in refusal
 
 
-def write_cells(path: Path, cells: list[list[str]]) -> None:
+Cells = list[list[str]]
+
+
+def cells_of(path: Path) -> Cells:
+    """The header and the rows, without the seal."""
+    return [line.split(",") for line in path.read_text().splitlines()[:-1]]
+
+
+def write_cells(path: Path, cells: Cells) -> None:
     """Such cells, with a seal that fits."""
     table = "".join(",".join(row) + "\n" for row in cells)
     path.write_text(table + seal_of(table))
+
+
+def refusal(root: Path, name: str = "matmul.csv") -> str:
+    """What is said of a damaged file, behind its path."""
+    with pytest.raises(RecordingError) as caught:
+        Recording.read(root / "h200", MATMUL)
+    said = str(caught.value)
+    assert said.startswith(f"{root / 'h200' / name}: ")
+    return said.removeprefix(f"{root / 'h200' / name}: ")
 
 
 WRONG_CELLS = [
@@ -334,6 +328,12 @@ WRONG_CELLS = [
     ("latency_s_n", f"1{'0' * 30}", "expected 1 to 1e+09"),
     ("latency_s_n", f"1{'0' * 5000}", "expected a whole number"),
     ("size", str(2**200), "expected a positive whole number, up to"),
+    ("power_w", "612250", "power_w is 612250.0; expected 1 to 10000 W: is it in another unit?"),
+    ("power_w", "0.6", "power_w is 0.6; expected 1 to 10000 W: is it in another unit?"),
+    ("power_w", "nan", "power_w is nan"),
+    ("power_w", "much", "power_w is 'much'; expected a number"),
+    ("launched", "a 1x1x1 of 32;;b 1x1x1 of 32", "launched is ''; expected printable text"),
+    ("launched", "a\tb", "expected printable text"),
     *(("size", text, f"size is {text!r}; expected a whole number") for text in ("1_0", "\u0663", " 3 ")),
     *(("flop", text, f"flop is {text!r}; expected a number") for text in ("1_0", "\u0663", " 3 ")),
 ]
@@ -342,38 +342,52 @@ WRONG_CELLS = [
 @pytest.mark.parametrize(("column", "value", "message"), WRONG_CELLS)
 def test_a_wrong_cell_is_named_with_file_and_row(writable_root: Path, column: str, value: str, message: str) -> None:
     path = writable_root / "h200" / "matmul.csv"
+    before = Recording.read(path.parent, MATMUL)
+    measured = dataclasses.replace(before.rows[4].measurement, launched=KERNELS, power_w=612.25)
+    told = dataclasses.replace(before.rows[4], measurement=measured)
+    dataclasses.replace(before, rows=(*before.rows[:4], told, *before.rows[5:])).write(path.parent)
     cells = cells_of(path)
     cells[5][cells[0].index(column)] = value
     write_cells(path, cells)
-    with pytest.raises(RecordingError) as caught:
-        Recording.read(path.parent, MATMUL)
-    assert str(caught.value).startswith(f"{path}: row 5 (line 6): ")
-    assert message in str(caught.value)
+    said = refusal(writable_root)
+    assert said.startswith("row 5 (line 6): ") and message in said
 
 
-@pytest.mark.parametrize("factor", [1e6, 1e9, 1e-12])
-def test_times_in_another_unit_are_refused(writable_root: Path, factor: float) -> None:
+def times_larger(name: str, factor: float, at: str = "") -> Callable[[Cells], object]:
+    """A time of the longest row, or of its share of another's, in another unit."""
+
+    def edit(cells: Cells) -> None:
+        place = {column: cells[0].index(column) for column in cells[0]}
+        row = max(
+            (row for row in cells[1:] if row[place["variant"]] == "gpu"), key=lambda row: float(row[place["latency_s"]])
+        )
+        for end in ("", "_low", "_high"):
+            row[place[f"{name}{end}"]] = repr(float(row[place[at or f"{name}{end}"]]) * factor)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (times_larger("latency_s", 1e6), "seconds: is it in another unit?"),
+        (times_larger("latency_s", 1e9), "seconds: is it in another unit?"),
+        (times_larger("latency_s", 1e-12), "seconds: is it in another unit?"),
+        # milliseconds among seconds are within the limits, and make no sense beside the other times
+        (times_larger("latency_s", 1000), "is one in another unit?"),
+        (times_larger("span_s", 0.5, at="busy_s"), "expected at most that"),
+        (lambda cells: cells.append(cells[3]), "the same point, variant, cache and run as row 3"),
+    ],
+)
+def test_rows_that_make_no_sense_are_refused(
+    writable_root: Path, edit: Callable[[Cells], object], message: str
+) -> None:
     path = writable_root / "h200" / "matmul.csv"
     cells = cells_of(path)
-    last = max(range(1, len(cells)), key=lambda row: float(cells[row][cells[0].index("latency_s")]))
-    for column in ("latency_s", "latency_s_low", "latency_s_high"):
-        at = cells[0].index(column)
-        cells[last][at] = repr(float(cells[last][at]) * factor)
+    edit(cells)
     write_cells(path, cells)
-    with pytest.raises(RecordingError, match=r"row \d+ .*latency_s is .* seconds: is it in another unit\?"):
-        Recording.read(path.parent, MATMUL)
-
-
-def test_one_column_in_another_unit_is_refused(writable_root: Path) -> None:
-    """Milliseconds among seconds are within the limits, and make no sense beside the other times."""
-    path = writable_root / "h200" / "matmul.csv"
-    cells = cells_of(path)
-    row = next(row for row in cells if row[cells[0].index("variant")] == "gpu")
-    for column in ("latency_s", "latency_s_low", "latency_s_high"):
-        row[cells[0].index(column)] = repr(float(row[cells[0].index(column)]) * 1000)
-    write_cells(path, cells)
-    with pytest.raises(RecordingError, match=r"row \d+ .*latency_s is .*: is one in another unit\?"):
-        Recording.read(path.parent, MATMUL)
+    said = refusal(writable_root)
+    assert said.startswith("row ") and message in said
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe with a name is of POSIX")
@@ -382,72 +396,38 @@ def test_a_pipe_in_a_files_place_is_refused_and_not_waited_for(writable_root: Pa
     path = writable_root / "h200" / name
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(RecordingError, match=f"{name}: cannot be read .it is no regular file"):
-        Recording.read(path.parent, MATMUL)
+    assert refusal(writable_root, name).startswith("cannot be read (it is no regular file")
 
 
-def test_a_file_larger_than_any_is_refused_unread(writable_root: Path) -> None:
-    for name, most in (("machine.json", files.MOST_JSON_BYTES), ("matmul.csv", files.MOST_BYTES)):
-        path = writable_root / "h200" / name
-        os.truncate(path, most + 1)
-        with pytest.raises(RecordingError, match=f"{name}: cannot be read .it has more than {most / 1e6:.3g} MB"):
-            Recording.read(path.parent, MATMUL)
-
-
-@pytest.mark.parametrize(
-    ("added", "said"),
-    [("\n" * (1 << 20), "line 100001 has 0 cells"), ("a\n" * (1 << 20), "line 100001 has 1 cells"),
-     ("," * (1 << 20) + "\n", r"line \d+ has 1048577 cells")],
-)  # fmt: skip
-def test_lines_without_end_are_refused_before_they_are_kept(writable_root: Path, added: str, said: str) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(added)
-    with pytest.raises(RecordingError, match=rf"matmul\.csv: {said}"):
-        Recording.read(path.parent, MATMUL)
-
-
-def test_a_device_that_is_busy_longer_than_the_span_is_refused(writable_root: Path) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    cells = cells_of(path)
-    busy, variant = cells[0].index("busy_s"), cells[0].index("variant")
-    row = next(row for row in cells if row[variant] == "gpu" and float(row[busy]) > 1e-3)
-    for column in ("span_s", "span_s_low", "span_s_high"):
-        row[cells[0].index(column)] = repr(float(row[busy]) / 2)
-    write_cells(path, cells)
-    with pytest.raises(RecordingError, match=r"row \d+ .*busy_s is .*expected at most that"):
-        Recording.read(path.parent, MATMUL)
+@pytest.mark.parametrize(("name", "most"), [("machine.json", files.MOST_JSON_BYTES), ("matmul.csv", files.MOST_BYTES)])
+def test_a_file_larger_than_any_is_refused_unread(writable_root: Path, name: str, most: int) -> None:
+    os.truncate(writable_root / "h200" / name, most + 1)
+    assert refusal(writable_root, name).startswith(f"cannot be read (it has more than {most / 1e6:.3g} MB")
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ({"host_s": Estimate(1e-9, 0.0, 1e4, 3)}, {"host_s": Estimate(1e-9, 0.0, 1.001e4, 3)}),
-        ({"host_s": Estimate(1e-9, 0.0, 1e4, 3)}, {"host_s": Estimate(0.99e-9, 0.0, 1e4, 3)}),
-        (
-            {"busy_s": Estimate(1.03, 1.029, 1.03, 3), "span_s": Estimate(1.0, 1.0, 1.0, 3)},
-            {"busy_s": Estimate(1.04, 1.031, 1.04, 3), "span_s": Estimate(1.0, 1.0, 1.0, 3)},
-        ),
-        (
-            {"busy_s": Estimate(1.4e-6, 1.4e-6, 1.4e-6, 3), "span_s": Estimate(1e-6, 1e-6, 1e-6, 3)},
-            {"busy_s": Estimate(1.6e-6, 1.6e-6, 1.6e-6, 3), "span_s": Estimate(1e-6, 1e-6, 1e-6, 3)},
-        ),
+        ({"host_s": (1e-9, 0.0, 1e4)}, {"host_s": (1e-9, 0.0, 1.001e4)}),
+        ({"host_s": (1e-9, 0.0, 1e4)}, {"host_s": (0.99e-9, 0.0, 1e4)}),
+        ({"busy_s": (1.03, 1.029, 1.03), "span_s": (1.0,) * 3}, {"busy_s": (1.04, 1.031, 1.04), "span_s": (1.0,) * 3}),
+        ({"busy_s": (1.4e-6,) * 3, "span_s": (1e-6,) * 3}, {"busy_s": (1.6e-6,) * 3, "span_s": (1e-6,) * 3}),
     ],
 )
-def test_where_the_limits_of_a_time_are(right: dict[str, Estimate], wrong: dict[str, Estimate]) -> None:
+def test_where_the_limits_of_a_time_are(right: dict[str, Any], wrong: dict[str, Any]) -> None:
     """From 1 ns to 10 000 s; busy for 3 % and half a microsecond more than the span at most."""
-    row = Row((1, 0.5, 7), "a", Measurement(**right), Cost(1.0, 1.0), 0.0, "r1")  # type: ignore[arg-type]
-    check_row(row, MIXED)
+
+    def row(times: dict[str, Any]) -> Row:
+        measured = {name: Estimate(*each, 3) for name, each in times.items()}
+        return Row((1, 0.5, 7), "a", Measurement(**measured), Cost(1.0, 1.0), 0.0, "r1")
+
+    check_row(row(right), MIXED)
     with pytest.raises(ValueError, match="expected"):
-        check_row(dataclasses.replace(row, measurement=Measurement(**wrong)), MIXED)  # type: ignore[arg-type]
+        check_row(row(wrong), MIXED)
 
 
-def test_the_same_point_twice_is_refused(writable_root: Path) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    cells = cells_of(path)
-    write_cells(path, [*cells, cells[3]])
-    with pytest.raises(RecordingError, match="the same point, variant, cache and run as row 3"):
-        Recording.read(path.parent, MATMUL)
+def without_last_row(text: str) -> str:
+    return text[: text.rindex("\n", 0, text.rindex("#") - 1) + 1] + text[text.rindex("#") :]
 
 
 SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
@@ -455,10 +435,7 @@ SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: text[:-1], "is truncated: the last line does not end"),
     (lambda text: text[: text.rindex(",", 0, text.rindex("#"))] + "\n", "is truncated: it has"),
     (lambda text: text[: text.rindex("#")], "is truncated: its last line, with a checksum, is not there"),
-    (
-        lambda text: text[: text.rindex("\n", 0, text.rindex("#") - 1) + 1] + text[text.rindex("#") :],
-        "rows are missing",
-    ),
+    (without_last_row, "rows are missing"),
     (lambda text: text.replace("\n1024,", "\n1024,9,", 1), "is wrong: it has 31 of 29 columns"),
     (lambda text: text.replace("latency_s,", "latency_us,", 1), "missing: latency_s; unknown: 'latency_us'"),
     (lambda text: text.replace("host_s,host_s_low", "host_s_low,host_s", 1), "outside its interval"),
@@ -467,6 +444,11 @@ SPOILT_FILES: list[tuple[Callable[[str], str], str]] = [
     (lambda text: text.replace("cpu", '"cpu', 1), "is no CSV"),
     (lambda text: "\ufeff" + text, "missing: size"),
     (lambda text: text + "\n", "row"),
+    (lambda text: text + "\n" * (1 << 20), "line 100001 has 0 cells"),
+    (lambda text: text + "a\n" * (1 << 20), "line 100001 has 1 cells"),
+    (lambda text: text + "," * (1 << 20) + "\n", " has 1048577 cells"),
+    (lambda text: re.sub(r"(?<=,)2\.0(?=,)", "3.0", text, count=1), "not those that `brrr record` wrote last"),
+    (lambda text: text[:-5] + "\udcff\udcfe\n", "no UTF-8"),
 ]
 
 
@@ -475,35 +457,11 @@ def test_a_spoilt_file_is_refused(writable_root: Path, spoil: Callable[[str], st
     path = writable_root / "h200" / "matmul.csv"
     text, width = path.read_text(), len(cells_of(path)[0])
     assert spoil(text) != text
-    path.write_text(spoil(text))
-    with pytest.raises(RecordingError) as caught:
-        Recording.read(path.parent, MATMUL)
-    assert str(path) in str(caught.value)
-    assert message.replace("31 of 29", f"{width + 1} of {width}") in str(caught.value)
-
-
-def test_bytes_that_are_no_text_are_refused(writable_root: Path) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    path.write_bytes(path.read_bytes()[:-5] + b"\xff\xfe\n")
-    with pytest.raises(RecordingError, match="no UTF-8"):
-        Recording.read(path.parent, MATMUL)
-
-
-def test_an_edited_number_is_refused_though_it_reads_well(writable_root: Path) -> None:
-    path = writable_root / "h200" / "matmul.csv"
-    cells = cells_of(path)
-    flop = cells[1][cells[0].index("flop")]
-    path.write_text(path.read_text().replace(f",{flop},", f",{float(flop) + 1!r},", 1))
-    with pytest.raises(RecordingError, match="not those that `brrr record` wrote last"):
-        Recording.read(path.parent, MATMUL)
+    path.write_bytes(spoil(text).encode(errors="surrogateescape"))
+    assert message.replace("31 of 29", f"{width + 1} of {width}") in refusal(writable_root)
 
 
 # ---------------------------------------------------------------- machine.json
-
-
-def edit_machine(path: Path, **changes: object) -> None:
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, **changes}))
 
 
 RUN = dataclasses.asdict(made_up.run_info())
@@ -533,19 +491,8 @@ WRONG_MACHINES = [
 @pytest.mark.parametrize(("changes", "message"), WRONG_MACHINES)
 def test_a_wrong_machine_file_is_refused(writable_root: Path, changes: dict[str, object], message: str) -> None:
     path = writable_root / "h200" / "machine.json"
-    edit_machine(path, **changes)
-    with pytest.raises(RecordingError) as caught:
-        Recording.read(path.parent, MATMUL)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": NaN}', '{"format": 1e999}', "[" * 100_000, "\x00", None])
-def test_a_machine_file_that_is_no_json_object_is_refused(writable_root: Path, text: str | None) -> None:
-    path = writable_root / "h200" / "machine.json"
-    path.unlink() if text is None else path.write_text(text)
-    with pytest.raises(RecordingError, match=r"machine\.json: " + ("is missing" if text is None else "")):
-        Recording.read(path.parent, MATMUL)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    assert message in refusal(writable_root, "machine.json")
 
 
 def test_a_missing_csv_is_not_recorded(writable_root: Path) -> None:
@@ -579,31 +526,12 @@ def test_a_bad_row_is_not_written(writable_root: Path) -> None:
     assert {path: path.read_bytes() for path in (writable_root / "h200").iterdir()} == before
 
 
-def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.csv"
-    files.write_atomically(path, "old")
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(RecordingError, match=r"a\.csv: cannot be written \(No space left on device\)"):
-        files.write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def cells_of(path: Path) -> list[list[str]]:
-    """The header and the rows, without the seal."""
-    return [line.split(",") for line in path.read_text().splitlines()[:-1]]
-
-
 # ---------------------------------------------------------------- those that ship
 
 COURSE_S = share("data") / "recordings"
 
 
-@pytest.mark.parametrize("device", ["cpu", "h200"])
+@pytest.mark.parametrize("device", ["cpu", "h100", "h200"])
 def test_each_value_of_the_courses_recordings_is_read_as_it_stands(device: str) -> None:
     content = json.loads((COURSE_S / device / "machine.json").read_text())
     found = dataclasses.asdict(Machine.read(COURSE_S / device))
@@ -611,54 +539,6 @@ def test_each_value_of_the_courses_recordings_is_read_as_it_stands(device: str) 
     for path in sorted((COURSE_S / device).glob("*.csv")):
         about = described(path) if path.stem in OF_CALLS else experiment(path.stem)
         assert to_text(Recording.read(path.parent, about)) == path.read_text()
-
-
-# ---------------------------------------------------------------- JSON as types
-
-
-@dataclasses.dataclass(frozen=True)
-class Inner:
-    share: float
-    kind: Literal["a", "b"] = "a"
-
-
-@dataclasses.dataclass(frozen=True)
-class Outer:
-    name: str
-    count: int | None
-    inner: tuple[Inner, ...]
-    pair: tuple[int, Inner]
-    named: Mapping[str, int | float | str]
-
-
-WHOLE = {"name": "n", "count": None, "inner": [{"share": 1, "kind": "b"}], "pair": [1, {"share": 0.5, "kind": "a"}],
-         "named": {"x": 1, "y": "z"}}  # fmt: skip
-
-
-def test_an_object_becomes_a_dataclass() -> None:
-    expected = Outer("n", None, (Inner(1, "b"),), (1, Inner(0.5)), {"x": 1, "y": "z"})
-    assert typed(Outer, WHOLE) == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": 1}, "name is 1; expected a text"),
-        ({"count": True}, "count is True; expected a whole number"),
-        ({"count": 1.0}, "count is 1.0; expected a whole number"),
-        ({"inner": [{"share": 1, "kind": "b"}, {"share": "1"}]}, "inner[1].kind is missing"),
-        ({"inner": [{"share": float("nan"), "kind": "b"}]}, "inner[0].share is nan; expected a finite number"),
-        ({"inner": [{"share": 1, "kind": "c"}]}, "inner[0].kind is 'c'; expected one of a, b"),
-        ({"pair": [1]}, "pair is [1]; expected 2 values"),
-        ({"named": {"x": None}}, "named.x is None; expected a whole number or a finite number or a text"),
-        ({"named": []}, "named is []; expected an object"),
-        ({"more": 1}, "more is not a known key"),
-    ],
-)
-def test_what_is_wrong_is_named_by_its_place(change: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=r"expected|missing|known") as caught:
-        typed(Outer, {**WHOLE, **change})
-    assert str(caught.value).startswith(message)
 
 
 def test_many_runs_are_read_and_joined_in_a_time_that_grows_with_their_number() -> None:

@@ -1,18 +1,18 @@
 """`scaling_test`: what it measures, how it judges, what it refuses, and the bytes that it counts."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 import pytest
 import torch
+from formulas import Kept
 
 from brrr.core import units
-from brrr.core.errors import ArgumentError, NotRecordedError
-from brrr.core.measurement import Badge, Estimate, Measurement, Value
+from brrr.core.errors import ArgumentError
+from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Cost
-from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.scaling import MEANS, Scaling, _bytes_of, scaling_test
 
 
@@ -127,44 +127,24 @@ def test_how_it_judges(small: Measurement, large: Measurement, bytes_growth: flo
 # ---------------------------------------------------------------- on an experiment
 
 
-class Pairs:
-    """A recording of `scaling` with a GPU's variants: times by variant, at three batches."""
-
-    name, live = "recorded:made-up", False
-
-    def __init__(self, *variants: str) -> None:
-        self.there = variants
-        self.together: list[tuple[str, ...]] = []
-
-    def badge(self, experiment: Experiment, shown: object = None) -> Badge:
-        return Badge("RECORDED", "a made-up GPU", "2000-01-01", "")
-
-    def variants(self, experiment: Experiment) -> tuple[str, ...]:
-        return self.there
-
-    def values(self, experiment: Experiment, axis: str) -> tuple[Value, ...]:
-        return (1, 64, 4096)
-
-    def measure(self, experiment: Experiment, variant: str, point: Mapping[str, Value]) -> Measurement:
-        if variant not in self.there:
-            raise NotRecordedError(variant)
-        return measured(17e-6, None if variant.startswith("cpu") else 16e-6, 5e-6)
-
-    def measure_together(self, experiment: Experiment, variants: Any, point: Mapping[str, Value]) -> None:
-        self.together.append(tuple(variants))
+def pairs(*variants: str) -> Any:
+    """A recording of `scaling` with these variants, at three batches."""
+    times = {name: measured(17e-6, None if name.startswith("cpu") else 16e-6, 5e-6) for name in variants}
+    kept = {name: dict.fromkeys([(1,), (64,), (4096,)], each) for name, each in times.items()}
+    return Kept(kept, "recorded:made-up", "a made-up GPU")
 
 
-def test_a_pair_of_variants_is_judged_from_a_source() -> None:
-    source: Any = Pairs("gemm", "gemm-double")
+def test_a_pair_of_variants_is_judged_from_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, together = pairs("gemm", "gemm-double"), list[tuple[str, ...]]()
+    monkeypatch.setattr(source, "measure_together", lambda _, variants, point: together.append(tuple(variants)))
     found = scaling_test("scaling", 50, variant="gemm", source=source)
     assert (found.batch, found.regime) == (64, "not overhead: skinny GEMM")
     assert found.bytes_growth == pytest.approx((4096 + 256) / (4096 + 128))
-    assert source.together == [("gemm", "gemm-double")] and "RECORDED · a made-up GPU" in repr(found)
+    assert together == [("gemm", "gemm-double")] and "RECORDED · a made-up GPU" in repr(found)
 
 
 def test_the_cpu_stands_in_and_stops_where_it_stops() -> None:
-    source: Any = Pairs("cpu-gemm", "cpu-gemm-double")
-    found = scaling_test("scaling", 4096, variant="gemm", source=source)
+    found = scaling_test("scaling", 4096, variant="gemm", source=pairs("cpu-gemm", "cpu-gemm-double"))
     assert (found.batch, found.regime) == (64, "inconclusive: skinny GEMM")
 
 
@@ -186,7 +166,7 @@ def test_live_on_this_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"make": "scalin"}, r"expected one of matmul"),
         ({"make": "scaling", "variant": "chian"}, r"variant is 'chian'; expected one of chain, cpu-chain, gemm"),
         ({"make": "matmul", "variant": "cpu"}, r"variant is 'cpu'; expected one with a twin"),
-        ({"make": "scaling", "variant": "gemm", "factor": 4, "source": Pairs("gemm")}, r"factor is 4; expected 2"),
+        ({"make": "scaling", "variant": "gemm", "factor": 4, "source": pairs("gemm")}, r"factor is 4; expected 2"),
     ],
 )
 def test_arguments_that_are_none(arguments: dict[str, Any], message: str) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-import made_up
 import pytest
 from formulas import Fake
 from hypothesis import given
@@ -11,10 +10,7 @@ from hypothesis import strategies as st
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
-from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, stand_in
-from brrr_course.sources.recorded import Recorded
-from brrr_course.sources.rows import Timed
 from brrr_course.sources.transition import (
     Answer,
     SameAnswer,
@@ -215,43 +211,3 @@ def test_any_function_of_the_readings_is_a_predicate() -> None:
     found = find_transition(TOY, "width", slow, at=AT, source=Known(crossing_at(700)))
     assert (found.low, found.high) == (1024, 2048)
     assert str(found).startswith("slow not up to width 1024, and from 2048 on")
-
-
-# ---- against the full grid of a recording ----
-
-
-def _like_a_gpu(step: made_up.Step) -> dict[str, object]:
-    """Eager: two kernels with a gap between them, or twice the host's time; a graph: no gap, less of the host."""
-    runs: dict[str, object] = {}
-    for name in step.variants:
-        cost = step.experiment.cost_at(name, step.point) or Cost(0, 0)
-        kernels = 2 * (1e-6 + cost.bytes / 4e12)
-        period = max(12e-6, kernels + 1e-6) if name == "pseudo-eager" else max(4e-6, kernels)
-        period = period if "pseudo" in name else max(6e-6, cost.flop / 5e13)
-        times = made_up.estimate(period)
-        runs[name] = Timed(Measurement(period_s=times, latency_s=times, host_s=times), cost, made_up.ERROR)
-    return runs
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    root = tmp_path_factory.mktemp("recordings")
-    made_up.record(root, made_up.GPU, names=["pseudo_linear"], measure=_like_a_gpu)
-    return Recorded("h200", root)
-
-
-def test_where_graphs_stop_paying_agrees_with_the_full_grid(recorded: Recorded) -> None:
-    from brrr_course.experiments import experiment
-    from brrr_course.nouns.source import Evidence
-
-    at: dict[str, Value] = {"batch": 2048, "direction": "forward"}
-    predicate = pays("pseudo graph", over="pseudo eager", at_least=1.05)
-    found = find_transition("pseudo_linear", "width", predicate, at=at, source=recorded)
-    evidence = Evidence(experiment("pseudo_linear"), recorded)
-    eager, graph = (evidence.curve(f"pseudo {way}", "width", **at) for way in ("eager", "graph"))
-    grid = {width: predicate({"pseudo eager": eager[width], "pseudo graph": graph[width]}) for width in eager}
-    assert {True, False} <= set(grid.values())
-    assert found.below is True
-    assert all(answer is not False for width, answer in grid.items() if width <= found.low)
-    assert all(answer is not True for width, answer in grid.items() if width >= found.high)
-    assert len(found.measured) <= 12

@@ -1,7 +1,7 @@
 """The explorer's other views: rates, speed-ups, ladders, stacks, and theoretical lines."""
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from itertools import pairwise
 from typing import Any
@@ -17,15 +17,14 @@ from PIL import Image, ImageChops
 from synthetic import Synthetic
 
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Badge, Estimate, Measurement, Point, Value
+from brrr.core.measurement import Badge, Estimate, Point
 from brrr.drawing import style
 from brrr.gpu.datasheet import Hardware
 from brrr_course.lessons.guessing import guess
-from brrr_course.nouns.experiment import Experiment, Guide, Variant, stand_in
-from brrr_course.view import display, explorer, words
+from brrr_course.nouns.experiment import Guide, Variant, stand_in
+from brrr_course.view import explorer, words
 from brrr_course.view.bars import BarCanvas, bar_frame, bars_of
 from brrr_course.view.canvas import POINTS, SAID, Canvas, Curve, Frame
-from brrr_course.view.display import sweep_all
 from brrr_course.view.explorer import Explorer, explore
 from brrr_course.view.panel import SceneLines
 from brrr_course.view.quantities import ABOVE, hardware_of, ratio
@@ -264,19 +263,13 @@ def test_the_axis_holds_what_is_on_and_widens_for_more(monkeypatch: pytest.Monke
     assert e.scene.limits == wide
 
 
-class _OneBatch(views.Recorded):
-    """Knows nothing of batches above 64."""
-
-    def known(self, experiment: Experiment, variant: str) -> Mapping[tuple[Value, ...], Measurement]:
-        return {key: each for key, each in super().known(experiment, variant).items() if key[1] == 64}
-
-
 def test_a_figure_with_nothing_recorded_says_so() -> None:
-    e = shown(_OneBatch(), lines=["module", "graph"])
+    small = partial(views.Recorded, lacks=lambda variant, point: point[1] != 64)
+    e = shown(small(), lines=["module", "graph"])
     assert words.in_figure(e.scene) == "Nothing was recorded of these lines at batch 1024."
     assert words.in_figure(e.set(batch=64).scene) == ""
-    assert words.in_figure(shown(_OneBatch(), lines=["module"], show="ladder").scene) == ""  # each row says it
-    assert words.in_figure(shown(_OneBatch(live=True), lines=["module"]).scene) == ""
+    assert words.in_figure(shown(small(), lines=["module"], show="ladder").scene) == ""  # each row says it
+    assert words.in_figure(shown(small(live=True), lines=["module"]).scene) == ""
 
 
 def test_a_guide_is_dashed_in_ink_and_no_line_looks_so() -> None:
@@ -392,11 +385,8 @@ def test_a_line_switched_off_leaves_the_ladder() -> None:
 
 
 def test_a_bar_that_was_not_recorded_says_so() -> None:
-    class Gap(views.Recorded):
-        def known(self, experiment: Any, variant: str) -> Any:
-            return {} if variant == "graph" else super().known(experiment, variant)
-
-    e = shown(Gap(), show="ladder", lines=["module", "graph"])
+    gap = views.Recorded(lacks=lambda variant, point: variant == "graph")
+    e = shown(gap, show="ladder", lines=["module", "graph"])
     bars, _ = bars_of(e.scene, bar_frame(e.scene))
     assert (bars[1].end, bars[1].said) == (None, "not recorded here")
     assert "Not recorded here: CUDA Graph, one replay of one node." in e.text
@@ -519,12 +509,8 @@ def test_a_line_switched_off_has_not_drifted() -> None:
 
 @pytest.mark.parametrize("show", ["time", "ladder"])
 def test_a_line_without_a_value_here_has_not_drifted(show: str) -> None:
-    class Gap(views.Recorded):
-        def known(self, experiment: Any, variant: str) -> Any:
-            found = super().known(experiment, variant)
-            return found if variant == "graph" else {key: value for key, value in found.items() if key[1] != 1024}
-
-    e = shown(Gap(drifted=DRIFTED), show=show, lines=["module", "graph"])
+    gap = views.Recorded(drifted=DRIFTED, lacks=lambda variant, point: variant != "graph" and point[1] == 1024)
+    e = shown(gap, show=show, lines=["module", "graph"])
     assert f"{AGAIN}5.2 % " in e.text
     assert f"{AGAIN}34 % " in e.set(batch=64).text
 
@@ -673,22 +659,6 @@ def test_every_view_sweeps_with_its_table_and_another_source(show: Any) -> None:
 def test_covered_views_tell_nothing() -> None:
     e = shown(show={"stack": views.PARTS}, unlock=guess("Who answers this?", unit="x"))
     assert (e.data, e.guides, e.parts) == ({}, {}, [])
-
-
-def test_what_else_has_sliders_is_swept_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("brrr_course.view.display.shown", set())  # those of other tests are not this one's
-
-    class Timeline:
-        covered = False
-        swept = 0
-
-        def sweep(self) -> None:
-            self.swept += 1
-
-    made = Timeline()
-    display.shown.add(made)  # type: ignore[arg-type]
-    assert sweep_all() == len(display.shown)
-    assert made.swept == 1
 
 
 # ---- the verdict and the guess ----
