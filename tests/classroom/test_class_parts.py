@@ -4,7 +4,6 @@ import asyncio
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -107,69 +106,52 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return at
 
 
-def played(path: Path, act: Callable[[Classroom, httpx.AsyncClient], Awaitable[None]], **how: Any) -> None:
-    async def run() -> None:
-        async with Classroom(path / "class.db", Played(**how)) as room, room.client("ada") as ada:
-            await act(room, ada)
-
-    asyncio.run(run())
-
-
-def test_a_ranking_is_two_seconds_old_at_most(tmp_path: Path, now: list[float]) -> None:
+async def test_a_ranking_is_two_seconds_old_at_most(room: Classroom, now: list[float]) -> None:
     made: list[str] = []
-
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        room.gateway.ranking.table = lambda name, devices: made.append(name) or len(made)  # type: ignore[method-assign]
-        for later_s, known in ((0.0, 1), (1.9, 1), (0.2, 2), (1.9, 2)):
-            now[0] += later_s
-            assert await room.gateway.table("schedule") == known
-        assert await room.gateway.table("tiling") == 3 and made == ["schedule", "schedule", "tiling"]
-
-    played(tmp_path, act)
+    room.gateway.ranking.table = lambda name, devices: made.append(name) or len(made)  # type: ignore[method-assign]
+    for later_s, known in ((0.0, 1), (1.9, 1), (0.2, 2), (1.9, 2)):
+        now[0] += later_s
+        assert await room.gateway.table("schedule") == known
+    assert await room.gateway.table("tiling") == 3 and made == ["schedule", "schedule", "tiling"]
 
 
-def test_news_are_waited_for_half_a_minute_at_most(tmp_path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        mine = (await ada.post("/measure", json=asks(64))).json()["id"]
-        await settle()
-        for wait, status in (("30.1", 400), ("-1", 400), ("x", 400), ("nan", 400), ("0", 200)):
-            assert (await ada.get(f"/requests/{mine}?wait={wait}")).status_code == status, wait
-        room.engine.release()
-        assert (await ada.get(f"/requests/{mine}?wait=30")).json()["state"] == "done"
-        assert (await ada.get(f"/points/matmul?after={2**53}")).json() == []
-        assert (await ada.get(f"/points/matmul?after={2**53 + 2}")).status_code == 400
-
-    played(tmp_path, act)
+async def test_news_are_waited_for_half_a_minute_at_most(room: Classroom, ada: httpx.AsyncClient) -> None:
+    mine = (await ada.post("/measure", json=asks(64))).json()["id"]
+    await settle()
+    for wait, status in (("30.1", 400), ("-1", 400), ("x", 400), ("nan", 400), ("0", 200)):
+        assert (await ada.get(f"/requests/{mine}?wait={wait}")).status_code == status, wait
+    room.engine.release()
+    assert (await ada.get(f"/requests/{mine}?wait=30")).json()["state"] == "done"
+    assert (await ada.get(f"/points/matmul?after={2**53}")).json() == []
+    assert (await ada.get(f"/points/matmul?after={2**53 + 2}")).status_code == 400
 
 
-def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(tmp_path: Path, now: list[float]) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        gateway = room.gateway
-        gateway._levels = {f"old {n}": (0.0, now[0] - 10.1) for n in range(4000)} | {"flood": (0.0, now[0] - 0.01)}
-        with pytest.raises(_Refused):
-            gateway._limit("flood")
-        assert set(gateway._levels) == {"flood"}, "a bucket is full again ten seconds after the longest line"
-        gateway._levels = {f"new {n}": (50.0, now[0] - 9.9) for n in range(4001)}
-        gateway._limit("ada")
-        assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now[0])
-
-    played(tmp_path, act)
+async def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(
+    room: Classroom, now: list[float]
+) -> None:
+    gateway = room.gateway
+    gateway._levels = {f"old {n}": (0.0, now[0] - 10.1) for n in range(4000)} | {"flood": (0.0, now[0] - 0.01)}
+    with pytest.raises(_Refused):
+        gateway._limit("flood")
+    assert set(gateway._levels) == {"flood"}, "a bucket is full again ten seconds after the longest line"
+    gateway._levels = {f"new {n}": (50.0, now[0] - 9.9) for n in range(4001)}
+    gateway._limit("ada")
+    assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now[0])
 
 
 @pytest.mark.parametrize(("line_s", "taken"), [(0.0, 100), (5.0, 200)])
-def test_a_bucket_fills_while_nobody_takes_from_it(tmp_path: Path, now: list[float], line_s: float, taken: int) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
-        assert waits == pytest.approx([max(0.0, (n - 99) / 20) for n in range(taken)]), "twenty a second pass"
-        for later_s in (0.0, 0.049):
-            now[0] += later_s
-            with pytest.raises(_Refused) as refused:
-                room.gateway._limit("x", line_s)
-        assert refused.value.response.status_code == 429 and refused.value.response.headers["Retry-After"] == "1"
-        now[0] += 0.051
-        room.gateway._limit("x", line_s)
-
-    played(tmp_path, act)
+async def test_a_bucket_fills_while_nobody_takes_from_it(
+    room: Classroom, now: list[float], line_s: float, taken: int
+) -> None:
+    waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
+    assert waits == pytest.approx([max(0.0, (n - 99) / 20) for n in range(taken)]), "twenty a second pass"
+    for later_s in (0.0, 0.049):
+        now[0] += later_s
+        with pytest.raises(_Refused) as refused:
+            room.gateway._limit("x", line_s)
+    assert refused.value.response.status_code == 429 and refused.value.response.headers["Retry-After"] == "1"
+    now[0] += 0.051
+    room.gateway._limit("x", line_s)
 
 
 def test_classes_begin_at_round_numbers() -> None:

@@ -137,7 +137,7 @@ def elsewhere(answers: Mapping[str, str], host: str = "127.0.0.1", port: int = 0
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
     server = Server((host, port), Elsewhere)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server.server_port, asked
     finally:
