@@ -1,6 +1,5 @@
 """Parts of the classroom by themselves: the histogram, shares of the cores, and what the gateway keeps for a while."""
 
-import asyncio
 import math
 import os
 from collections import Counter
@@ -170,8 +169,8 @@ def test_a_request_that_is_being_answered_is_not_silent(tmp_path: Path, monkeypa
         assert told["state"] == "running"
 
 
-def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[bool] = []
 
@@ -180,14 +179,7 @@ def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
         return []
 
     monkeypatch.setattr(teacher.Truths, "_run", truths)
-
-    async def run() -> None:
-        async with (
-            Classroom(tmp_path / "class.db", Played(), serving=tmp_path) as room,
-            room.client("prof", teacher=True) as prof,
-        ):
-            for asked in ("?reveal=1&own=1", "?reveal=1&own=1", "", "?own=1", "?reveal=1", "?reveal=1&own=1"):
-                assert (await prof.get(f"/guesses/01{asked}")).json()["questions"] == []
-
-    asyncio.run(run())
+    async with Classroom(path, Played(), serving=path) as room, room.client("prof", teacher=True) as prof:
+        for asked in ("?reveal=1&own=1", "?reveal=1&own=1", "", "?own=1", "?reveal=1", "?reveal=1&own=1"):
+            assert (await prof.get(f"/guesses/01{asked}")).json()["questions"] == []
     assert ran == [True, False, True], "the recording's is the same the next time"

@@ -217,7 +217,7 @@ def test_who_asks_on_before_the_answer_has_one_answer(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_an_address_with_many_connections_loses_its_own(path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+async def test_an_address_with_many_connections_loses_its_own(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever they do: no more than a quarter are silent, an address has half at most, the others keep theirs."""
     drawn, most, lost = random.Random(seed), 40, list[Any]()
     monkeypatch.setattr(connections, "_open", Counter())
@@ -240,41 +240,39 @@ def test_an_address_with_many_connections_loses_its_own(path: Path, monkeypatch:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(3600)
 
-    async def run() -> None:
-        config = uvicorn.Config(app, limit_concurrency=most, lifespan="off", log_level="critical")
-        state, there = uvicorn.server.ServerState(), list[tuple[Any, Wire]]()
-        few = [connect(config, state, "9.9.9.9") for _ in range(3)]
-        for _ in range(400):
-            if drawn.random() < 0.6 or not there:
-                there.append(connect(config, state, drawn.choice(["1.1.1.1", "1.1.1.1", "2.2.2.2"])))
-                if drawn.random() < talkers and not there[-1][1].closing:
-                    there[-1][0].data_received(whole)
-            else:
-                made, wire = drawn.choice(there)
-                if not wire.closing:
-                    made.data_received(drawn.choice([b"GET / HT", b"TP/1.1\r\nHost: x\r\n\r\n", b"X"]))
-            await asyncio.sleep(0)
-            for wire in lost:
-                next(made for made, each in [*few, *there] if each is wire).connection_lost(None)
-            there = [(made, wire) for made, wire in there if wire not in lost]
-            lost.clear()
-            silent = {made for host in connections._silent.values() for made in host}
-            assert len(silent) <= most // 4 and not any(wire.closing for _, wire in few)
-            assert all(sum(made.host == host for made, _ in there) <= most // 2 for host in ("1.1.1.1", "2.2.2.2"))
-            assert sum(connections._open.values()) == len(there) + 3
-            assert silent == {made for made, _ in [*few, *there] if made.cycle is None or made.cycle.response_complete}
-        for made, _ in [*few, *there]:
-            made.connection_lost(None)
-        assert not connections._open and not connections._silent
-        for task in state.tasks:
-            task.cancel()
+    config = uvicorn.Config(app, limit_concurrency=most, lifespan="off", log_level="critical")
+    state, there = uvicorn.server.ServerState(), list[tuple[Any, Wire]]()
 
-    def connect(config: Any, state: Any, host: str) -> tuple[connections.SilenceLimited, Wire]:
+    def connect(host: str) -> tuple[connections.SilenceLimited, Wire]:
         made, wire = connections.SilenceLimited(config, state, {}), Wire(host)
         made.connection_made(wire)
         return made, wire
 
-    asyncio.run(run())
+    few = [connect("9.9.9.9") for _ in range(3)]
+    for _ in range(400):
+        if drawn.random() < 0.6 or not there:
+            there.append(connect(drawn.choice(["1.1.1.1", "1.1.1.1", "2.2.2.2"])))
+            if drawn.random() < talkers and not there[-1][1].closing:
+                there[-1][0].data_received(whole)
+        else:
+            made, wire = drawn.choice(there)
+            if not wire.closing:
+                made.data_received(drawn.choice([b"GET / HT", b"TP/1.1\r\nHost: x\r\n\r\n", b"X"]))
+        await asyncio.sleep(0)
+        for wire in lost:
+            next(made for made, each in [*few, *there] if each is wire).connection_lost(None)
+        there = [(made, wire) for made, wire in there if wire not in lost]
+        lost.clear()
+        silent = {made for host in connections._silent.values() for made in host}
+        assert len(silent) <= most // 4 and not any(wire.closing for _, wire in few)
+        assert all(sum(made.host == host for made, _ in there) <= most // 2 for host in ("1.1.1.1", "2.2.2.2"))
+        assert sum(connections._open.values()) == len(there) + 3
+        assert silent == {made for made, _ in [*few, *there] if made.cycle is None or made.cycle.response_complete}
+    for made, _ in [*few, *there]:
+        made.connection_lost(None)
+    assert not connections._open and not connections._silent
+    for task in state.tasks:
+        task.cancel()
 
 
 FRAMED = [
