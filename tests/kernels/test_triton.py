@@ -108,7 +108,7 @@ def test_on_the_cpu_they_say_what_is_missing(call: Any) -> None:
 @pytest.mark.parametrize("width", [1, 15, 16, 64, 100, 1023, 1024, 1025, 24576, 2**20])
 def test_tiles_cover_the_width_and_stay_small(width: int) -> None:
     for rows, columns in (pseudo_linear.tile_of(width), pseudo_linear.backward_tile_of(width)):
-        assert rows * columns <= pseudo_linear.TILE
+        assert 0 < rows * columns <= pseudo_linear.TILE
         assert columns & (columns - 1) == 0
         assert columns >= min(width, 256)
         assert rows * width < 2**31
