@@ -411,36 +411,36 @@ READS = """
 import resource, sys
 from brrr.tracing.trace_file import TraceFileError, read_trace
 resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
-try:
-    print(f"{sys.argv[1]}: ", *read_trace(sys.argv[1]).problems)
-except TraceFileError as error:
-    print(error)
+for path in sys.argv[1:]:
+    try:
+        print(f"{path}: ", *read_trace(path).problems)
+    except TraceFileError as error:
+        print(error)
 """
+HARMFUL: list[tuple[Callable[[], bytes], str]] = [
+    (lambda: b'{"traceEvents": [' + b"[" * (200 << 20), "nested too deeply"),
+    (lambda: b'{"x": ' + b"[" * 1000 + b'{"traceEvents": [' + b"[" * 10**6, "nested too deeply"),
+    (lambda: json.dumps({"traceEvents": NESTED}).encode(), "50000 of its events lie around one"),
+    (lambda: gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20), 1), "unzipped it has 100 times its size"),
+    (lambda: gzip.compress(b'{"traceEvents": [' + b'{"ph": 0},' * (4 << 20), 1), "unzipped it has 100 times"),
+    (lambda: b'{"traceEvents": [{"ph": "' + b"x" * (60 << 20), "holds no events"),
+    (lambda: harmful('{"Input Dims": [[%s 9]]}' % ("99999999," * 200_000)), "1 of its 2 events"),
+    (lambda: harmful('{"Input Dims": [["x", %s "x"]]}' % ("999," * 8)), "1 of its 2 events"),
+    (lambda: harmful('{"grid": [%s 9]}' % ("9," * 10**6)), "1 of its 2 events"),
+    (lambda: harmful('{"grid": [%s]}' % ("9" * 4000)), "1 of its 2 events"),
+    (lambda: harmful('{"stream": %s}' % ("9" * 5000)), "a number of too many digits"),
+    (lambda: harmful("{}}" + ', {"a": 0}' * 2000 + ", {"), "damaged behind 2 events: 1001 entries are none"),
+]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (lambda: b'{"traceEvents": [' + b"[" * (200 << 20), "nested too deeply"),
-        (lambda: b'{"x": ' + b"[" * 1000 + b'{"traceEvents": [' + b"[" * 10**6, "nested too deeply"),
-        (lambda: json.dumps({"traceEvents": NESTED}).encode(), "50000 of its events lie around one"),
-        (lambda: gzip.compress(b'{"traceEvents": [' + b" " * (200 << 20), 1), "unzipped it has 100 times its size"),
-        (lambda: gzip.compress(b'{"traceEvents": [' + b'{"ph": 0},' * (4 << 20), 1), "unzipped it has 100 times"),
-        (lambda: b'{"traceEvents": [{"ph": "' + b"x" * (60 << 20), "holds no events"),
-        (lambda: harmful('{"Input Dims": [[%s 9]]}' % ("99999999," * 200_000)), "1 of its 2 events"),
-        (lambda: harmful('{"Input Dims": [["x", %s "x"]]}' % ("999," * 8)), "1 of its 2 events"),
-        (lambda: harmful('{"grid": [%s 9]}' % ("9," * 10**6)), "1 of its 2 events"),
-        (lambda: harmful('{"grid": [%s]}' % ("9" * 4000)), "1 of its 2 events"),
-        (lambda: harmful('{"stream": %s}' % ("9" * 5000)), "a number of too many digits"),
-        (lambda: harmful("{}}" + ', {"a": 0}' * 2000 + ", {"), "damaged behind 2 events: 1001 entries are none"),
-    ],
-)
-def test_a_trace_made_to_harm_is_one_clear_error(tmp_path: Path, content: Callable[[], bytes], message: str) -> None:
+def test_a_trace_made_to_harm_is_one_clear_error(tmp_path: Path) -> None:
     """In a process that may have no more memory than torch's import and 500 MB."""
-    path = tmp_path / "x.json"
-    path.write_bytes(content())
-    done = subprocess.run([sys.executable, "-c", READS, path], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith(f"{path}: ") and message in done.stdout, done.stderr[-500:]
+    paths = [tmp_path / f"{number}.json" for number in range(len(HARMFUL))]
+    for path, (content, _) in zip(paths, HARMFUL, strict=True):
+        path.write_bytes(content())
+    done = subprocess.run([sys.executable, "-c", READS, *paths], capture_output=True, text=True, check=False)
+    for path, said, (_, message) in zip(paths, done.stdout.splitlines(), HARMFUL, strict=True):
+        assert said.startswith(f"{path}: ") and message in said, done.stderr[-500:]
 
 
 def test_more_events_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
