@@ -5,11 +5,10 @@ import inspect
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import httpx
 import pytest
-from played_class import Classroom, Played
+from played_class import Classroom, Client, Clock, Played
 
-from brrr_course.classroom import turns
+from brrr_course.classroom import gateway, tokens, turns
 from brrr_course.classroom.turns import Turns
 
 
@@ -37,18 +36,26 @@ def room(path: Path, engine: Played, prefix: str) -> Classroom:
 
 
 @pytest.fixture
-def ada(room: Classroom) -> httpx.AsyncClient:
+def ada(room: Classroom) -> Client:
     return room.client("ada")
 
 
 @pytest.fixture
-def bob(room: Classroom) -> httpx.AsyncClient:
+def bob(room: Classroom) -> Client:
     return room.client("bob")
 
 
 @pytest.fixture
-def prof(room: Classroom) -> httpx.AsyncClient:
+def prof(room: Classroom) -> Client:
     return room.client("prof", teacher=True)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for module in (turns, gateway, tokens):
+        monkeypatch.setattr(module, "time", made)
+    return made
 
 
 @pytest.fixture
@@ -67,7 +74,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     async def run() -> None:
         async with AsyncExitStack() as stack:
             for each in pyfuncitem.funcargs.values():
-                if isinstance(each, Classroom | httpx.AsyncClient):
+                if isinstance(each, Classroom | Client):
                     await stack.enter_async_context(each)
             names = inspect.signature(pyfuncitem.obj).parameters
             await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})

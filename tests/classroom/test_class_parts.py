@@ -5,15 +5,13 @@ import os
 from collections import Counter
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from played_class import Classroom, Played, asks, served, settle
+from played_class import Classroom, Client, Clock, Played, asks, served, settle
 
 from brrr_course.classroom import connections, teacher
-from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom.engine import _shares
 from brrr_course.classroom.gateway import _Refused
 from brrr_course.classroom.histogram import rows
@@ -97,24 +95,16 @@ def test_workers_share_no_core_and_one_stays_free_where_there_are_many(
 # -- what the gateway keeps for a while -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time by the gateway's clock."""
-    at = [1000.0]
-    monkeypatch.setattr(gateway_module, "time", SimpleNamespace(monotonic=lambda: at[0]))
-    return at
-
-
-async def test_a_ranking_is_two_seconds_old_at_most(room: Classroom, now: list[float]) -> None:
+async def test_a_ranking_is_two_seconds_old_at_most(room: Classroom, clock: Clock) -> None:
     made: list[str] = []
     room.gateway.ranking.table = lambda name, devices: made.append(name) or len(made)  # type: ignore[method-assign]
     for later_s, known in ((0.0, 1), (1.9, 1), (0.2, 2), (1.9, 2)):
-        now[0] += later_s
+        clock.now_s += later_s
         assert await room.gateway.table("schedule") == known
     assert await room.gateway.table("tiling") == 3 and made == ["schedule", "schedule", "tiling"]
 
 
-async def test_news_are_waited_for_half_a_minute_at_most(room: Classroom, ada: httpx.AsyncClient) -> None:
+async def test_news_are_waited_for_half_a_minute_at_most(room: Classroom, ada: Client) -> None:
     mine = (await ada.post("/measure", json=asks(64))).json()["id"]
     await settle()
     for wait, status in (("30.1", 400), ("-1", 400), ("x", 400), ("nan", 400), ("0", 200)):
@@ -125,31 +115,29 @@ async def test_news_are_waited_for_half_a_minute_at_most(room: Classroom, ada: h
     assert (await ada.get(f"/points/matmul?after={2**53 + 2}")).status_code == 400
 
 
-async def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(
-    room: Classroom, now: list[float]
-) -> None:
-    gateway = room.gateway
-    gateway._levels = {f"old {n}": (0.0, now[0] - 10.1) for n in range(4000)} | {"flood": (0.0, now[0] - 0.01)}
+async def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(room: Classroom, clock: Clock) -> None:
+    gateway, now_s = room.gateway, clock.now_s
+    gateway._levels = {f"old {n}": (0.0, now_s - 10.1) for n in range(4000)} | {"flood": (0.0, now_s - 0.01)}
     with pytest.raises(_Refused):
         gateway._limit("flood")
     assert set(gateway._levels) == {"flood"}, "a bucket is full again ten seconds after the longest line"
-    gateway._levels = {f"new {n}": (50.0, now[0] - 9.9) for n in range(4001)}
+    gateway._levels = {f"new {n}": (50.0, now_s - 9.9) for n in range(4001)}
     gateway._limit("ada")
-    assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now[0])
+    assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now_s)
 
 
 @pytest.mark.parametrize(("line_s", "taken"), [(0.0, 100), (5.0, 200)])
 async def test_a_bucket_fills_while_nobody_takes_from_it(
-    room: Classroom, now: list[float], line_s: float, taken: int
+    room: Classroom, clock: Clock, line_s: float, taken: int
 ) -> None:
     waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
     assert waits == pytest.approx([max(0.0, (n - 99) / 20) for n in range(taken)]), "twenty a second pass"
     for later_s in (0.0, 0.049):
-        now[0] += later_s
+        clock.now_s += later_s
         with pytest.raises(_Refused) as refused:
             room.gateway._limit("x", line_s)
     assert refused.value.response.status_code == 429 and refused.value.response.headers["Retry-After"] == "1"
-    now[0] += 0.051
+    clock.now_s += 0.051
     room.gateway._limit("x", line_s)
 
 

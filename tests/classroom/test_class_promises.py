@@ -11,13 +11,11 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from played_class import Classroom, Played, asks, settle
+from played_class import Classroom, Client, Clock, Played, asks, settle
 from promises import promised
 
 from brrr.core.errors import ArgumentError
-from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import serving
-from brrr_course.classroom import tokens as tokens_module
 from brrr_course.classroom import turns as turns_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.gateway import Gateway, _Refused
@@ -26,25 +24,6 @@ from brrr_course.classroom.tokens import holds, issue, of_class, revoke
 from brrr_course.classroom.turns import Job, Request, TooManyError
 
 CLASS = "docs/classroom.md"
-
-
-class Clock:
-    """What stands in for `time` in the classroom's modules."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-        self.time = time.time
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    for module in (turns_module, gateway_module, tokens_module):
-        monkeypatch.setattr(module, "time", made)
-    return made
 
 
 async def ask(room: Classroom, user: str, size: int) -> Request:
@@ -208,14 +187,12 @@ async def test_so_many_requests_a_second_are_taken(room: Classroom, clock: Clock
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 400), (1, 413)])
-async def test_a_request_is_so_large_at_most(ada: httpx.AsyncClient, more: int, status: int) -> None:
+async def test_a_request_is_so_large_at_most(ada: Client, more: int, status: int) -> None:
     largest = int(promised(CLASS, r"413 above (\d+) KB")) * 1024 + more
     assert (await ada.post("/measure", content=b" " * largest)).status_code == status
 
 
-async def test_the_rest_of_a_request_is_waited_for_so_long(
-    ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_rest_of_a_request_is_waited_for_so_long(ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
     wait_for = asyncio.wait_for
     monkeypatch.setattr(asyncio, "wait_for", lambda what, limit_s: (limits.append(limit_s), wait_for(what, 5.0))[1])

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from played_class import QUESTION, Classroom, Played, asks, served, settle
+from played_class import QUESTION, Classroom, Client, Clock, Played, asks, served, settle
 from starlette.routing import Mount
 
 from brrr_course.classroom import connections, serving, tokens
@@ -54,9 +54,7 @@ def test_all_of_the_class_s_files_are_their_owner_s_alone(path: Path) -> None:
         os.umask(before)
 
 
-async def test_who_locks_the_file_holds_up_who_writes_alone(
-    room: Classroom, ada: httpx.AsyncClient, path: Path
-) -> None:
+async def test_who_locks_the_file_holds_up_who_writes_alone(room: Classroom, ada: Client, path: Path) -> None:
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     writes = asyncio.create_task(ada.post("/answers", json={"kind": "guess", "name": QUESTION, "value": "1"}))
@@ -72,9 +70,7 @@ async def test_who_locks_the_file_holds_up_who_writes_alone(
     other.close()
 
 
-async def test_the_loop_itself_asks_no_file(
-    engine: Played, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_loop_itself_asks_no_file(engine: Played, ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.at_once = True
     loop, seen = threading.current_thread(), list[str]()
     for name in ("read", "write", "save", "hold", "alive"):
@@ -305,9 +301,7 @@ def test_a_body_that_stops_is_not_waited_for(path: Path, monkeypatch: pytest.Mon
         assert b" 408 " in answer and b"did not come within" in answer
 
 
-async def test_one_user_has_so_many_requests_at_once(
-    ada: httpx.AsyncClient, bob: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_user_has_so_many_requests_at_once(ada: Client, bob: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_module, "MOST_AT_ONCE", 2)
     waits = f"/requests/{(await ada.post('/measure', json=asks(64))).json()['id']}?wait=1"
     codes = sorted(each.status_code for each in await asyncio.gather(*(ada.get(waits) for _ in range(4))))
@@ -356,7 +350,7 @@ def every_route(routes: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("prefix", ["/", "/services/brrr"])
 @pytest.mark.parametrize("token", ["", "Bearer made.up"])
 async def test_strangers_have_a_limit_whatever_they_ask_for(
-    room: Classroom, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, prefix: str, token: str
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch, prefix: str, token: str
 ) -> None:
     monkeypatch.setattr(gateway_module, "BURST", 3.0)
     monkeypatch.setattr(gateway_module, "LINE_S", 0.0)
@@ -375,12 +369,11 @@ async def test_strangers_have_a_limit_whatever_they_ask_for(
 
 
 async def test_strangers_of_an_address_wait_in_a_line_as_long_as_it_is_short(
-    room: Classroom, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    room: Classroom, ada: Client, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    clock.now_s = 0.0
     for name, value in (("BURST", 2.0), ("RATE", 100.0), ("LINE_S", 0.05)):
         monkeypatch.setattr(gateway_module, name, value)
-    monkeypatch.setattr(gateway_module, "time", SimpleNamespace(monotonic=lambda: now_s))
-    now_s = 0.0
     asks_health = [ada.get("/health", headers={"Authorization": ""}) for _ in range(10)]
     codes = sorted(each.status_code for each in await asyncio.gather(*asks_health))
     assert codes == [200] * 7 + [429] * 3
@@ -388,7 +381,7 @@ async def test_strangers_of_an_address_wait_in_a_line_as_long_as_it_is_short(
     assert waits == pytest.approx([0, 0, 0.01, 0.02, 0.03, 0.04, 0.05])
     with pytest.raises(gateway_module._Refused):
         room.gateway._limit("\nother", gateway_module.LINE_S)
-    now_s = 0.01  # who was refused has not made the line longer
+    clock.now_s = 0.01  # who was refused has not made the line longer
     assert room.gateway._limit("\nother", gateway_module.LINE_S) == pytest.approx(0.05)
 
 
@@ -406,7 +399,7 @@ async def test_the_file_is_read_for_all_strangers_together(path: Path, monkeypat
 
 
 @pytest.mark.parametrize("prefix", ["/", "/services/brrr"])
-async def test_nobody_is_sent_to_another_host(ada: httpx.AsyncClient, prefix: str) -> None:
+async def test_nobody_is_sent_to_another_host(ada: Client, prefix: str) -> None:
     for there in ("/about/", "/teacher/", "", "//evil.example/about/"):
         answer = await ada.get(f"{prefix.rstrip('/')}{there}", headers={"Host": "evil.example"})
         assert "location" not in answer.headers, there
@@ -449,7 +442,7 @@ async def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(
 
 
 async def test_who_arrives_at_a_hub_waits_behind_few_of_the_strangers(
-    room: Classroom, ada: httpx.AsyncClient, hub: list[str], monkeypatch: pytest.MonkeyPatch
+    room: Classroom, ada: Client, hub: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module, name in ((tokens, "STRANGER_S"), (gateway_module, "LINE_S"), (gateway_module, "RATE")):
         monkeypatch.setattr(module, name, 0.001)
@@ -491,7 +484,7 @@ async def test_whom_a_hub_knows_waits_behind_no_stranger(
 
 
 async def test_a_hub_that_fails_is_said(
-    room: Classroom, ada: httpx.AsyncClient, hub: list[str], monkeypatch: pytest.MonkeyPatch
+    room: Classroom, ada: Client, hub: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room.gateway, "_known", of_hub(room.store, "brrr"))
     answer: httpx.Response = await ada.get("/about", headers={"Authorization": "Bearer broken"})

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from played_class import ANOTHER, QUESTION, Classroom, Played, asks, settle
+from played_class import ANOTHER, QUESTION, Classroom, Client, Played, asks, settle
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
@@ -28,7 +28,7 @@ from brrr_course.nouns.places import COURSE
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def in_class(path: Path, act: Callable[[Classroom, httpx.AsyncClient], Awaitable[None]]) -> None:
+def in_class(path: Path, act: Callable[[Classroom, Client], Awaitable[None]]) -> None:
     """For each of Hypothesis's examples, which are no coroutines."""
 
     async def run() -> None:
@@ -43,7 +43,7 @@ def engine() -> Played:
     return Played(at_once=True)
 
 
-async def ended(client: httpx.AsyncClient, content: Any) -> dict[str, Any]:
+async def ended(client: Client, content: Any) -> dict[str, Any]:
     """Ask, and wait for the answer."""
     told = (await client.post("/measure", json=content)).json()
     while told["state"] != "done":
@@ -51,9 +51,7 @@ async def ended(client: httpx.AsyncClient, content: Any) -> dict[str, Any]:
     return dict(told)
 
 
-async def test_a_point_is_asked_for_waited_for_and_then_known_to_all(
-    ada: httpx.AsyncClient, bob: httpx.AsyncClient
-) -> None:
+async def test_a_point_is_asked_for_waited_for_and_then_known_to_all(ada: Client, bob: Client) -> None:
     told = await ended(ada, asks(64, "cpu", "queue"))
     assert set(told["answers"]) == {"cpu", "queue"} and told["trouble"] == ""
     assert (await bob.post("/measure", json=asks(64))).json()["state"] == "done"
@@ -68,7 +66,7 @@ async def test_a_point_is_asked_for_waited_for_and_then_known_to_all(
 
 
 @pytest.mark.parametrize("given", ["", "Bearer ", "Bearer x.y", "Basic YTpi", "Bearer \u00e9.x", "Bearer a" * 999])
-async def test_without_a_good_token_nothing_is_said(ada: httpx.AsyncClient, given: str) -> None:
+async def test_without_a_good_token_nothing_is_said(ada: Client, given: str) -> None:
     header = {"Authorization": given.encode("latin-1")}  # type: ignore[dict-item]
     for method, place in (("GET", "/about"), ("POST", "/measure"), ("GET", "/points/matmul"), ("GET", "/status")):
         answer = await ada.request(method, place, headers=header)
@@ -77,7 +75,7 @@ async def test_without_a_good_token_nothing_is_said(ada: httpx.AsyncClient, give
 
 
 async def test_a_token_expires_by_the_clock_and_can_be_ended(
-    room: Classroom, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens_module, "FRESH_S", 0.0)
     now = time.time()
@@ -90,9 +88,7 @@ async def test_a_token_expires_by_the_clock_and_can_be_ended(
     assert (await ada.get("/about")).status_code == 401
 
 
-async def test_the_file_holds_no_token_and_a_changed_one_is_refused(
-    room: Classroom, ada: httpx.AsyncClient, path: Path
-) -> None:
+async def test_the_file_holds_no_token_and_a_changed_one_is_refused(room: Classroom, ada: Client, path: Path) -> None:
     token = issue(room.store, "bob")
     room.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     held = path.read_bytes()
@@ -107,9 +103,7 @@ async def test_names_of_tokens_are_checked(room: Classroom, name: str) -> None:
         issue(room.store, name)
 
 
-async def test_nobody_sees_or_cancels_another_s_request(
-    engine: Played, ada: httpx.AsyncClient, bob: httpx.AsyncClient
-) -> None:
+async def test_nobody_sees_or_cancels_another_s_request(engine: Played, ada: Client, bob: Client) -> None:
     engine.at_once = False
     mine = (await ada.post("/measure", json=asks(64))).json()["id"]
     for method in ("GET", "DELETE"):
@@ -123,7 +117,7 @@ async def test_nobody_sees_or_cancels_another_s_request(
 
 
 async def test_the_teacher_alone_sees_who_waits_and_what_was_answered(
-    room: Classroom, engine: Played, ada: httpx.AsyncClient
+    room: Classroom, engine: Played, ada: Client
 ) -> None:
     engine.at_once = False
     await ada.post("/measure", json=asks(64))
@@ -168,14 +162,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_an_experiment_does_not_allow_is_refused(room: Classroom, ada: httpx.AsyncClient, what: str) -> None:
+async def test_what_an_experiment_does_not_allow_is_refused(room: Classroom, ada: Client, what: str) -> None:
     answer = await ada.post("/measure", content=BAD[what])
     assert answer.status_code == 400 and "expected" in answer.json()["reason"], answer.text
     assert not room.turns.requests and len(answer.content) < 20_000
 
 
 async def test_what_takes_too_long_is_refused_before_it_waits_and_ten_megabytes_are_not_read(
-    ada: httpx.AsyncClient,
+    ada: Client,
 ) -> None:
     sent = 0
 
@@ -238,7 +232,7 @@ def test_no_request_breaks_the_gateway(
 ) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+    async def act(room: Classroom, ada: Client) -> None:
         url = httpx.URL(f"http://class/{place}", params={"wait": query, "after": query, "name": query})
         answer = await ada.request(method, url, content=body)
         assert answer.status_code < 500, answer.text
@@ -271,7 +265,7 @@ def test_an_answer_to_what_no_lesson_asks_is_not_kept(path: Path, data: st.DataO
     value = data.draw(st.sampled_from(["right", "3 ms", "", "a\nb", "x" * 301]))
     good = given in asked_by_lessons() and value in ("right", "3 ms")
 
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+    async def act(room: Classroom, ada: Client) -> None:
         room.store.withdraw("ada")
         sent = await ada.post("/answers", json={"kind": given[0], "name": given[1], "value": value})
         assert sent.status_code == (200 if good else 400)
@@ -281,7 +275,7 @@ def test_an_answer_to_what_no_lesson_asks_is_not_kept(path: Path, data: st.DataO
 
 
 async def test_who_agreed_may_take_their_answers_out_and_nobody_else_s(
-    room: Classroom, ada: httpx.AsyncClient, bob: httpx.AsyncClient
+    room: Classroom, ada: Client, bob: Client
 ) -> None:
     for who in (ada, bob):
         for name in (QUESTION, ANOTHER):
@@ -291,7 +285,7 @@ async def test_who_agreed_may_take_their_answers_out_and_nobody_else_s(
 
 
 async def test_who_floods_is_held_back_and_others_are_not(
-    ada: httpx.AsyncClient, bob: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    ada: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_module, "BURST", 10.0)
     monkeypatch.setattr(gateway_module, "RATE", 0.001)
@@ -302,7 +296,7 @@ async def test_who_floods_is_held_back_and_others_are_not(
 
 
 async def test_an_unexpected_error_tells_a_student_nothing_of_the_machine(
-    room: Classroom, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("/home/teacher/secret")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played_class import ANOTHER, QUESTION, Classroom, Played, answer, served
+from played_class import ANOTHER, QUESTION, Classroom, Client, Played, answer, served
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course import enter, leaderboard, share
@@ -41,13 +41,13 @@ def measured(room: Classroom, chunks: int, period_s: float, buffers: int = 3) ->
     room.store.keep(asked, told["answers"], told["run"], device, 0.1, told["machine"])
 
 
-async def entered(client: httpx.AsyncClient, chunks: int, shown: str) -> httpx.Response:
+async def entered(client: Client, chunks: int, shown: str) -> httpx.Response:
     content = {"experiment": "schedule", "point": schedule(chunks)["point"], "shown": shown}
     return await client.post("/scores", json=content)
 
 
 async def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(
-    room: Classroom, ada: httpx.AsyncClient, bob: httpx.AsyncClient
+    room: Classroom, ada: Client, bob: Client
 ) -> None:
     for chunks, period_s in ((1, 4e-3), (2, 2e-3), (16, 1e-3)):
         measured(room, chunks, period_s)
@@ -168,9 +168,7 @@ class Ranked:
         return {*self.rows.values()}
 
 
-async def test_the_package_s_own_stands_first_of_equals_and_nobody_enters_it(
-    room: Classroom, ada: httpx.AsyncClient
-) -> None:
+async def test_the_package_s_own_stands_first_of_equals_and_nobody_enters_it(room: Classroom, ada: Client) -> None:
     measured(room, 4, 1e-3, buffers=3)
     measured(room, 8, 1e-3, buffers=4)
     table = (await entered(ada, 4, "ada")).json()

@@ -8,11 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played_class import Classroom, Played, asks, served
+from played_class import Classroom, Client, Played, asks, served
 
 from brrr.core.errors import UnavailableError
 from brrr.core.private import python
@@ -43,7 +42,7 @@ def room(path: Path, monkeypatch: pytest.MonkeyPatch) -> Classroom:
     return Classroom(path, Played(), serving=path)
 
 
-async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroom, prof: httpx.AsyncClient) -> None:
+async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroom, prof: Client) -> None:
     sent = {
         "This clock says ...": ["8 µs", "9 µs", "3 ms", "<b>you</b>", "-1 s", "1e999 s"],
         "Who?": ["the GPU", "the CPU", "javascript:1"],
@@ -72,7 +71,7 @@ async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroo
 
 
 async def test_the_page_is_for_all_and_holds_nothing_what_it_asks_for_is_the_teacher_s(
-    ada: httpx.AsyncClient, prof: httpx.AsyncClient
+    ada: Client, prof: Client
 ) -> None:
     token = prof.headers["Authorization"].partition(" ")[2]
     for path in ("/lessons", "/guesses/01", "/guesses/01?reveal=1"):
@@ -137,7 +136,7 @@ async def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(
 
 
 async def test_who_waits_is_said_when_it_changes_and_not_again(
-    room: Classroom, ada: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(telling, "EVERY_S", 0.001)
