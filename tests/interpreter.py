@@ -22,12 +22,21 @@ def load_before_a_cell_does() -> None:
         import triton.language  # noqa: F401
 
 
-def interpreted_cases(file: str) -> dict[str, Any]:
-    """What the cases of `tests/<file>` gave on fresh random input; the seed is told where the process fails."""
-    seed = str(secrets.randbelow(10**6))
+INTERPRETS = """
+import json, sys
+from importlib import import_module
+import torch
+torch.manual_seed(int(sys.argv[1]))
+json.dump({name: import_module(f"tests.{name}").cases() for name in sys.argv[2:]}, sys.stdout)
+"""
+
+
+def interpreted_cases(*names: str) -> dict[str, Any]:
+    """What `cases` of these modules gave on fresh random input; the seed is told where the process fails."""
+    seed, root = str(secrets.randbelow(10**6)), str(HERE.parent)
     ran = subprocess.run(
-        [sys.executable, str(HERE / file), seed], capture_output=True, text=True, check=False, timeout=300,
-        cwd=HERE.parent, env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        [sys.executable, "-c", INTERPRETS, seed, *names], capture_output=True, text=True, check=False, timeout=300,
+        cwd=root, env={**os.environ, "PYTHONPATH": root, "TRITON_INTERPRET": "1"},
     )  # fmt: skip
     assert ran.returncode == 0, f"seed {seed}\n{ran.stderr}"
     found: dict[str, Any] = json.loads(ran.stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -33,6 +34,8 @@ def asks(size: int, *variants: str) -> dict[str, Any]:
     return {"experiment": "matmul", "variants": list(variants or ("cpu",)), "point": {"size": size}}
 
 
+Client = httpx.AsyncClient
+"""Of somebody with a token."""
 QUESTION, ANOTHER = sorted(name for kind, name in asked_by_lessons() if kind == "guess")[:2]
 """What lessons ask: the gateway takes no answer to anything else."""
 
@@ -109,6 +112,17 @@ class Played:
         """Nothing was started."""
 
 
+class Clock:
+    """What stands in for `time` in the classroom's modules."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.time = time.time
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
 _open: list[Store] = []
 
 
@@ -129,11 +143,11 @@ class Classroom:
         self.turns = Turns(self.store, engine)
         self.gateway = Gateway(self.turns, of_class(self.store), **options)
 
-    def client(self, name: str, **more: Any) -> httpx.AsyncClient:
+    def client(self, name: str, **more: Any) -> Client:
         """Somebody with a token."""
         headers = {"Authorization": f"Bearer {issue(self.store, name, **more)}"}
         transport = httpx.ASGITransport(app=self.gateway.app, raise_app_exceptions=True)
-        return httpx.AsyncClient(transport=transport, base_url="http://class", headers=headers)
+        return Client(transport=transport, base_url="http://class", headers=headers)
 
     def release(self) -> None:
         """Let the worker end its point, from another thread."""

@@ -4,93 +4,31 @@
 // NaN that memory began with, and a slot that is given back too early is overwritten before it is multiplied. Swizzles and
 // the tensor cores' matrix descriptions are as PTX ISA describes them ("Shared Memory Matrix Layout", "Swizzling Modes").
 // Compile with the kernel's -D and its folder in -I; call brrr_host_run (see test_strassen_split_host.py).
-#include <ucontext.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <random>
-#include <vector>
 
-#define ON_HOST
-#define __device__
-#define __global__
-#define __shared__
-#define __grid_constant__
-#define __forceinline__ inline
-#define __launch_bounds__(...)
+#include "fibers.cuh"
+
 using u64 = uint64_t;
-using std::max;
-using std::min;
-
-struct Index { int x; };
 struct float2 { float x, y; };
 static inline float2 make_float2(float x, float y) { return {x, y}; }
-static Index blockIdx, threadIdx, gridDim;
-static inline float __int_as_float(int bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 
 // A matrix of float16 for the copy engine: what the driver's map says of it.
 struct TensorMap { const uint16_t *data; long long columns, rows, row_numbers; int box_columns, box_rows; };
 
 namespace host {
-constexpr int STACK = 64 * 1024, PATIENCE = 400;  // rounds in which nothing happens, before it is a deadlock
-constexpr unsigned BASE = 256;                    // where shared memory begins: not where a swizzle's pattern does
-enum { FINISHED = 0, DEADLOCK = 1, BAD_ADDRESS = 2, BAD_BARRIER = 3 };
-struct Barrier { int arrivals = 0, pending = 0; long long bytes = 0; unsigned phase = 0; };
-struct Meeting { int here = 0; unsigned generation = 0; };
+constexpr unsigned BASE = 256;  // where shared memory begins: not where a swizzle's pattern does
 struct Product { float *d; uint64_t a, b; unsigned keep; int n; };
-struct Fiber {
-    ucontext_t context;
-    std::unique_ptr<char[]> stack;
-    unsigned block = 0;
-    int thread = 0;
-    bool done = false;
-    std::vector<Product> open;
-    std::deque<std::vector<Product>> groups;
-};
-struct Parcel { std::function<void()> arrive; long long due; };
-static std::vector<Fiber> fibers;
-static std::vector<std::vector<unsigned char>> memories;
-static std::map<unsigned, Barrier> barriers;
-static std::map<unsigned, Meeting> meetings;
-static std::vector<Parcel> in_flight;
+static std::map<Fiber *, std::vector<Product>> open;
+static std::map<Fiber *, std::deque<std::vector<Product>>> groups;
 static std::vector<float> halves;
-static std::mt19937 dice;
-static ucontext_t scheduler;
-static Fiber *me;
-static int failure, threads, first_block;
-static long long now, steps;
-static std::function<void()> kernel;
 
-static void yield() {
-    Fiber *self = me;
-    swapcontext(&self->context, &scheduler);
-    threadIdx.x = self->thread, blockIdx.x = first_block + self->block;
-}
-static unsigned char *at(unsigned address, unsigned bytes) {
-    const unsigned rank = address >> 24, offset = address & 0xffffff;
-    if (rank >= memories.size() || offset + bytes > memories[rank].size() || offset % bytes) {
-        failure = BAD_ADDRESS;
-        static unsigned char nowhere[16];
-        return nowhere;
+static void deliver() {
+    std::vector<Parcel> all;
+    all.swap(in_flight);
+    for (Parcel &each : all) {
+        if (each.due <= now) each.arrive(), ++steps;
+        else in_flight.push_back(std::move(each));
     }
-    return memories[rank].data() + offset;
-}
-static unsigned mine(unsigned address) { return address | me->block << 24; }
-static void meet(unsigned which, int count) {
-    Meeting &meeting = meetings[which];
-    const unsigned generation = meeting.generation;
-    if (++meeting.here == count) meeting.here = 0, ++meeting.generation, ++steps;
-    while (meeting.generation == generation) yield();
-}
-static void settle(Barrier &barrier) {
-    if (barrier.pending < 0) failure = BAD_BARRIER;
-    if (barrier.pending == 0 && barrier.bytes == 0) barrier.pending = barrier.arrivals, ++barrier.phase, ++steps;
 }
 // The 16-byte pieces of a row, permuted: bits 4 to 6 of an address (4 and 5) take those from bit 7 on.
 static unsigned swizzled(unsigned address, int row_bytes) {
@@ -122,7 +60,7 @@ static float number(uint64_t matrix, int row, int k) {
     std::memcpy(&bits, at(mine(swizzled(address, row_bytes)), 2), 2);
     return halves[bits];
 }
-static void run(const Product &p) {  // this thread's share: rows and columns as PTX ISA's figure of the result has them
+static void multiplied(const Product &p) {  // this thread's share: rows and columns as PTX ISA's figure of the result has them
     const int thread = me->thread % 128, row = thread / 32 * 16 + thread % 32 / 4;
     float a[2][16];
     for (int i = 0; i < 32; ++i) a[i / 16][i % 16] = number(p.a, row + 8 * (i / 16), i % 16);
@@ -140,35 +78,15 @@ static void run(const Product &p) {  // this thread's share: rows and columns as
         }
 }
 static void finish(size_t pending) {
-    for (; me->groups.size() > pending; me->groups.pop_front())
-        for (const Product &each : me->groups.front()) run(each);
+    auto &mine = groups[me];
+    for (; mine.size() > pending; mine.pop_front())
+        for (const Product &each : mine.front()) multiplied(each);
 }
 }  // namespace host
 
 static inline unsigned __cvta_generic_to_shared(const void *) { return host::BASE; }
 static inline int __shfl_sync(unsigned, int value, int) { return value; }  // used for what is the same in a warp
-static inline void __syncwarp() { host::meet(1 << 16 | host::me->block << 8 | host::me->thread / 32, 32); }
-static inline void __syncthreads() { host::meet(2 << 16 | host::me->block, host::threads); }
 static inline void cluster_meet() { host::meet(3 << 16, host::threads * int(host::memories.size())); }
-static inline unsigned block_of_cluster() { return host::me->block; }
-static inline void barrier_init(unsigned barrier, unsigned arrivals) {
-    host::at(host::mine(barrier), 8);
-    host::barriers[host::mine(barrier)] = {int(arrivals), int(arrivals), 0, 0};
-}
-static inline void barriers_ready() {}
-static inline void barrier_expect(unsigned barrier, unsigned bytes) {
-    host::Barrier &here = host::barriers.at(host::mine(barrier));
-    here.bytes += bytes, --here.pending, host::settle(here);
-}
-static inline void barrier_arrive_in(unsigned block, unsigned barrier) {
-    host::Barrier &there = host::barriers.at(barrier | block << 24);
-    --there.pending, host::settle(there);
-}
-static inline void barrier_arrive(unsigned barrier) { barrier_arrive_in(host::me->block, barrier); }
-static inline void barrier_wait(unsigned barrier, unsigned parity) {  // for the end of the phase of this parity
-    const host::Barrier &here = host::barriers.at(host::mine(barrier));
-    while ((here.phase & 1) == parity) host::yield();
-}
 static inline void load_box(unsigned to, const TensorMap &map, int k, int row, unsigned barrier) {
     host::send(host::me->block, to, map, k, row, barrier);
 }
@@ -180,63 +98,17 @@ template <int COUNT> void registers_more() {}
 template <int COUNT> void registers_fewer() {}
 static inline void multiply_fence() {}
 static inline void multiply_commit() {
-    host::me->groups.push_back(std::move(host::me->open)), host::me->open.clear();
+    host::groups[host::me].push_back(std::move(host::open[host::me])), host::open[host::me].clear();
     if (host::dice() % 4 == 0) host::yield();
 }
 template <int PENDING> void multiply_wait() { host::finish(PENDING); }
 template <int COUNT> void after_this(float (&)[COUNT]) {}
 template <int N> void multiply(float (&d)[N / 2], uint64_t a, uint64_t b, unsigned keep) {
-    host::me->open.push_back({d, a, b, keep, N});
+    host::open[host::me].push_back({d, a, b, keep, N});
 }
 unsigned char raw[1];
 
 #include "split_product.cu"
-
-static void enter() {
-    threadIdx.x = host::me->thread, blockIdx.x = host::first_block + host::me->block;
-    host::kernel();
-    host::me->done = true, ++host::steps;
-    swapcontext(&host::me->context, &host::scheduler);
-}
-
-// One cluster from its start to its end; 0, or what went wrong.
-static int run_cluster(int shared_bytes) {
-    using namespace host;
-    memories.assign(CLUSTER, std::vector<unsigned char>(BASE + shared_bytes, 0xff));  // 0xffff is a NaN
-    barriers.clear(), meetings.clear(), in_flight.clear(), fibers.clear();
-    fibers.resize(CLUSTER * THREADS);
-    for (size_t i = 0; i < fibers.size(); ++i) {
-        Fiber &fiber = fibers[i];
-        fiber.block = i / THREADS, fiber.thread = i % THREADS;
-        fiber.stack = std::make_unique<char[]>(STACK);
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.get(), fiber.context.uc_stack.ss_size = STACK;
-        fiber.context.uc_link = &scheduler;
-        makecontext(&fiber.context, enter, 0);
-    }
-    std::vector<size_t> order(fibers.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    long long last_step = 0, last_seen = -1;
-    for (now = 0;; ++now) {
-        std::shuffle(order.begin(), order.end(), dice);
-        size_t done = 0;
-        for (size_t i : order) {
-            me = &fibers[i];
-            if (me->done) ++done;
-            else swapcontext(&scheduler, &me->context);
-            if (failure) return failure;
-        }
-        if (done == fibers.size()) return in_flight.empty() ? FINISHED : BAD_BARRIER;
-        std::vector<Parcel> all;
-        all.swap(in_flight);
-        for (Parcel &each : all) {
-            if (each.due <= now) each.arrive(), ++steps;
-            else in_flight.push_back(std::move(each));
-        }
-        if (steps != last_seen) last_seen = steps, last_step = now;
-        if (now - last_step > PATIENCE) return DEADLOCK;
-    }
-}
 
 // maps: data, columns, rows, numbers a row, box columns, box rows of each of the four; blocks: the grid.
 extern "C" int brrr_host_run(const long long *maps, float *out, const int *left, const int *right, const void *grid,
@@ -247,9 +119,12 @@ extern "C" int brrr_host_run(const long long *maps, float *out, const int *left,
     TileGrid p;
     std::memcpy(&p, grid, sizeof p);
     host::halves.assign(halves, halves + 65536);
-    host::dice.seed(seed), host::failure = 0, host::threads = THREADS, gridDim.x = blocks;
+    host::dice.seed(seed), gridDim.x = blocks;
     host::kernel = [&] { brrr_split_product(map[0], map[1], map[2], map[3], out, left, right, p); };
-    for (host::first_block = 0; host::first_block < blocks; host::first_block += CLUSTER)
-        if (const int wrong = run_cluster(shared_bytes)) return wrong;
+    for (host::first_block = 0; host::first_block < blocks; host::first_block += CLUSTER) {
+        host::open.clear(), host::groups.clear();
+        host::start(CLUSTER, THREADS, host::BASE + shared_bytes, 0xff);  // 0xffff is a NaN
+        if (const int wrong = host::run(1, 400)) return wrong;
+    }
     return host::FINISHED;
 }

@@ -1,13 +1,6 @@
-"""Runs the Triton kernels in Triton's interpreter on the CPU and prints their errors, for `test_triton_kernels.py`.
+"""Errors of `pseudo_linear.py`'s kernels, in Triton's interpreter."""
 
-A process of its own, for the interpreter must be chosen before Triton is loaded.
-"""
-
-import json
-import os
-import sys
-
-os.environ["TRITON_INTERPRET"] = "1"
+from typing import Any
 
 import torch
 
@@ -55,16 +48,11 @@ def special_cases() -> dict[str, bool]:
     }
 
 
-def main() -> None:
-    """All cases as JSON."""
-    torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+def cases() -> dict[str, dict[str, Any]]:
+    """All of them."""
     found = {
         f"{batch}x{width} {name}": errors_of(batch, width, getattr(torch, name))
         for name in TYPES
         for batch, width in (SHAPES if name == "float32" else SHAPES[3:8])
     }
-    json.dump({"errors": found, "special": special_cases()}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
+    return {"errors": found, "special": special_cases()}

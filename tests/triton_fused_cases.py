@@ -1,13 +1,6 @@
-"""Runs the kernels of `fused.py` in Triton's interpreter and prints their errors, for `test_triton_fused.py`.
+"""Errors of the kernels of `fused.py`, in Triton's interpreter."""
 
-A process of its own, for the interpreter must be chosen before Triton is loaded.
-"""
-
-import json
-import os
-import sys
-
-os.environ["TRITON_INTERPRET"] = "1"
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -66,17 +59,12 @@ def special_cases() -> dict[str, bool]:
     }
 
 
-def main() -> None:
-    """All cases as JSON."""
-    torch.manual_seed(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+def cases() -> dict[str, dict[str, Any]]:
+    """All of them."""
     found = {f"{size} {name}": of_arrays(size, getattr(torch, name)) for size in SIZES for name in TYPES}
     found |= {
         f"{r}x{w} {name}": of_rows(r, w, getattr(torch, name))
         for name in TYPES
         for r, w in (SHAPES if name == "float32" else SHAPES[1:5])
     }
-    json.dump({"errors": found, "special": special_cases()}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
+    return {"errors": found, "special": special_cases()}

@@ -1,21 +1,17 @@
 """Parts of the classroom by themselves: the histogram, shares of the cores, and what the gateway keeps for a while."""
 
-import asyncio
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from played_class import Classroom, Played, asks, served, settle
+from played_class import Classroom, Client, Clock, Played, asks, served, settle
 
 from brrr_course.classroom import connections, teacher
-from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom.engine import _shares
 from brrr_course.classroom.gateway import _Refused
 from brrr_course.classroom.histogram import rows
@@ -99,77 +95,50 @@ def test_workers_share_no_core_and_one_stays_free_where_there_are_many(
 # -- what the gateway keeps for a while -------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time by the gateway's clock."""
-    at = [1000.0]
-    monkeypatch.setattr(gateway_module, "time", SimpleNamespace(monotonic=lambda: at[0]))
-    return at
-
-
-def played(path: Path, act: Callable[[Classroom, httpx.AsyncClient], Awaitable[None]], **how: Any) -> None:
-    async def run() -> None:
-        async with Classroom(path / "class.db", Played(**how)) as room, room.client("ada") as ada:
-            await act(room, ada)
-
-    asyncio.run(run())
-
-
-def test_a_ranking_is_two_seconds_old_at_most(tmp_path: Path, now: list[float]) -> None:
+async def test_a_ranking_is_two_seconds_old_at_most(room: Classroom, clock: Clock) -> None:
     made: list[str] = []
-
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        room.gateway.ranking.table = lambda name, devices: made.append(name) or len(made)  # type: ignore[method-assign]
-        for later_s, known in ((0.0, 1), (1.9, 1), (0.2, 2), (1.9, 2)):
-            now[0] += later_s
-            assert await room.gateway.table("schedule") == known
-        assert await room.gateway.table("tiling") == 3 and made == ["schedule", "schedule", "tiling"]
-
-    played(tmp_path, act)
+    room.gateway.ranking.table = lambda name, devices: made.append(name) or len(made)  # type: ignore[method-assign]
+    for later_s, known in ((0.0, 1), (1.9, 1), (0.2, 2), (1.9, 2)):
+        clock.now_s += later_s
+        assert await room.gateway.table("schedule") == known
+    assert await room.gateway.table("tiling") == 3 and made == ["schedule", "schedule", "tiling"]
 
 
-def test_news_are_waited_for_half_a_minute_at_most(tmp_path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        mine = (await ada.post("/measure", json=asks(64))).json()["id"]
-        await settle()
-        for wait, status in (("30.1", 400), ("-1", 400), ("x", 400), ("nan", 400), ("0", 200)):
-            assert (await ada.get(f"/requests/{mine}?wait={wait}")).status_code == status, wait
-        room.engine.release()
-        assert (await ada.get(f"/requests/{mine}?wait=30")).json()["state"] == "done"
-        assert (await ada.get(f"/points/matmul?after={2**53}")).json() == []
-        assert (await ada.get(f"/points/matmul?after={2**53 + 2}")).status_code == 400
-
-    played(tmp_path, act)
+async def test_news_are_waited_for_half_a_minute_at_most(room: Classroom, ada: Client) -> None:
+    mine = (await ada.post("/measure", json=asks(64))).json()["id"]
+    await settle()
+    for wait, status in (("30.1", 400), ("-1", 400), ("x", 400), ("nan", 400), ("0", 200)):
+        assert (await ada.get(f"/requests/{mine}?wait={wait}")).status_code == status, wait
+    room.engine.release()
+    assert (await ada.get(f"/requests/{mine}?wait=30")).json()["state"] == "done"
+    assert (await ada.get(f"/points/matmul?after={2**53}")).json() == []
+    assert (await ada.get(f"/points/matmul?after={2**53 + 2}")).status_code == 400
 
 
-def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(tmp_path: Path, now: list[float]) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        gateway = room.gateway
-        gateway._levels = {f"old {n}": (0.0, now[0] - 10.1) for n in range(4000)} | {"flood": (0.0, now[0] - 0.01)}
-        with pytest.raises(_Refused):
-            gateway._limit("flood")
-        assert set(gateway._levels) == {"flood"}, "a bucket is full again ten seconds after the longest line"
-        gateway._levels = {f"new {n}": (50.0, now[0] - 9.9) for n in range(4001)}
-        gateway._limit("ada")
-        assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now[0])
-
-    played(tmp_path, act)
+async def test_who_has_not_come_for_a_while_is_forgotten_and_who_floods_is_not(room: Classroom, clock: Clock) -> None:
+    gateway, now_s = room.gateway, clock.now_s
+    gateway._levels = {f"old {n}": (0.0, now_s - 10.1) for n in range(4000)} | {"flood": (0.0, now_s - 0.01)}
+    with pytest.raises(_Refused):
+        gateway._limit("flood")
+    assert set(gateway._levels) == {"flood"}, "a bucket is full again ten seconds after the longest line"
+    gateway._levels = {f"new {n}": (50.0, now_s - 9.9) for n in range(4001)}
+    gateway._limit("ada")
+    assert len(gateway._levels) == 4002 and gateway._levels["ada"] == (99.0, now_s)
 
 
 @pytest.mark.parametrize(("line_s", "taken"), [(0.0, 100), (5.0, 200)])
-def test_a_bucket_fills_while_nobody_takes_from_it(tmp_path: Path, now: list[float], line_s: float, taken: int) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
-        assert waits == pytest.approx([max(0.0, (n - 99) / 20) for n in range(taken)]), "twenty a second pass"
-        for later_s in (0.0, 0.049):
-            now[0] += later_s
-            with pytest.raises(_Refused) as refused:
-                room.gateway._limit("x", line_s)
-        assert refused.value.response.status_code == 429 and refused.value.response.headers["Retry-After"] == "1"
-        now[0] += 0.051
-        room.gateway._limit("x", line_s)
-
-    played(tmp_path, act)
+async def test_a_bucket_fills_while_nobody_takes_from_it(
+    room: Classroom, clock: Clock, line_s: float, taken: int
+) -> None:
+    waits = [room.gateway._limit("x", line_s) for _ in range(taken)]
+    assert waits == pytest.approx([max(0.0, (n - 99) / 20) for n in range(taken)]), "twenty a second pass"
+    for later_s in (0.0, 0.049):
+        clock.now_s += later_s
+        with pytest.raises(_Refused) as refused:
+            room.gateway._limit("x", line_s)
+    assert refused.value.response.status_code == 429 and refused.value.response.headers["Retry-After"] == "1"
+    clock.now_s += 0.051
+    room.gateway._limit("x", line_s)
 
 
 def test_classes_begin_at_round_numbers() -> None:
@@ -188,8 +157,8 @@ def test_a_request_that_is_being_answered_is_not_silent(tmp_path: Path, monkeypa
         assert told["state"] == "running"
 
 
-def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[bool] = []
 
@@ -198,14 +167,7 @@ def test_what_the_class_s_device_measured_is_asked_for_again_once_it_was_hidden(
         return []
 
     monkeypatch.setattr(teacher.Truths, "_run", truths)
-
-    async def run() -> None:
-        async with (
-            Classroom(tmp_path / "class.db", Played(), serving=tmp_path) as room,
-            room.client("prof", teacher=True) as prof,
-        ):
-            for asked in ("?reveal=1&own=1", "?reveal=1&own=1", "", "?own=1", "?reveal=1", "?reveal=1&own=1"):
-                assert (await prof.get(f"/guesses/01{asked}")).json()["questions"] == []
-
-    asyncio.run(run())
+    async with Classroom(path, Played(), serving=path) as room, room.client("prof", teacher=True) as prof:
+        for asked in ("?reveal=1&own=1", "?reveal=1&own=1", "", "?own=1", "?reveal=1", "?reveal=1&own=1"):
+            assert (await prof.get(f"/guesses/01{asked}")).json()["questions"] == []
     assert ran == [True, False, True], "the recording's is the same the next time"

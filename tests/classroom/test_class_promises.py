@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -12,53 +11,19 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from played_class import Classroom, Played, asks, settle
+from played_class import Classroom, Client, Clock, Played, asks, settle
 from promises import promised
 
 from brrr.core.errors import ArgumentError
-from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import serving
-from brrr_course.classroom import tokens as tokens_module
 from brrr_course.classroom import turns as turns_module
 from brrr_course.classroom.asked import parse
 from brrr_course.classroom.gateway import Gateway, _Refused
 from brrr_course.classroom.store import Store
 from brrr_course.classroom.tokens import holds, issue, of_class, revoke
-from brrr_course.classroom.turns import Job, Request, TooManyError, Turns
+from brrr_course.classroom.turns import Job, Request, TooManyError
 
 CLASS = "docs/classroom.md"
-
-
-class Clock:
-    """What stands in for `time` in the classroom's modules."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-        self.time = time.time
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    for module in (turns_module, gateway_module, tokens_module):
-        monkeypatch.setattr(module, "time", made)
-    return made
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "class.db"
-
-
-def played(path: Path, act: Callable[[Classroom], Awaitable[None]], **how: Any) -> None:
-    async def run() -> None:
-        async with Classroom(path, Played(**how)) as room:
-            await act(room)
-
-    asyncio.run(run())
 
 
 async def ask(room: Classroom, user: str, size: int) -> Request:
@@ -67,229 +32,183 @@ async def ask(room: Classroom, user: str, size: int) -> Request:
     return found
 
 
-@pytest.fixture
-def seconds_are_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A point of size 42 is expected to take 42 s."""
-    monkeypatch.setattr(turns_module.DurationEstimator, "seconds", lambda self, step: float(step.point["size"]))
-    monkeypatch.setattr(Turns, "_charge", lambda self, user, seconds: None)
-
-
 # -- turns ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("seconds_are_sizes")
 @pytest.mark.parametrize(("waited_s", "runs"), [(7.9, False), (8.2, True)])
-def test_a_worker_stays_idle_for_a_tenth_of_a_job_and_its_lead(
-    path: Path, clock: Clock, waited_s: float, runs: bool
+async def test_a_worker_stays_idle_for_a_tenth_of_a_job_and_its_lead(
+    room: Classroom, clock: Clock, waited_s: float, runs: bool
 ) -> None:
     """A job of 41 s, 40 s ahead of one who has just been answered, waits 8.1 s."""
-
-    async def act(room: Classroom) -> None:
-        for user, size in (("slow", 40), ("quick", 4), ("slow", 41)):
-            await ask(room, user, size)
-        for _ in range(2):
-            room.engine.release()
-            await settle()
-        assert not room.engine.running
-        clock.now_s += waited_s
-        room.turns._let()
+    for user, size in (("slow", 40), ("quick", 4), ("slow", 41)):
+        await ask(room, user, size)
+    for _ in range(2):
+        room.engine.release()
         await settle()
-        assert bool(room.engine.running) is runs
-
-    played(path, act)
+    assert not room.engine.running
+    clock.now_s += waited_s
+    room.turns._let()
+    await settle()
+    assert bool(room.engine.running) is runs
 
 
 @pytest.mark.usefixtures("seconds_are_sizes")
-def test_a_job_goes_to_the_workers_a_second_before_its_turn(path: Path, clock: Clock) -> None:
-    async def act(room: Classroom) -> None:
-        await ask(room, "ada", 1)
-        await ask(room, "ada", 2)
-        await ask(room, "ada", 4)
-        waiting = [entry[3]["point"]["size"] for entry in room.engine._waiting]
-        assert waiting == [2], "the third is three seconds of work away"
-        assert sorted(job.rank for job in room.turns._open()) == [0.0, 1.0, 3.0]
-
-    played(path, act)
+async def test_a_job_goes_to_the_workers_a_second_before_its_turn(room: Classroom) -> None:
+    await ask(room, "ada", 1)
+    await ask(room, "ada", 2)
+    await ask(room, "ada", 4)
+    waiting = [entry[3]["point"]["size"] for entry in room.engine._waiting]
+    assert waiting == [2], "the third is three seconds of work away"
+    assert sorted(job.rank for job in room.turns._open()) == [0.0, 1.0, 3.0]
 
 
-def test_who_ends_the_process_waits_five_seconds_and_three_times_its_start(path: Path, clock: Clock) -> None:
-    async def act(room: Classroom) -> None:
-        turns = room.turns
-        job: Any = SimpleNamespace(user="storm", wanted_by=set())
-        turns._fine("storm")
-        assert not turns._fined(job), "alone, it costs nobody anything"
-        turns._answered_s["other"] = clock.now_s
-        for after_s, waits in ((4.9, True), (5.1, False)):
-            clock.now_s = 1000.0 + after_s
-            assert turns._fined(job) is waits
-        turns._fine("storm")
-        turns._fine("storm")
-        assert turns._fined_until_s["storm"] == pytest.approx(clock.now_s + 10.0), "each time longer"
-        turns.requests["third"] = Request("third", "third", parse(asks(64), "cpu"))
-        assert not turns._fined(SimpleNamespace(user="storm", wanted_by={"third"}))  # type: ignore[arg-type]
-        for since_s, beside in ((59.0, True), (61.0, False)):
-            turns._answered_s["other"], turns._fined_until_s["storm"] = clock.now_s - since_s, clock.now_s + 9
-            assert turns._fined(job) is beside, "others were answered within the last minute"
-
-    played(path, act)
+async def test_who_ends_the_process_waits_five_seconds_and_three_times_its_start(room: Classroom, clock: Clock) -> None:
+    turns = room.turns
+    job: Any = SimpleNamespace(user="storm", wanted_by=set())
+    turns._fine("storm")
+    assert not turns._fined(job), "alone, it costs nobody anything"
+    turns._answered_s["other"] = clock.now_s
+    for after_s, waits in ((4.9, True), (5.1, False)):
+        clock.now_s = 1000.0 + after_s
+        assert turns._fined(job) is waits
+    turns._fine("storm")
+    turns._fine("storm")
+    assert turns._fined_until_s["storm"] == pytest.approx(clock.now_s + 10.0), "each time longer"
+    turns.requests["third"] = Request("third", "third", parse(asks(64), "cpu"))
+    assert not turns._fined(SimpleNamespace(user="storm", wanted_by={"third"}))  # type: ignore[arg-type]
+    for since_s, beside in ((59.0, True), (61.0, False)):
+        turns._answered_s["other"], turns._fined_until_s["storm"] = clock.now_s - since_s, clock.now_s + 9
+        assert turns._fined(job) is beside, "others were answered within the last minute"
 
 
 @pytest.mark.parametrize("owed", ["", "storm"])
-def test_what_a_fresh_process_took_to_start_is_theirs_who_ended_the_last(path: Path, clock: Clock, owed: str) -> None:
-    async def act(room: Classroom) -> None:
-        turns, asked = room.turns, parse(asks(64), "cpu")
-        job = Job(asked, "ada", 0.0, 1, set(), 2.0, began_s=clock.now_s - 9.0)
-        turns._owes, turns._fined_until_s["storm"] = owed, 100.0
-        turns._account(job, {"seconds": 3.0, "answers": {"cpu": {"cells": {}}}})
-        assert turns._had["ada"] == pytest.approx(0.0 if owed else 1.0), "the first in it also loads what it needs"
-        assert turns._fined_until_s["storm"] == 100.0 + (3 * (9.0 - 2.0) if owed else 0.0)
-        assert turns._owes == ""
-        turns._account(job, {"seconds": 2.0, "answers": {"cpu": {"error": "TimedOutError"}}})
-        assert turns._owes == "ada" and turns._fined_until_s["ada"] == pytest.approx(clock.now_s + 5.0)
-
-    played(path, act)
-
-
-def test_what_a_point_took_beyond_what_was_expected_moves_its_user_s_waiting_jobs(path: Path, clock: Clock) -> None:
-    async def act(room: Classroom) -> None:
-        turns, asked = room.turns, parse(asks(64), "cpu")
-        waiting, runs, other = (
-            Job(asked, user, 5.0, number, set(), 1.0, began_s=began)
-            for number, (user, began) in enumerate((("ada", None), ("ada", 1.0), ("bob", None)))
-        )
-        turns._jobs = {("", str(each.number)): each for each in (waiting, runs, other)}
-        turns._now, turns._had["ada"] = 3.0, 4.0
-        turns._charge("ada", 2.5)
-        assert (waiting.rank, runs.rank, other.rank, turns._had["ada"]) == (7.5, 5.0, 5.0, 6.5)
-        turns._charge("ada", -10.0)
-        assert waiting.rank == 3.0, "no rank is before the job begun last"
-        turns._jobs = {}
-
-    played(path, act)
+async def test_what_a_fresh_process_took_to_start_is_theirs_who_ended_the_last(
+    room: Classroom, clock: Clock, owed: str
+) -> None:
+    turns, asked = room.turns, parse(asks(64), "cpu")
+    job = Job(asked, "ada", 0.0, 1, set(), 2.0, began_s=clock.now_s - 9.0)
+    turns._owes, turns._fined_until_s["storm"] = owed, 100.0
+    turns._account(job, {"seconds": 3.0, "answers": {"cpu": {"cells": {}}}})
+    assert turns._had["ada"] == pytest.approx(0.0 if owed else 1.0), "the first in it also loads what it needs"
+    assert turns._fined_until_s["storm"] == 100.0 + (3 * (9.0 - 2.0) if owed else 0.0)
+    assert turns._owes == ""
+    turns._account(job, {"seconds": 2.0, "answers": {"cpu": {"error": "TimedOutError"}}})
+    assert turns._owes == "ada" and turns._fined_until_s["ada"] == pytest.approx(clock.now_s + 5.0)
 
 
-def test_answers_wait_a_quarter_of_an_hour_to_be_fetched(
+async def test_what_a_point_took_beyond_what_was_expected_moves_its_user_s_waiting_jobs(room: Classroom) -> None:
+    turns, asked = room.turns, parse(asks(64), "cpu")
+    waiting, runs, other = (
+        Job(asked, user, 5.0, number, set(), 1.0, began_s=began)
+        for number, (user, began) in enumerate((("ada", None), ("ada", 1.0), ("bob", None)))
+    )
+    turns._jobs = {("", str(each.number)): each for each in (waiting, runs, other)}
+    turns._now, turns._had["ada"] = 3.0, 4.0
+    turns._charge("ada", 2.5)
+    assert (waiting.rank, runs.rank, other.rank, turns._had["ada"]) == (7.5, 5.0, 5.0, 6.5)
+    turns._charge("ada", -10.0)
+    assert waiting.rank == 3.0, "no rank is before the job begun last"
+    turns._jobs = {}
+
+
+async def test_answers_wait_a_quarter_of_an_hour_to_be_fetched(
     path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns_module, "WATCH_S", 0.0)
-
-    async def act(room: Classroom) -> None:
-        asked = parse(asks(64), "cpu")
-        ages = {"new": 899.0, "old": 901.0}
-        room.turns.requests = {
-            name: Request(name, "ada", asked, ended_s=clock.now_s - age) for name, age in ages.items()
-        } | {"open": Request("open", "ada", asked)}
+    asked = parse(asks(64), "cpu")
+    ended = {"new": clock.now_s - 899.0, "old": clock.now_s - 901.0, "open": None}
+    async with Classroom(path, Played()) as room:
+        room.turns.requests = {name: Request(name, "ada", asked, ended_s=when_s) for name, when_s in ended.items()}
         for _ in range(50):
             await asyncio.sleep(0.01)
             if len(room.turns.requests) < 3:
                 break
         assert set(room.turns.requests) == {"new", "open"}
 
-    played(path, act)
 
-
-def test_so_many_requests_of_one_are_open_and_fewer_where_the_class_is_full(path: Path, clock: Clock) -> None:
+async def test_so_many_requests_of_one_are_open_and_fewer_where_the_class_is_full(
+    room: Classroom, engine: Played
+) -> None:
+    engine.workers = 0
     most = promised(CLASS, r"requests a second or (\d+) open ones")
+    asked = parse(asks(64), "cpu")
 
-    async def act(room: Classroom) -> None:
-        asked = parse(asks(64), "cpu")
+    def opened(user: str, count: int) -> None:
+        room.turns.requests |= {f"{user}{n}": Request(f"{user}{n}", user, asked) for n in range(count)}
 
-        def opened(user: str, count: int) -> None:
-            room.turns.requests |= {f"{user}{n}": Request(f"{user}{n}", user, asked) for n in range(count)}
+    async def refused(user: str) -> bool:
+        with suppress(TooManyError):
+            await room.turns.cancel(await room.turns.ask(user, asked))
+            return False
+        return True
 
-        async def refused(user: str) -> bool:
-            with suppress(TooManyError):
-                await room.turns.cancel(await room.turns.ask(user, asked))
-                return False
-            return True
-
-        opened("ada", int(most) - 1)
-        assert not await refused("ada")
-        opened("ada", int(most))
-        assert await refused("ada") and not await refused("bob")
-        opened("all", 4000 - int(most) - 1)
-        opened("bob", 4)
-        assert await refused("bob"), "4000 wait: four of each"
-        del room.turns.requests["bob0"]
-        assert not await refused("bob")
-        room.turns.requests = {}
-
-    played(path, act, workers=0)
+    opened("ada", int(most) - 1)
+    assert not await refused("ada")
+    opened("ada", int(most))
+    assert await refused("ada") and not await refused("bob")
+    opened("all", 4000 - int(most) - 1)
+    opened("bob", 4)
+    assert await refused("bob"), "4000 wait: four of each"
+    del room.turns.requests["bob0"]
+    assert not await refused("bob")
+    room.turns.requests = {}
 
 
-def test_a_place_in_the_queue_counts_from_one(path: Path, clock: Clock) -> None:
-    async def act(room: Classroom) -> None:
-        first, second = await ask(room, "ada", 64), await ask(room, "bob", 128)
-        waiting = [room.turns.state(each) for each in (first, second)]
-        assert [(each["place"], each["of"]) for each in waiting] == [(1, 2), (2, 2)]
-        late = Request("late", "cyd", parse(asks(256), "cpu"))
-        assert {**room.turns.state(late), "id": ""} == {**waiting[0], "id": "", "place": 3, "of": 3}
-
-    played(path, act, workers=0)
+async def test_a_place_in_the_queue_counts_from_one(room: Classroom, engine: Played) -> None:
+    engine.workers = 0
+    first, second = await ask(room, "ada", 64), await ask(room, "bob", 128)
+    waiting = [room.turns.state(each) for each in (first, second)]
+    assert [(each["place"], each["of"]) for each in waiting] == [(1, 2), (2, 2)]
+    late = Request("late", "cyd", parse(asks(256), "cpu"))
+    assert {**room.turns.state(late), "id": ""} == {**waiting[0], "id": "", "place": 3, "of": 3}
 
 
 # -- the door ---------------------------------------------------------------------------------------------------------
 
 
-def test_so_many_requests_a_second_are_taken(path: Path, clock: Clock) -> None:
+async def test_so_many_requests_a_second_are_taken(room: Classroom, clock: Clock) -> None:
     rate = promised(CLASS, r"429 above (\d+) requests a second")
 
-    async def act(room: Classroom) -> None:
-        def taken(name: str = "ada") -> int:
-            for count in range(1000):
-                try:
-                    room.gateway._limit(name)
-                except _Refused:
-                    return count
-            return 1000
+    def taken(name: str = "ada") -> int:
+        for count in range(1000):
+            try:
+                room.gateway._limit(name)
+            except _Refused:
+                return count
+        return 1000
 
-        assert taken() == 100, "at once, after a pause"
-        for pause_s in (1.0, 3.0):
-            clock.now_s += pause_s
-            assert taken() == pytest.approx(rate * pause_s, abs=1)
-        clock.now_s += 3600
-        assert taken() == 100 == taken("bob")
-
-    played(path, act)
+    assert taken() == 100, "at once, after a pause"
+    for pause_s in (1.0, 3.0):
+        clock.now_s += pause_s
+        assert taken() == pytest.approx(rate * pause_s, abs=1)
+    clock.now_s += 3600
+    assert taken() == 100 == taken("bob")
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 400), (1, 413)])
-def test_a_request_is_so_large_at_most(path: Path, more: int, status: int) -> None:
+async def test_a_request_is_so_large_at_most(ada: Client, more: int, status: int) -> None:
     largest = int(promised(CLASS, r"413 above (\d+) KB")) * 1024 + more
-
-    async def act(room: Classroom) -> None:
-        async with room.client("ada") as ada:
-            assert (await ada.post("/measure", content=b" " * largest)).status_code == status
-
-    played(path, act)
+    assert (await ada.post("/measure", content=b" " * largest)).status_code == status
 
 
-def test_the_rest_of_a_request_is_waited_for_so_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_rest_of_a_request_is_waited_for_so_long(ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
     wait_for = asyncio.wait_for
     monkeypatch.setattr(asyncio, "wait_for", lambda what, limit_s: (limits.append(limit_s), wait_for(what, 5.0))[1])
-
-    async def act(room: Classroom) -> None:
-        async with room.client("ada") as ada:
-            await ada.get("/about")
-
-    played(path, act)
+    await ada.get("/about")
     assert limits[0] == promised(CLASS, r"408 where a body stops for (\d+) s")
 
 
-def test_a_token_that_is_ended_opens_nothing_after_a_second(path: Path, clock: Clock) -> None:
+async def test_a_token_that_is_ended_opens_nothing_after_a_second(room: Classroom, clock: Clock) -> None:
     fresh_s = promised(CLASS, r"--revoke NAME`; within (\w+) second")
-
-    async def act(room: Classroom) -> None:
-        token, known = issue(room.store, "bob"), of_class(room.store)
-        assert (await known(token)) is not None
-        revoke(room.store, "bob")
-        clock.now_s += 0.99 * fresh_s
-        assert (await known(token)) is not None, "the file is not asked for each request"
-        clock.now_s += 0.02 * fresh_s
-        assert (await known(token)) is None
-
-    played(path, act)
+    token, known = issue(room.store, "bob"), of_class(room.store)
+    assert (await known(token)) is not None
+    revoke(room.store, "bob")
+    clock.now_s += 0.99 * fresh_s
+    assert (await known(token)) is not None, "the file is not asked for each request"
+    clock.now_s += 0.02 * fresh_s
+    assert (await known(token)) is None
 
 
 @pytest.mark.parametrize(("days", "taken"), [(0, False), (1e-3, True), (3660, True), (3660.1, False)])
@@ -301,14 +220,11 @@ def test_a_token_is_for_up_to_ten_years(path: Path, days: float, taken: bool) ->
     store.close()
 
 
-def test_a_token_lasts_so_many_days(path: Path) -> None:
-    async def act(room: Classroom) -> None:
-        issue(room.store, "bob")
-        ((expires,),) = room.store.read("SELECT expires FROM token WHERE name = 'bob'")
-        days = promised(CLASS, r"tokens; `--teacher`, `--days (\d+)`")
-        assert expires == pytest.approx(time.time() + days * 24 * 3600, abs=60)
-
-    played(path, act)
+async def test_a_token_lasts_so_many_days(room: Classroom) -> None:
+    issue(room.store, "bob")
+    ((expires,),) = room.store.read("SELECT expires FROM token WHERE name = 'bob'")
+    days = promised(CLASS, r"tokens; `--teacher`, `--days (\d+)`")
+    assert expires == pytest.approx(time.time() + days * 24 * 3600, abs=60)
 
 
 def test_a_locked_file_is_waited_for_so_long(path: Path) -> None:

@@ -1,6 +1,5 @@
 """A scheduler that others started, by a client that is played: which workers are taken, how long a point may take."""
 
-import asyncio
 from typing import Any
 
 import distributed
@@ -50,27 +49,20 @@ def joined(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> Any:
     return Dask.joined("tcp://there:8786", "cuda", 7.5)
 
 
-def test_a_worker_that_answers_is_taken_and_one_that_cannot_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def found() -> Any:
-        return await (await joined(monkeypatch, a={"device": "h"}, b=OSError("gone"), c={}, d="nothing")).hellos()
-
-    assert asyncio.run(found()) == [{"device": "h", "worker": "a"}]
+async def test_a_worker_that_answers_is_taken_and_one_that_cannot_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await joined(monkeypatch, a={"device": "h"}, b=OSError("gone"), c={}, d="nothing")
+    assert await found.hellos() == [{"device": "h", "worker": "a"}]
 
 
-def test_where_none_answers_the_first_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def found(**answers: Any) -> Any:
-        return await (await joined(monkeypatch, **answers)).hellos()
-
-    with pytest.raises(UnavailableError, match="gone"):
-        asyncio.run(found(b=OSError("gone")))
-    with pytest.raises(UnavailableError, match="there is no worker"):
-        asyncio.run(found())
+@pytest.mark.parametrize(("answers", "said"), [({"b": OSError("gone")}, "gone"), ({}, "there is no worker")])
+async def test_where_none_answers_the_first_says_why(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UnavailableError, match=said):
+        await (await joined(monkeypatch, **answers)).hellos()
 
 
-def test_a_worker_is_told_its_kind_and_how_long_a_point_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def asked() -> Any:
-        engine = await joined(monkeypatch)
-        await engine.submit("key", {"point": 1}, 2.0, None)
-        return engine._client.submitted
-
-    assert asyncio.run(asked()) == [("key", {"point": 1}, "cuda", 7.5)]
+async def test_a_worker_is_told_its_kind_and_how_long_a_point_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = await joined(monkeypatch)
+    await engine.submit("key", {"point": 1}, 2.0, None)
+    assert engine._client.submitted == [("key", {"point": 1}, "cuda", 7.5)]

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from played_class import ANOTHER, QUESTION, Classroom, Played, asks, settle
+from played_class import ANOTHER, QUESTION, Classroom, Client, Played, asks, settle
 
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
@@ -28,22 +28,22 @@ from brrr_course.nouns.places import COURSE
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def served(
-    path: Path, act: Callable[[Classroom, httpx.AsyncClient], Awaitable[None]], *, at_once: bool = True, **options: Any
-) -> None:
+def in_class(path: Path, act: Callable[[Classroom, Client], Awaitable[None]]) -> None:
+    """For each of Hypothesis's examples, which are no coroutines."""
+
     async def run() -> None:
-        async with Classroom(path, Played(at_once=at_once), **options) as room, room.client("ada") as ada:
+        async with Classroom(path, Played()) as room, room.client("ada") as ada:
             await act(room, ada)
 
     asyncio.run(run())
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "class.db"
+def engine() -> Played:
+    return Played(at_once=True)
 
 
-async def ended(client: httpx.AsyncClient, content: Any) -> dict[str, Any]:
+async def ended(client: Client, content: Any) -> dict[str, Any]:
     """Ask, and wait for the answer."""
     told = (await client.post("/measure", json=content)).json()
     while told["state"] != "done":
@@ -51,105 +51,87 @@ async def ended(client: httpx.AsyncClient, content: Any) -> dict[str, Any]:
     return dict(told)
 
 
-def test_a_point_is_asked_for_waited_for_and_then_known_to_all(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        told = await ended(ada, asks(64, "cpu", "queue"))
-        assert set(told["answers"]) == {"cpu", "queue"} and told["trouble"] == ""
-        async with room.client("bob") as bob:
-            assert (await bob.post("/measure", json=asks(64))).json()["state"] == "done"
-            rows = (await bob.get("/points/matmul")).json()
-            assert [row[1] for row in rows] == ["cpu", "queue"]
-            assert (await bob.get(f"/points/matmul?after={rows[0][0]}")).json() == rows[1:]
-            about = (await bob.get("/about")).json()
-            assert about["user"] == "bob" and about["kind"] == "cpu" and about["device"] == "Synthetic CPU"
-
-    served(path, act)
+async def test_a_point_is_asked_for_waited_for_and_then_known_to_all(ada: Client, bob: Client) -> None:
+    told = await ended(ada, asks(64, "cpu", "queue"))
+    assert set(told["answers"]) == {"cpu", "queue"} and told["trouble"] == ""
+    assert (await bob.post("/measure", json=asks(64))).json()["state"] == "done"
+    rows = (await bob.get("/points/matmul")).json()
+    assert [row[1] for row in rows] == ["cpu", "queue"]
+    assert (await bob.get(f"/points/matmul?after={rows[0][0]}")).json() == rows[1:]
+    about = (await bob.get("/about")).json()
+    assert about["user"] == "bob" and about["kind"] == "cpu" and about["device"] == "Synthetic CPU"
 
 
 # -- who is let in ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("given", ["", "Bearer ", "Bearer x.y", "Basic YTpi", "Bearer \u00e9.x", "Bearer a" * 999])
-def test_without_a_good_token_nothing_is_said(path: Path, given: str) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        header = {"Authorization": given.encode("latin-1")}  # type: ignore[dict-item]
-        for method, place in (("GET", "/about"), ("POST", "/measure"), ("GET", "/points/matmul"), ("GET", "/status")):
-            answer = await ada.request(method, place, headers=header)
-            assert answer.status_code == 401 and "token" in answer.json()["reason"]
-        assert (await ada.get("/health", headers=header)).status_code == 200
-
-    served(path, act)
+async def test_without_a_good_token_nothing_is_said(ada: Client, given: str) -> None:
+    header = {"Authorization": given.encode("latin-1")}  # type: ignore[dict-item]
+    for method, place in (("GET", "/about"), ("POST", "/measure"), ("GET", "/points/matmul"), ("GET", "/status")):
+        answer = await ada.request(method, place, headers=header)
+        assert answer.status_code == 401 and "token" in answer.json()["reason"]
+    assert (await ada.get("/health", headers=header)).status_code == 200
 
 
-def test_a_token_expires_by_the_clock_and_can_be_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_token_expires_by_the_clock_and_can_be_ended(
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tokens_module, "FRESH_S", 0.0)
-
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        now = time.time()
-        assert (await ada.get("/about")).status_code == 200
-        monkeypatch.setattr(time, "time", lambda: now + 121 * 86400)  # expired, or the clock was set wrongly
-        assert (await ada.get("/about")).status_code == 401
-        monkeypatch.setattr(time, "time", lambda: now - 86400)  # a clock that goes back lets nobody new in
-        assert (await ada.get("/about")).status_code == 200
-        assert revoke(room.store, "ada") == 1
-        assert (await ada.get("/about")).status_code == 401
-
-    served(path, act)
+    now = time.time()
+    assert (await ada.get("/about")).status_code == 200
+    monkeypatch.setattr(time, "time", lambda: now + 121 * 86400)  # expired, or the clock was set wrongly
+    assert (await ada.get("/about")).status_code == 401
+    monkeypatch.setattr(time, "time", lambda: now - 86400)  # a clock that goes back lets nobody new in
+    assert (await ada.get("/about")).status_code == 200
+    assert revoke(room.store, "ada") == 1
+    assert (await ada.get("/about")).status_code == 401
 
 
-def test_the_file_holds_no_token_and_a_changed_one_is_refused(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        token = issue(room.store, "bob")
-        room.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        held = path.read_bytes()
-        assert token.partition(".")[2].encode() not in held and b"bob" in held
-        wrong = token[:-1] + ("A" if token[-1] != "A" else "B")
-        assert (await ada.get("/about", headers={"Authorization": f"Bearer {wrong}"})).status_code == 401
-
-    served(path, act)
+async def test_the_file_holds_no_token_and_a_changed_one_is_refused(room: Classroom, ada: Client, path: Path) -> None:
+    token = issue(room.store, "bob")
+    room.store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    held = path.read_bytes()
+    assert token.partition(".")[2].encode() not in held and b"bob" in held
+    wrong = token[:-1] + ("A" if token[-1] != "A" else "B")
+    assert (await ada.get("/about", headers={"Authorization": f"Bearer {wrong}"})).status_code == 401
 
 
 @pytest.mark.parametrize("name", ["", " ", "a" * 65, "a\nb"])
-def test_names_of_tokens_are_checked(path: Path, name: str) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        with pytest.raises(ArgumentError, match="NAME"):
-            issue(room.store, name)
-
-    served(path, act)
+async def test_names_of_tokens_are_checked(room: Classroom, name: str) -> None:
+    with pytest.raises(ArgumentError, match="NAME"):
+        issue(room.store, name)
 
 
-def test_nobody_sees_or_cancels_another_s_request(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        mine = (await ada.post("/measure", json=asks(64))).json()["id"]
-        async with room.client("bob") as bob:
-            for method in ("GET", "DELETE"):
-                stranger = await bob.request(method, f"/requests/{mine}")
-                unknown = await bob.request(method, "/requests/abc")
-                assert stranger.status_code == unknown.status_code == 404
-                assert stranger.content == unknown.content
-        await settle()
-        assert (await ada.get(f"/requests/{mine}")).json()["state"] == "running"
-        assert (await ada.delete(f"/requests/{mine}")).json()["answers"]["cpu"]["error"] == "CancelledError"
-
-    served(path, act, at_once=False)
+async def test_nobody_sees_or_cancels_another_s_request(engine: Played, ada: Client, bob: Client) -> None:
+    engine.at_once = False
+    mine = (await ada.post("/measure", json=asks(64))).json()["id"]
+    for method in ("GET", "DELETE"):
+        stranger = await bob.request(method, f"/requests/{mine}")
+        unknown = await bob.request(method, "/requests/abc")
+        assert stranger.status_code == unknown.status_code == 404
+        assert stranger.content == unknown.content
+    await settle()
+    assert (await ada.get(f"/requests/{mine}")).json()["state"] == "running"
+    assert (await ada.delete(f"/requests/{mine}")).json()["answers"]["cpu"]["error"] == "CancelledError"
 
 
-def test_the_teacher_alone_sees_who_waits_and_what_was_answered(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        await ada.post("/measure", json=asks(64))
-        await settle()
-        async with room.client("teacher", teacher=True) as teacher:
-            assert (await teacher.get("/status")).json()["running"][0]["user"] == "ada"
-            for name, value in ((QUESTION, "25 µs"), (QUESTION, "3 ms"), (ANOTHER, "=1+1")):
-                sent = await ada.post("/answers", json={"kind": "guess", "name": name, "value": value})
-                assert sent.status_code == 200
-        assert (await ada.get("/status")).status_code == 403
-        newest = room.store.read("SELECT value FROM answer WHERE name = ?", QUESTION)
-        assert newest == [("3 ms",)]
-        ((who,),) = room.store.read("SELECT DISTINCT who FROM answer")
-        assert "ada" not in who
-
-    served(path, act, at_once=False)
+async def test_the_teacher_alone_sees_who_waits_and_what_was_answered(
+    room: Classroom, engine: Played, ada: Client
+) -> None:
+    engine.at_once = False
+    await ada.post("/measure", json=asks(64))
+    await settle()
+    async with room.client("teacher", teacher=True) as teacher:
+        assert (await teacher.get("/status")).json()["running"][0]["user"] == "ada"
+        for name, value in ((QUESTION, "25 µs"), (QUESTION, "3 ms"), (ANOTHER, "=1+1")):
+            sent = await ada.post("/answers", json={"kind": "guess", "name": name, "value": value})
+            assert sent.status_code == 200
+    assert (await ada.get("/status")).status_code == 403
+    newest = room.store.read("SELECT value FROM answer WHERE name = ?", QUESTION)
+    assert newest == [("3 ms",)]
+    ((who,),) = room.store.read("SELECT DISTINCT who FROM answer")
+    assert "ada" not in who
 
 
 # -- what may be asked ------------------------------------------------------------------------------------------------
@@ -180,31 +162,27 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_what_an_experiment_does_not_allow_is_refused(path: Path, what: str) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        answer = await ada.post("/measure", content=BAD[what])
-        assert answer.status_code == 400 and "expected" in answer.json()["reason"], answer.text
-        assert not room.turns.requests and len(answer.content) < 20_000
-
-    served(path, act)
+async def test_what_an_experiment_does_not_allow_is_refused(room: Classroom, ada: Client, what: str) -> None:
+    answer = await ada.post("/measure", content=BAD[what])
+    assert answer.status_code == 400 and "expected" in answer.json()["reason"], answer.text
+    assert not room.turns.requests and len(answer.content) < 20_000
 
 
-def test_what_takes_too_long_is_refused_before_it_waits_and_ten_megabytes_are_not_read(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        sent = 0
+async def test_what_takes_too_long_is_refused_before_it_waits_and_ten_megabytes_are_not_read(
+    ada: Client,
+) -> None:
+    sent = 0
 
-        async def much() -> Any:
-            nonlocal sent
-            for _ in range(10_000):
-                sent += 1000
-                yield b" " * 1000
+    async def much() -> Any:
+        nonlocal sent
+        for _ in range(10_000):
+            sent += 1000
+            yield b" " * 1000
 
-        answer = await ada.post("/measure", content=much())
-        assert answer.status_code == 413 and "8192" in answer.json()["reason"]
-        answer = await ada.post("/measure", json=asks(32768))
-        assert answer.status_code == 422 and "at most 60 s" in answer.json()["reason"]
-
-    served(path, act)
+    answer = await ada.post("/measure", content=much())
+    assert answer.status_code == 413 and "8192" in answer.json()["reason"]
+    answer = await ada.post("/measure", json=asks(32768))
+    assert answer.status_code == 422 and "at most 60 s" in answer.json()["reason"]
 
 
 anything = st.recursive(
@@ -254,13 +232,13 @@ def test_no_request_breaks_the_gateway(
 ) -> None:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
 
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+    async def act(room: Classroom, ada: Client) -> None:
         url = httpx.URL(f"http://class/{place}", params={"wait": query, "after": query, "name": query})
         answer = await ada.request(method, url, content=body)
         assert answer.status_code < 500, answer.text
         assert (await ada.get("/about")).status_code == 200
 
-    served(tmp_path_factory.mktemp("any") / "class.db", act)
+    in_class(tmp_path_factory.mktemp("any") / "class.db", act)
 
 
 def test_the_lessons_say_what_may_be_answered() -> None:
@@ -287,50 +265,42 @@ def test_an_answer_to_what_no_lesson_asks_is_not_kept(path: Path, data: st.DataO
     value = data.draw(st.sampled_from(["right", "3 ms", "", "a\nb", "x" * 301]))
     good = given in asked_by_lessons() and value in ("right", "3 ms")
 
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
+    async def act(room: Classroom, ada: Client) -> None:
         room.store.withdraw("ada")
         sent = await ada.post("/answers", json={"kind": given[0], "name": given[1], "value": value})
         assert sent.status_code == (200 if good else 400)
         assert room.store.read("SELECT kind, name, value FROM answer") == ([(*given, value)] if good else [])
 
-    served(path, act)
+    in_class(path, act)
 
 
-def test_who_agreed_may_take_their_answers_out_and_nobody_else_s(path: Path) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        async with room.client("bob") as bob:
-            for who in (ada, bob):
-                for name in (QUESTION, ANOTHER):
-                    await who.post("/answers", json={"kind": "guess", "name": name, "value": "1"})
-            assert (await ada.delete("/answers")).json() == {"answers": 2} != (await ada.delete("/answers")).json()
-            assert room.store.read("SELECT DISTINCT who FROM answer") == [(room.store.digest("bob"),)]
-
-    served(path, act)
+async def test_who_agreed_may_take_their_answers_out_and_nobody_else_s(
+    room: Classroom, ada: Client, bob: Client
+) -> None:
+    for who in (ada, bob):
+        for name in (QUESTION, ANOTHER):
+            await who.post("/answers", json={"kind": "guess", "name": name, "value": "1"})
+    assert (await ada.delete("/answers")).json() == {"answers": 2} != (await ada.delete("/answers")).json()
+    assert room.store.read("SELECT DISTINCT who FROM answer") == [(room.store.digest("bob"),)]
 
 
-def test_who_floods_is_held_back_and_others_are_not(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_floods_is_held_back_and_others_are_not(
+    ada: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gateway_module, "BURST", 10.0)
     monkeypatch.setattr(gateway_module, "RATE", 0.001)
-
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        answers = [await ada.post("/measure", json=asks(64)) for _ in range(15)]
-        assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 5
-        assert answers[-1].headers["retry-after"] == "1"
-        async with room.client("bob") as bob:
-            assert (await bob.get("/about")).status_code == 200
-
-    served(path, act)
+    answers = [await ada.post("/measure", json=asks(64)) for _ in range(15)]
+    assert [answer.status_code for answer in answers] == [200] * 10 + [429] * 5
+    assert answers[-1].headers["retry-after"] == "1"
+    assert (await bob.get("/about")).status_code == 200
 
 
-def test_an_unexpected_error_tells_a_student_nothing_of_the_machine(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_unexpected_error_tells_a_student_nothing_of_the_machine(
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient) -> None:
-        def broken(*_: object) -> None:
-            raise RuntimeError("/home/teacher/secret")
+    def broken(*_: object) -> None:
+        raise RuntimeError("/home/teacher/secret")
 
-        monkeypatch.setattr(room.turns, "ask", broken)
-        answer = await ada.post("/measure", json=asks(64))
-        assert answer.status_code == 500 and "secret" not in answer.text and "RuntimeError" in answer.text
-
-    served(path, act)
+    monkeypatch.setattr(room.turns, "ask", broken)
+    answer = await ada.post("/measure", json=asks(64))
+    assert answer.status_code == 500 and "secret" not in answer.text and "RuntimeError" in answer.text

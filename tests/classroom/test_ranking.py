@@ -11,7 +11,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from played_class import ANOTHER, QUESTION, Classroom, Played, answer, served
+from played_class import ANOTHER, QUESTION, Classroom, Client, Played, answer, served
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course import enter, leaderboard, share
@@ -41,41 +41,35 @@ def measured(room: Classroom, chunks: int, period_s: float, buffers: int = 3) ->
     room.store.keep(asked, told["answers"], told["run"], device, 0.1, told["machine"])
 
 
-async def entered(client: httpx.AsyncClient, chunks: int, shown: str) -> httpx.Response:
+async def entered(client: Client, chunks: int, shown: str) -> httpx.Response:
     content = {"experiment": "schedule", "point": schedule(chunks)["point"], "shown": shown}
     return await client.post("/scores", json=content)
 
 
-def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with (
-            Classroom(tmp_path / "class.db", Played()) as room,
-            room.client("ada") as ada,
-            room.client("b") as bob,
-        ):
-            for chunks, period_s in ((1, 4e-3), (2, 2e-3), (16, 1e-3)):
-                measured(room, chunks, period_s)
-            measured(room, 8, 1.5e-3, buffers=4)
-            assert (await entered(ada, 1, "night shift")).status_code == 200
-            assert (await entered(ada, 2, "night shift")).status_code == 200
-            assert (await entered(ada, 1, "night shift")).json()[-1]["point"]["chunks"] == 2  # the better one stays
-            table = (await entered(bob, 16, "bob")).json()
-            assert [row["shown"] for row in table] == ["bob", "brrr's own choice", "night shift"]
-            assert table == (await ada.get("/scores/schedule")).json()
-            assert len(room.store.read("SELECT * FROM score")) == 2  # the best of each
-            for chunks, shown in (
-                (2, "bob"),
-                (2, "brrr's own choice"),
-                (2, ""),
-                (2, "x" * 31),
-                (2, "a\nb"),
-                (3000, "x"),
-            ):
-                assert (await entered(ada, chunks, shown)).status_code == 400
-            assert (await entered(ada, 64, "night shift")).status_code == 404  # nobody measured it
-            assert (await ada.get("/scores/matmul")).status_code == 400
-
-    asyncio.run(run())
+async def test_the_best_schedule_of_each_is_ranked_beside_the_package_s_own(
+    room: Classroom, ada: Client, bob: Client
+) -> None:
+    for chunks, period_s in ((1, 4e-3), (2, 2e-3), (16, 1e-3)):
+        measured(room, chunks, period_s)
+    measured(room, 8, 1.5e-3, buffers=4)
+    assert (await entered(ada, 1, "night shift")).status_code == 200
+    assert (await entered(ada, 2, "night shift")).status_code == 200
+    assert (await entered(ada, 1, "night shift")).json()[-1]["point"]["chunks"] == 2  # the better one stays
+    table = (await entered(bob, 16, "bob")).json()
+    assert [row["shown"] for row in table] == ["bob", "brrr's own choice", "night shift"]
+    assert table == (await ada.get("/scores/schedule")).json()
+    assert len(room.store.read("SELECT * FROM score")) == 2  # the best of each
+    for chunks, shown in (
+        (2, "bob"),
+        (2, "brrr's own choice"),
+        (2, ""),
+        (2, "x" * 31),
+        (2, "a\nb"),
+        (3000, "x"),
+    ):
+        assert (await entered(ada, chunks, shown)).status_code == 400
+    assert (await entered(ada, 64, "night shift")).status_code == 404  # nobody measured it
+    assert (await ada.get("/scores/matmul")).status_code == 400
 
 
 IGNORABLE = (
@@ -174,18 +168,14 @@ class Ranked:
         return {*self.rows.values()}
 
 
-def test_the_package_s_own_stands_first_of_equals_and_nobody_enters_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("ada") as ada:
-            measured(room, 4, 1e-3, buffers=3)
-            measured(room, 8, 1e-3, buffers=4)
-            table = (await entered(ada, 4, "ada")).json()
-            assert [row["shown"] for row in table] == [OWN_CHOICE, "ada"]
-            content = {"experiment": "schedule", "point": {"chunks": 8, "buffers": 4}, "shown": "ada"}
-            refusal = await ada.post("/scores", json=content)
-            assert refusal.status_code == 400 and OWN_CHOICE in refusal.json()["reason"]
-
-    asyncio.run(run())
+async def test_the_package_s_own_stands_first_of_equals_and_nobody_enters_it(room: Classroom, ada: Client) -> None:
+    measured(room, 4, 1e-3, buffers=3)
+    measured(room, 8, 1e-3, buffers=4)
+    table = (await entered(ada, 4, "ada")).json()
+    assert [row["shown"] for row in table] == [OWN_CHOICE, "ada"]
+    content = {"experiment": "schedule", "point": {"chunks": 8, "buffers": 4}, "shown": "ada"}
+    refusal = await ada.post("/scores", json=content)
+    assert refusal.status_code == 400 and OWN_CHOICE in refusal.json()["reason"]
 
 
 def test_a_schedule_s_whole_result_is_checked() -> None:
@@ -200,7 +190,7 @@ def test_a_schedule_s_whole_result_is_checked() -> None:
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Classroom]:
+def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Classroom]:
     with served(tmp_path / "class.db", Played(at_once=True)) as (url, token, found):
         (tmp_path / "token").write_text(token, "utf-8")
         monkeypatch.setenv("BRRR_SOURCE", f"remote:{url}")
@@ -219,11 +209,11 @@ class AtOnce:
         self.start = lambda: target(*args)
 
 
-def test_a_schedule_is_measured_entered_and_shown(room: Classroom) -> None:
+def test_a_schedule_is_measured_entered_and_shown(reached: Classroom) -> None:
     shown = enter("ada", chunks=8, buffers=3)
     assert shown.text.startswith("2 entries for schedule") and ("ada", "8", "3") in {row[:3] for row in shown.rows}
     assert OWN_CHOICE in {row[0] for row in shown.rows}  # nobody else has measured the package's own
-    assert leaderboard() == shown and len(room.engine.measured_points) == 2
+    assert leaderboard() == shown and len(reached.engine.measured_points) == 2
     with pytest.raises(ArgumentError):
         enter("ada", chunks=8)
     with refused("game", "chess"):
@@ -234,22 +224,22 @@ def test_a_schedule_is_measured_entered_and_shown(room: Classroom) -> None:
 
 
 def test_guesses_and_marks_are_sent_by_those_who_agree_only(
-    room: Classroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reached: Classroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = "SELECT kind, name, value FROM answer ORDER BY kind"
     guess("How long?", unit="s", answer="25 us")
     check("00-launches", microseconds=1.0)
-    assert room.store.path.exists() and read(room, rows) == []
+    assert reached.store.path.exists() and read(reached, rows) == []
     assert "the name of your token" in share()
-    assert read(room, rows) == [(*sharing.AGREED, "named")]
+    assert read(reached, rows) == [(*sharing.AGREED, "named")]
     guess(QUESTION.replace(" ", "  \n"), unit="s", answer="25 us")
     mark = check("00-launches", microseconds=1.0)
     check("00-launches", microseconds=...)  # not answered: nothing to send
     sent = [("check", "00-launches", mark.status), ("guess", QUESTION, "25 µs")]
-    assert [row for row in read(room, rows) if row[:2] != sharing.AGREED] == sent
-    assert share(False).endswith("taken out.") and read(room, rows) == []
+    assert [row for row in read(reached, rows) if row[:2] != sharing.AGREED] == sent
+    assert share(False).endswith("taken out.") and read(reached, rows) == []
     guess(ANOTHER, unit="s", answer="25 us")
-    assert read(room, rows) == []
+    assert read(reached, rows) == []
     monkeypatch.setattr(source_module._live[source().name].connection, "ask", _lost)
     with pytest.raises(UnavailableError, match="gone"):
         share(False)
@@ -257,14 +247,14 @@ def test_guesses_and_marks_are_sent_by_those_who_agree_only(
     assert share(False) == "Nothing is sent."
 
 
-def read(room: Classroom, query: str) -> list[tuple[Any, ...]]:
+def read(reached: Classroom, query: str) -> list[tuple[Any, ...]]:
     async def ask() -> list[tuple[Any, ...]]:
-        return room.store.read(query)
+        return reached.store.read(query)
 
-    return asyncio.run_coroutine_threadsafe(ask(), room.loop).result(10)
+    return asyncio.run_coroutine_threadsafe(ask(), reached.loop).result(10)
 
 
-def test_a_lost_gateway_disturbs_no_guess(room: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_gateway_disturbs_no_guess(reached: Classroom, monkeypatch: pytest.MonkeyPatch) -> None:
     share()
     monkeypatch.setattr(sharing._agreed[0].connection, "ask", _lost)
     assert guess("Still?", unit="s", answer="1 s").answered

@@ -137,7 +137,7 @@ def elsewhere(answers: Mapping[str, str], host: str = "127.0.0.1", port: int = 0
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
     server = Server((host, port), Elsewhere)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield server.server_port, asked
     finally:
@@ -280,40 +280,32 @@ async def until(true: Any, seconds: float = 20.0) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_an_explorer_shows_its_place_and_cancel_arrives(held: tuple[str, str, Classroom]) -> None:
+async def test_an_explorer_shows_its_place_and_cancel_arrives(held: tuple[str, str, Classroom]) -> None:
     url, token, there = held
     before = Remote(url, token).turn(MATMUL, ["cpu"], {"size": 1})  # somebody is measuring
-
-    async def act() -> None:
-        shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
-        panel = shown.panel
-        panel.measure.click()
-        await until(lambda: "place 1 of 1" in panel.left.value)
-        panel.cancel.click()
-        await until(lambda: not panel._job.running)
-        assert "Stopped" in shown.text and panel.failures == []
-
-    asyncio.run(act())
+    shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
+    panel = shown.panel
+    panel.measure.click()
+    await until(lambda: "place 1 of 1" in panel.left.value)
+    panel.cancel.click()
+    await until(lambda: not panel._job.running)
+    assert "Stopped" in shown.text and panel.failures == []
     assert not before.done(0) and [each.user for each in there.turns._open()] == ["ada"]
     assert there.engine.measured == []
     before.cancel()
 
 
-def test_an_explorer_measures_while_its_sliders_go_on_moving(held: tuple[str, str, Classroom]) -> None:
+async def test_an_explorer_measures_while_its_sliders_go_on_moving(held: tuple[str, str, Classroom]) -> None:
     url, token, there = held
-
-    async def act() -> None:
-        shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
-        panel = shown.panel
-        panel.measure.click()
-        await until(lambda: "Measuring on the class's device" in panel.left.value)
-        shown.set(size=128)
-        assert "At size 128" in shown.text
-        there.release()
-        await until(lambda: not panel._job.running)
-        assert shown.data["cpu"] and panel.failures == []
-
-    asyncio.run(act())
+    shown = explore("matmul", at={"size": 64}, source=Remote(url, token))
+    panel = shown.panel
+    panel.measure.click()
+    await until(lambda: "Measuring on the class's device" in panel.left.value)
+    shown.set(size=128)
+    assert "At size 128" in shown.text
+    there.release()
+    await until(lambda: not panel._job.running)
+    assert shown.data["cpu"] and panel.failures == []
 
 
 def test_a_request_that_a_gateway_started_again_has_answered_is_asked_for_once_more(

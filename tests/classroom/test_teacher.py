@@ -4,16 +4,14 @@ import asyncio
 import json
 import re
 import subprocess
-from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from played_class import Classroom, Played, asks, served
+from played_class import Classroom, Client, Played, asks, served
 
 from brrr.core.errors import UnavailableError
 from brrr.core.private import python
@@ -31,78 +29,63 @@ QUESTIONS = [
 ]
 
 
-def in_class(
-    path: Path, act: Callable[[Classroom, httpx.AsyncClient, httpx.AsyncClient], Awaitable[None]], monkeypatch: Any
-) -> None:
-    """A class whose lessons ask `QUESTIONS`: `act` has a student's client and the teacher's."""
+@pytest.fixture
+def room(path: Path, monkeypatch: pytest.MonkeyPatch) -> Classroom:
+    """A class whose lessons ask `QUESTIONS`."""
 
     async def truths(self: object, lesson: str, own: bool) -> list[dict[str, Any]]:
         shown = {"said": "", "header": ["", "time"], "rows": [["GPU", "measured there"]], "badge": "RECORDED"}
         return [{**each, **shown} for each in QUESTIONS]
 
-    async def run() -> None:
-        async with (
-            Classroom(path, Played(), serving=path) as room, room.client("ada") as ada,
-            room.client("prof", teacher=True) as prof,
-        ):  # fmt: skip
-            await act(room, ada, prof)
-
     monkeypatch.setattr(teacher.Truths, "_run", truths)
     monkeypatch.setattr(teacher, "asked_by_lessons", lambda: {("guess", each["question"]) for each in QUESTIONS})
-    asyncio.run(run())
+    return Classroom(path, Played(), serving=path)
 
 
-def test_guesses_are_counted_and_no_student_s_text_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_guesses_are_counted_and_no_student_s_text_is_shown(room: Classroom, prof: Client) -> None:
     sent = {
         "This clock says ...": ["8 µs", "9 µs", "3 ms", "<b>you</b>", "-1 s", "1e999 s"],
         "Who?": ["the GPU", "the CPU", "javascript:1"],
         "In order?": ["b, c, a", "a, b, c", "a, a"],
     }
-
-    async def act(room: Classroom, ada: httpx.AsyncClient, prof: httpx.AsyncClient) -> None:
-        for question, values in sent.items():
-            for number, value in enumerate(values):
-                async with room.client(f"student {number}") as student:
-                    content = {"kind": "guess", "name": question, "value": value}
-                    assert (await student.post("/answers", json=content)).status_code == 200
-        covered = await prof.get("/guesses/01")
-        clock, who, order = covered.json()["questions"]
-        assert clock["rows"][0] == ["5 µs to 10 µs", 2, False] and clock["rows"][-1][:2] == ["2 ms to 5 ms", 1]
-        assert (clock["count"], clock["unfit"], who["count"], who["unfit"]) == (3, 3, 2, 1)
-        assert who["rows"] == [["the CPU", 1, False], ["the GPU", 1, False]]
-        assert order["rows"] == [["a", 1, False], ["b, c", 1, False]] and order["unfit"] == 1
-        assert covered.json()["students"] == 7
-        for hidden in ("measured there", "RECORDED", "student 1", "<b>", "javascript"):
-            assert hidden not in covered.text, hidden
-        for own in ("", "&own=1"):
-            assert (await prof.get("/guesses/01")).json() == covered.json()  # hidden again
-            assert ("01", True) not in room.gateway.truths._tasks
-            shown = (await prof.get(f"/guesses/01?reveal=1{own}")).json()["questions"]
-            assert [each["truth"]["measured"] for each in shown] == ["7.9 µs", "the CPU", "b, c, a"]
-            assert shown[0]["rows"][0] == ["5 µs to 10 µs", 2, True] and shown[2]["rows"][1][2]
-
-    in_class(tmp_path / "class.db", act, monkeypatch)
+    for question, values in sent.items():
+        for number, value in enumerate(values):
+            async with room.client(f"student {number}") as student:
+                content = {"kind": "guess", "name": question, "value": value}
+                assert (await student.post("/answers", json=content)).status_code == 200
+    covered = await prof.get("/guesses/01")
+    clock, who, order = covered.json()["questions"]
+    assert clock["rows"][0] == ["5 µs to 10 µs", 2, False] and clock["rows"][-1][:2] == ["2 ms to 5 ms", 1]
+    assert (clock["count"], clock["unfit"], who["count"], who["unfit"]) == (3, 3, 2, 1)
+    assert who["rows"] == [["the CPU", 1, False], ["the GPU", 1, False]]
+    assert order["rows"] == [["a", 1, False], ["b, c", 1, False]] and order["unfit"] == 1
+    assert covered.json()["students"] == 6
+    for hidden in ("measured there", "RECORDED", "student 1", "<b>", "javascript"):
+        assert hidden not in covered.text, hidden
+    for own in ("", "&own=1"):
+        assert (await prof.get("/guesses/01")).json() == covered.json()  # hidden again
+        assert ("01", True) not in room.gateway.truths._tasks
+        shown = (await prof.get(f"/guesses/01?reveal=1{own}")).json()["questions"]
+        assert [each["truth"]["measured"] for each in shown] == ["7.9 µs", "the CPU", "b, c, a"]
+        assert shown[0]["rows"][0] == ["5 µs to 10 µs", 2, True] and shown[2]["rows"][1][2]
 
 
-def test_the_page_is_for_all_and_holds_nothing_what_it_asks_for_is_the_teacher_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_page_is_for_all_and_holds_nothing_what_it_asks_for_is_the_teacher_s(
+    ada: Client, prof: Client
 ) -> None:
-    async def act(room: Classroom, ada: httpx.AsyncClient, prof: httpx.AsyncClient) -> None:
-        token = prof.headers["Authorization"].partition(" ")[2]
-        for path in ("/lessons", "/guesses/01", "/guesses/01?reveal=1"):
-            assert (await ada.get(path)).status_code == 403
-            nobody = {"Authorization": "", "Cookie": f"token={token}"}
-            for place in (path, f"{path}{'&' if '?' in path else '?'}token={token}"):  # neither query nor cookie
-                assert (await ada.get(place, headers=nobody)).status_code == 401
-            assert (await prof.get(path)).status_code == 200
-        assert (await prof.get("/guesses/..%2f01")).status_code in (400, 404)
-        for path in teacher.FILES:
-            page = await ada.get(path, headers={"Authorization": ""})
-            assert page.text == (HERE / teacher.FILES[path][0]).read_text("utf-8")
-            policy = page.headers["Content-Security-Policy"]
-            assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
-
-    in_class(tmp_path / "class.db", act, monkeypatch)
+    token = prof.headers["Authorization"].partition(" ")[2]
+    for path in ("/lessons", "/guesses/01", "/guesses/01?reveal=1"):
+        assert (await ada.get(path)).status_code == 403
+        nobody = {"Authorization": "", "Cookie": f"token={token}"}
+        for place in (path, f"{path}{'&' if '?' in path else '?'}token={token}"):  # neither query nor cookie
+            assert (await ada.get(place, headers=nobody)).status_code == 401
+        assert (await prof.get(path)).status_code == 200
+    assert (await prof.get("/guesses/..%2f01")).status_code in (400, 404)
+    for path in teacher.FILES:
+        page = await ada.get(path, headers={"Authorization": ""})
+        assert page.text == (HERE / teacher.FILES[path][0]).read_text("utf-8")
+        policy = page.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
 
 
 def test_the_page_asks_for_nothing_elsewhere_and_makes_no_html_of_what_it_is_told() -> None:
@@ -136,40 +119,32 @@ def test_what_a_notebook_sends_is_read_again(form: Any) -> None:
     assert read(form, form.show(answer)) == answer
 
 
-def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_lesson_that_cannot_be_run_says_why_and_is_tried_again(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class_file = tmp_path / "class.db"
     complains = tmp_path / "complains"
     complains.write_text("#!/bin/sh\necho no memory >&2; exit 1\n")
     complains.chmod(0o700)
-
-    async def run() -> None:
-        async with Classroom(class_file, Played()) as room, room.client("prof", teacher=True) as prof:
-            monkeypatch.setattr(teacher, "python", lambda *_: [str(complains)])
-            while (told := await prof.get("/guesses/01")).status_code == 200:
-                assert told.json() == {"questions": None}
-            assert "no memory" in told.json()["reason"] and not room.gateway.truths._tasks
-            assert told.status_code == 422
-            with pytest.raises(UnavailableError, match="recording"):  # nobody told it how it is reached
-                await room.gateway.truths.of("01", own=True)
-
-    asyncio.run(run())
+    monkeypatch.setattr(teacher, "python", lambda *_: [str(complains)])
+    async with Classroom(path, Played()) as room, room.client("prof", teacher=True) as prof:
+        while (told := await prof.get("/guesses/01")).status_code == 200:
+            assert told.json() == {"questions": None}
+        assert "no memory" in told.json()["reason"] and not room.gateway.truths._tasks
+        assert told.status_code == 422
+        with pytest.raises(UnavailableError, match="recording"):  # nobody told it how it is reached
+            await room.gateway.truths.of("01", own=True)
 
 
-def test_who_waits_is_said_when_it_changes_and_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_is_said_when_it_changes_and_not_again(
+    room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said: list[str] = []
     monkeypatch.setattr(telling, "EVERY_S", 0.001)
-
-    async def run() -> None:
-        async with Classroom(tmp_path / "class.db", Played()) as room, room.client("ada") as ada:
-            task = asyncio.create_task(telling.tell(room.turns, said.append))
-            for size in (64, 128):
-                await ada.post("/measure", json=asks(size))
-                await asyncio.sleep(0.1)
-            task.cancel()
-
-    asyncio.run(run())
+    task = asyncio.create_task(telling.tell(room.turns, said.append))
+    for size in (64, 128):
+        await ada.post("/measure", json=asks(size))
+        await asyncio.sleep(0.1)
+    task.cancel()
     told, one = [text.partition(" ")[2] for text in said], "measured: 0; now: matmul size=64 for ada"
     assert one in told and told[-1] == f"{one}; waiting: ada 1"
     assert all(before != after for before, after in pairwise(told))

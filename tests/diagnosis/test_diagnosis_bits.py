@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 from test_diagnosis_tried import tried
-from traces import Maker, plain
+from traces import Maker, gains, plain
+from traces import diagnosis as of_steps
 
-from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.trying import NOT_SAFE
 from brrr_course import Recorded
@@ -49,19 +49,7 @@ def layers(tokens: int, width: int, way: str = "bf16") -> Callable[[Maker], None
     return step
 
 
-def diagnosis(folder: Path, step: Callable[[Maker], None], device: str = H100) -> Diagnosis:
-    made = Maker(device)
-    for number in range(3):
-        began = made.now
-        step(made)
-        if number == 2:
-            made.wait()
-        made.span(f"ProfilerStep#{number}", began)
-    return diagnose_trace(made.write(folder / "trace.json"))
-
-
-def gains(found: Diagnosis) -> Mapping[str, float]:
-    return {each.name: each.gain for each in found.remedies}
+diagnosis = functools.partial(of_steps, steps=3, device=H100)
 
 
 def kinds(found: Diagnosis) -> Mapping[str, float]:
@@ -119,7 +107,7 @@ def test_tf32_gains_with_many_tokens_as_it_did_and_nothing_with_one(tokens: int,
 
 
 def test_a_device_without_fp8_is_offered_its_weights_alone(tmp_path: Path) -> None:
-    here = kinds(diagnosis(tmp_path, layers(1, 8192), A100))
+    here = kinds(diagnosis(tmp_path, layers(1, 8192), device=A100))
     assert here[INT4] > 1.2 and here[FP8] == 1.0
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_diagnosis_traces import diagnosis
-from traces import Maker, plain, predicted_us
+from traces import Maker, diagnosis, gains, plain, predicted_us
 
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.remedies import GENERAL, REWRITES
@@ -16,10 +15,6 @@ from brrr.roofline.lowering import spared
 
 N = 2**25
 LARGE, ROW = plain(N), plain(8, 64)
-
-
-def named(found: object) -> list[str]:
-    return [each.name for each in found.remedies]  # type: ignore[attr-defined]
 
 
 def forward(made: Maker, depth: int, name: str = "aten::hardswish") -> None:
@@ -51,9 +46,9 @@ def test_what_a_backward_pass_reads_is_computed_again(depth: int, tmp_path: Path
 
 
 def test_it_takes_the_place_of_fusion_and_counts_once(tmp_path: Path) -> None:
-    assert "fusion" not in named(diagnosis(tmp_path, trained))
+    assert "fusion" not in gains(diagnosis(tmp_path, trained))
     alone = diagnosis(tmp_path, lambda made: forward(made, 8))
-    assert "fusion" in named(alone) and "rematerialisation" not in named(alone)
+    assert "fusion" in gains(alone) and "rematerialisation" not in gains(alone)
 
 
 def constants(made: Maker) -> None:
@@ -85,8 +80,8 @@ def compiled(made: Maker) -> None:
 
 
 @pytest.mark.parametrize("step", [constants, single, optimised, compiled])
-def test_where_nothing_is_spared_it_is_not_named(step: Callable[[Maker], None], tmp_path: Path) -> None:
-    assert "rematerialisation" not in named(diagnosis(tmp_path, step))
+def test_where_nothing_is_spared_it_is_not_gains(step: Callable[[Maker], None], tmp_path: Path) -> None:
+    assert "rematerialisation" not in gains(diagnosis(tmp_path, step))
 
 
 def test_what_the_gradients_of_a_norm_read_twice_is_spared_once() -> None:
@@ -135,7 +130,7 @@ def test_many_small_layers_are_one_launch(tmp_path: Path) -> None:
     remedy = next(each for each in found.remedies if each.name == "persistent kernel")
     assert remedy.gain == pytest.approx(found.step_s / predicted, rel=0.05) and not assumed
     assert remedy.why.startswith("128 kernels a step wait for each other") and "64 layers of 64, batch 8" in remedy.why
-    assert named(found)[0] == "cuda graph", "which changes less, comes first whatever the gain"
+    assert next(iter(gains(found))) == "cuda graph", "which changes less, comes first whatever the gain"
     assert not set(GENERAL) & set(REWRITES)
 
 
@@ -160,7 +155,7 @@ OTHERS: dict[str, Callable[[Maker], None]] = {
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_what_the_kernel_cannot_do_is_not_promised(case: str, tmp_path: Path) -> None:
-    assert "persistent kernel" not in named(diagnosis(tmp_path, OTHERS[case]))
+    assert "persistent kernel" not in gains(diagnosis(tmp_path, OTHERS[case]))
 
 
 def recurrent(made: Maker, mode: int = 1, first: bool = False, both_ways: bool = False) -> None:
@@ -198,4 +193,4 @@ def test_a_recurrent_layer_is_one_launch(first: bool, tmp_path: Path) -> None:
 
 def test_a_cell_without_a_kernel_is_left_out(tmp_path: Path) -> None:
     for step in (lambda made: recurrent(made, mode=3), lambda made: recurrent(made, both_ways=True)):
-        assert "persistent kernel" not in named(diagnosis(tmp_path, step, steps=2))
+        assert "persistent kernel" not in gains(diagnosis(tmp_path, step, steps=2))

@@ -6,7 +6,6 @@ import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
 from itertools import count
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from test_diagnosis_tried import other
 from torch import nn
 
 import brrr
@@ -213,12 +213,12 @@ def loops(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_cannot_be_compiled_in_parts_is_said_to_run_as_written() -> None:
-    call, other = compiled(loops), compiled(summed)
+    call, another = compiled(loops), compiled(summed)
     for _ in range(2):
         call(X)
     (met,) = quick(call, X).interruptions
     assert (met.kind, met.where) == ("not compiled", line_of(loops, "print(")) and "builtin" in met.why
-    assert not quick(other, X).interruptions, "another step does not run it"
+    assert not quick(another, X).interruptions, "another step does not run it"
 
 
 def test_what_names_the_modules_is_nobodys_interruption() -> None:
@@ -264,11 +264,6 @@ def test_a_page_shows_the_line_as_text() -> None:
 
 
 # ---- when it pays ----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def other(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
-    yield lambda: fn(*args, **kwargs)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import functools
 import json
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
@@ -16,10 +14,8 @@ from torch import nn
 
 import brrr
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.diagnosis import live, trying
+from brrr.diagnosis import live
 from brrr.diagnosis.diagnosing import without_profiler
-from brrr.diagnosis.evidence import Remedy
-from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split
 
 quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
@@ -291,51 +287,6 @@ def test_the_profilers_time_is_not_the_models() -> None:
     longer = without_profiler(Split(3.0, 2.7, 0.0, {"Python": 0.3}, {}), 3.3, 1.5)
     assert longer.busy_s == pytest.approx(2.97) and longer.idle_s["Python"] == pytest.approx(0.33)
     assert shorter.busy_s + sum(shorter.idle_s.values()) == pytest.approx(1.5)
-
-
-# --- remedies that are tried ------------------------------------------------------------------------------------------
-
-
-def tried(monkeypatch: pytest.MonkeyPatch, apply: Any, name: str = "fusion") -> Any:
-    """One remedy with its way of being applied replaced."""
-    found = quick(torch.relu, torch.ones(1000))
-    from dataclasses import replace
-
-    monkeypatch.setattr(trying, "_APPLY", {name: apply})
-    one: Diagnosis = replace(found, remedies=(Remedy(name, 2.0, "why."),))
-    return trying.tried(one, torch.relu, (torch.ones(1000),), {}, False, "cpu", 0.02)[0]
-
-
-def applied(result: Any) -> Any:
-    @contextmanager
-    def apply(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
-        yield result
-
-    return apply
-
-
-def test_a_remedy_is_measured_beside_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = tried(monkeypatch, applied(lambda: torch.ones(1000)))
-    assert found.gain is not None and found.low <= found.gain <= found.high and found.change == 0.0
-    assert "measured gain" in str(found)
-
-
-def test_another_result_is_refused_with_its_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = tried(monkeypatch, applied(lambda: torch.full((1000,), 1.5)))
-    assert found.gain is None and found.change == pytest.approx(0.5) and "differs by 5.0e-01" in str(found)
-    assert tried(monkeypatch, applied(lambda: torch.full((1000,), float("nan")))).gain is None
-    assert "no result" in str(tried(monkeypatch, applied(lambda: torch.ones(7))))
-
-
-def test_a_remedy_that_fails_is_told_and_what_needs_the_author_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise RuntimeError("out of memory\nand more")
-
-    assert str(tried(monkeypatch, applied(fails))) == "fusion: failed: RuntimeError: out of memory"
-    monkeypatch.setattr(trying, "_APPLY", {})
-    one = quick(torch.relu, torch.ones(10))
-    object.__setattr__(one, "remedies", (Remedy("pinned memory", 2.0, "why."),))
-    assert "change of the program" in str(trying.tried(one, torch.relu, (torch.ones(10),), {}, False, "cpu", 0.02)[0])
 
 
 def test_a_step_is_drawn_as_a_timeline() -> None:

@@ -2,13 +2,14 @@
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from traces import gains
 
 from brrr.diagnosis.batching import MANY
 from brrr.diagnosis.diagnosing import diagnose, of_run
@@ -24,13 +25,9 @@ STEPS, TIMES = 3, 3
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def seeded(one_thread: None) -> None:
     """Small calls wait for no other threads, which a busy machine may not run."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
 
 
 def diagnosed(step: Step) -> Diagnosis:
@@ -39,10 +36,6 @@ def diagnosed(step: Step) -> Diagnosis:
     trace, taken_s = min((_traced(step, STEPS, "cpu") for _ in range(TIMES)), key=lambda recorded: recorded[1])
     run = Run(taken_s / STEPS, taken_s / STEPS, trace, STEPS, taken_s, at_once(step))
     return of_run(run, model_of("datasheet:cpu"), False)
-
-
-def named(found: Diagnosis) -> list[str]:
-    return [each.name for each in found.remedies]
 
 
 # ---- loops over elements, rows and columns -------------------------------------------------------------------------
@@ -141,7 +134,7 @@ def test_a_loop_over_slices_is_batched_whatever_it_does_to_each(loop: Callable[[
     draw = random.Random(loop.__name__)
     name, n = draw.choice(list(ON_EACH)), draw.randrange(2 * MANY, 6 * MANY, 4)
     found = diagnosed(loop(ON_EACH[name], n))
-    assert "batched" in named(found) and "larger batch" not in named(found), (name, n, found.details())
+    assert "batched" in gains(found) and "larger batch" not in gains(found), (name, n, found.details())
     (batched,) = [each for each in found.remedies if each.name == "batched"]
     assert batched.gain > 1.2 and "on one slice after another" in batched.why
 
@@ -263,12 +256,36 @@ HEALTHY: dict[str, Callable[[], Step]] = {
 def test_what_needs_another_or_another_memory_is_not_batched(name: str) -> None:
     """Layers alike, recurrences, and optimisers by hand, in which many equal calls wait for none: but for no slices."""
     found = diagnosed(HEALTHY[name]())
-    assert "batched" not in named(found) and "keep on device" not in named(found), found.details()
+    assert "batched" not in gains(found) and "keep on device" not in gains(found), found.details()
+
+
+def stacked(weights: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    for each in weights:
+        h = h @ each
+    return h
+
+
+def hoisted(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Of each step's two products, that of the input waits for none."""
+    h = torch.zeros(4, 64)
+    for each in x:
+        h = torch.tanh(each @ weight + h @ weight)
+    return h
+
+
+@pytest.mark.parametrize(("step", "independent"), [
+    (HEALTHY["RNN"](), False), (partial(stacked, torch.randn(32, 64, 64) / 8, torch.randn(4, 64)), False),
+    (partial(hoisted, torch.randn(64, 64) / 8, torch.randn(32, 4, 64)), True),
+])  # fmt: skip
+def test_products_in_a_loop_are_batched_where_none_needs_another(step: Step, independent: bool) -> None:
+    found = diagnosed(step)
+    (why,) = [each.why for each in (*found.remedies, *found.dropped) if each.name == "batched"]
+    assert ("one needs another" in why) != independent and (independent or "batched" not in gains(found))
 
 
 def test_a_small_network_still_takes_a_larger_batch() -> None:
     found = diagnosed(partial(layers(lambda: nn.Linear(4, 4), 8), torch.rand(4, 4)))
-    assert "larger batch" in named(found), found.details()
+    assert "larger batch" in gains(found), found.details()
 
 
 def test_an_optimiser_by_hand_takes_one_call_for_all_parameters() -> None:
@@ -282,7 +299,7 @@ def test_an_optimiser_by_hand_takes_one_call_for_all_parameters() -> None:
 @pytest.mark.parametrize("loop", [elements, rows, chunks], ids=lambda loop: loop.__name__)
 def test_a_program_that_runs_is_followed_where_it_slices(loop: Callable[[On, int], Step]) -> None:
     found = diagnose(loop(torch.tanh, 80), device="cpu", budget_s=0.02)
-    assert "batched" in named(found) and "larger batch" not in named(found), found.details()
+    assert "batched" in gains(found) and "larger batch" not in gains(found), found.details()
 
 
 # ---- tensors of Python's numbers -----------------------------------------------------------------------------------
@@ -306,10 +323,10 @@ def test_what_makes_a_tensor_of_numbers_grows_with_them(name: str) -> None:
     """No larger batch spares the host that, which takes nearly all of the time; a tensor that is kept does."""
     numbers = listed(60, 100)
     found = diagnosed(lambda: LINEAR(MADE[name](numbers).float()))
-    assert "larger batch" not in named(found), found.details()
-    assert ("keep on device" in named(found)) == (name != "by NumPy"), found.details()
+    assert "larger batch" not in gains(found), found.details()
+    assert ("keep on device" in gains(found)) == (name != "by NumPy"), found.details()
 
 
 def test_a_number_is_no_list_of_them() -> None:
     found = diagnosed(lambda: LINEAR(torch.ones(4, 100)).relu() * torch.tensor(2.0))
-    assert "larger batch" in named(found), found.details()
+    assert "larger batch" in gains(found), found.details()

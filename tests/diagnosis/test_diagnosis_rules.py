@@ -1,78 +1,20 @@
 """What is not advised: what data dependence refutes, what gains less than the idle time allows, what others mend."""
 
-import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from test_diagnosis_traces import diagnosis, product, tiny
-from traces import Maker, plain, predicted_us
+from traces import Maker, diagnosis, gains, plain, predicted_us, product, tiny
 
-import brrr
 from brrr.diagnosis.diagnosing import diagnose_trace, of_run, without_profiler
 from brrr.diagnosis.live import Run
-from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split
 from brrr.roofline.device_model import model_of
 from brrr.tracing.kineto import LOOP
 from brrr.tracing.trace_file import read_trace
 
-quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
-SEQUENCE, STACKED, WEIGHT = torch.randn(32, 4, 64), torch.randn(32, 64, 64) / 8, torch.randn(64, 64) / 8
-
-
-def gains(found: Diagnosis) -> dict[str, float]:
-    return {each.name: each.gain for each in found.remedies}
-
-
 # --- batched: only what does not wait for each other ------------------------------------------------------------------
-
-
-def recurrent() -> torch.Tensor:
-    h = torch.zeros(4, 64)
-    for x in SEQUENCE:
-        h = torch.tanh(x + h @ WEIGHT)
-    return h
-
-
-def stacked() -> torch.Tensor:
-    h = SEQUENCE[0]
-    for w in STACKED:
-        h = h @ w
-    return h
-
-
-def gated() -> torch.Tensor:
-    h = torch.ones(4, 64)
-    for _ in range(32):
-        a, b = torch.cat([h, h], 1).chunk(2, 1)
-        h = (a * b) @ WEIGHT
-    return h
-
-
-def hoisted() -> torch.Tensor:
-    """Of each step's two products, that of the input waits for none."""
-    h = torch.zeros(4, 64)
-    for x in SEQUENCE:
-        h = torch.tanh(x @ WEIGHT + h @ WEIGHT)
-    return h
-
-
-def rows() -> torch.Tensor:
-    return torch.stack([torch.relu(x @ WEIGHT) for x in SEQUENCE])
-
-
-def pairs() -> list[torch.Tensor]:
-    return [a @ b for a, b in zip(STACKED, STACKED, strict=True)]
-
-
-@pytest.mark.parametrize("step", [recurrent, stacked, gated, hoisted, rows, pairs])
-def test_a_loop_is_batched_where_no_product_needs_another(step: Callable[[], object]) -> None:
-    found, independent = quick(step), step in (hoisted, rows, pairs)
-    (why,) = [each.why for each in (*found.remedies, *found.dropped) if each.name == "batched"]
-    assert ("one needs another" in why) != independent and (independent or "batched" not in gains(found))
 
 
 Loop = Callable[[Maker, int], None]

@@ -258,12 +258,16 @@ def test_arguments_are_what_the_trace_tells() -> None:
     assert cost_of("mylib::x", SQUARE) is cost_of("autograd::x", SQUARE) is cost_of("aten::no-name", SQUARE) is None
 
 
-@pytest.mark.parametrize("name", ["aten::arange", "aten::randperm"])
-def test_what_makes_a_tensor_makes_a_description_of_it(name: str) -> None:
-    """No memory holds these 8 TB."""
-    nothing: tuple[Any, ...] = ((),) * 5
-    found = cost_of(name, Inputs(nothing, nothing, ("Scalar", "", "", "", ""), ("1000000000000", "", "", "", "")))
-    assert found is not None and (found.read_bytes, found.written_bytes) == (0, 8 * 10**12)
+@pytest.mark.parametrize(("name", "given", "nbytes"), [
+    *((f"aten::{name}", ("Scalar", "1000000000000"), 8 * 10**12) for name in ("arange", "randperm")),
+    *((f"aten::{name}", ("ScalarList", "[500000, 500000]"), 4 * 500000**2) for name in ("ones", "randn")),
+])  # fmt: skip
+def test_what_makes_a_tensor_makes_a_description_of_it(name: str, given: tuple[str, str], nbytes: int) -> None:
+    """No memory holds these terabytes; and no random number is drawn."""
+    state, nothing = torch.get_rng_state(), ((),) * 5
+    found = cost_of(name, Inputs(nothing, nothing, (given[0], "", "", "", ""), (given[1], "", "", "", "")))
+    assert found is not None and (found.read_bytes, found.written_bytes) == (0, nbytes)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_kernel_of_torch_compile_takes_its_inputs_and_writes_its_last() -> None:

@@ -3,7 +3,7 @@
 import functools
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from io import StringIO
@@ -20,6 +20,7 @@ from brrr.diagnosis.report import Tried
 
 quick = functools.partial(brrr.diagnose, device="cpu", budget_s=0.02)
 Applied = Callable[..., Any]
+X = torch.randn(1000)
 
 
 @contextmanager
@@ -28,9 +29,46 @@ def other(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Itera
     yield lambda: fn(*args, **kwargs)
 
 
-def tried(step: Any, *names: str, args: tuple[Any, ...] = (), longest_s: float = 20.0) -> list[Tried]:
-    found = replace(quick(step, *args), remedies=tuple(Remedy(name, 2.0, "why.") for name in names))
-    return list(trying.tried(found, step, args, {}, False, "cpu", 0.02, longest_s))
+def tried(step: Any, *names: str, by: Mapping[str, Applied] | None = None, longest_s: float = 20.0) -> list[Tried]:
+    """These remedies, or those that are applied by something else than theirs."""
+    found = replace(quick(step), remedies=tuple(Remedy(name, 2.0, "why.") for name in names or by or ()))
+    with pytest.MonkeyPatch.context() as patch:
+        if by is not None:
+            patch.setattr(trying, "_APPLY", by)
+        return list(trying.tried(found, step, (), {}, False, "cpu", 0.02, longest_s))
+
+
+def gives(run: Callable[[], Any]) -> Applied:
+    """A remedy that runs this in the step's place."""
+
+    @contextmanager
+    def apply(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
+        yield run
+
+    return apply
+
+
+def test_a_remedy_is_measured_beside_the_step() -> None:
+    (found,) = tried(lambda: X * 2, by={"fusion": other})
+    assert found.gain is not None and found.low <= found.gain <= found.high and found.change == 0.0
+    assert "measured gain" in str(found)
+
+
+@pytest.mark.parametrize(("result", "change", "said"), [
+    (torch.full((1000,), 1.5), 0.5, "differs by 5.0e-01"),
+    (torch.full((1000,), float("nan")), float("inf"), "differs by inf"), (torch.ones(7), None, "no result"),
+])  # fmt: skip
+def test_another_result_is_refused_with_its_difference(result: torch.Tensor, change: float | None, said: str) -> None:
+    (found,) = tried(lambda: torch.ones(1000), by={"fusion": gives(lambda: result)})
+    assert found.gain is None and said in str(found) and found.change == (change and pytest.approx(change))
+
+
+def test_a_remedy_that_fails_is_told_and_what_needs_the_author_too() -> None:
+    def fails() -> None:
+        raise RuntimeError("out of memory\nand more")
+
+    first, second = tried(lambda: X * 2, "fusion", "pinned memory", by={"fusion": gives(fails)})
+    assert str(first) == "fusion: failed: RuntimeError: out of memory" and "change of the program" in str(second)
 
 
 # --- from the same state ----------------------------------------------------------------------------------------------
@@ -84,11 +122,10 @@ def decoding(kind: str) -> tuple[Callable[[], torch.Tensor], Callable[[], object
 
 
 @pytest.mark.parametrize("kind", ["attribute", "variable", "global", "module"])
-def test_what_a_step_keeps_is_put_back_between_trials(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": other})
+def test_what_a_step_keeps_is_put_back_between_trials(kind: str) -> None:
     step, state = decoding(kind)
     before = state()
-    (found,) = tried(step, "fusion")
+    (found,) = tried(step, by={"fusion": other})
     assert found.gain is not None and found.change == 0.0, found
     assert state() == before
 
@@ -131,7 +168,6 @@ def redrawn(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Ite
 
 
 DROPPED = nn.Dropout(0.5)
-X = torch.randn(1000)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +176,8 @@ X = torch.randn(1000)
      (lambda: DROPPED(X), redrawn, True), (lambda: X * 2, redrawn, True)],
     ids=["batch norm", "spoiled", "dropout", "not random"],
 )  # fmt: skip
-def test_a_result_may_differ_as_far_as_the_programs_own(
-    step: Any, apply: Applied, right: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": apply})
-    (found,) = tried(step, "fusion")
+def test_a_result_may_differ_as_far_as_the_programs_own(step: Any, apply: Applied, right: bool) -> None:
+    (found,) = tried(step, by={"fusion": apply})
     assert (found.gain is not None) == right, found
     assert ("two runs of the step itself" in str(found)) == (found.change is not None and found.change > 0.5 and right)
 
@@ -197,12 +230,11 @@ def cancelled(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> I
 
 
 @pytest.mark.parametrize(("apply", "said"), [(endless, "0.5 s were over"), (cancelled, "cancelled")])
-def test_trials_end_in_time_and_on_request(
-    apply: Applied, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": other, "cuda graph": apply, "contiguous": other})
+def test_trials_end_in_time_and_on_request(apply: Applied, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     handler = signal.getsignal(signal.SIGALRM)
-    first, second, third = tried(lambda: X * 2, "fusion", "cuda graph", "contiguous", longest_s=0.5)
+    first, second, third = tried(
+        lambda: X * 2, by={"fusion": other, "cuda graph": apply, "contiguous": other}, longest_s=0.5
+    )
     assert first.gain is not None and str(second) == f"cuda graph: not tried to the end: {said}"
     assert third.said == second.said and signal.getsignal(signal.SIGALRM) is handler
     shown = capsys.readouterr().err
@@ -210,17 +242,10 @@ def test_trials_end_in_time_and_on_request(
 
 
 @pytest.mark.parametrize(("dtype", "taken"), [(torch.bfloat16, True), (torch.float32, False)])
-def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(
-    dtype: torch.dtype, taken: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(dtype: torch.dtype, taken: bool) -> None:
     x = torch.randn(64, 64, dtype=dtype)
-
-    @contextmanager
-    def near(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
-        yield lambda: fn() * 1.0156  # two numbers further in bfloat16
-
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": near})
-    (found,) = tried(lambda: x * 2, "fusion")
+    two_further = gives(lambda: x * 2 * 1.0156)  # in bfloat16
+    (found,) = tried(lambda: x * 2, by={"fusion": two_further})
     assert (found.gain is not None) == taken and ("refused" in found.said) != taken
 
 
@@ -235,11 +260,7 @@ def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(
 def test_what_multiplies_in_a_shorter_type_may_differ_by_that_types_rounding(
     products: str, name: str, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @contextmanager
-    def near(fn: Any, args: Any, kwargs: Any, backward: bool, device: str) -> Iterator[Any]:
-        yield lambda: fn() * 1.002
-
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": near})
+    monkeypatch.setattr(trying, "_APPLY", {"fusion": gives(lambda: X @ X * 1.002)})
     found = quick(lambda: X @ X)
     lines = tuple(replace(each, products=products, name=name) for each in found.operators)
     found = replace(found, remedies=(Remedy("fusion", 2.0, "why."),), operators=lines)
@@ -281,6 +302,6 @@ def test_an_optimisers_moments_are_turned_with_its_images_weights() -> None:
 
 def test_what_is_compiled_comes_last_and_takes_no_time_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trying, "_compiled", endless)
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": endless, "contiguous": other})
-    first, second, third = tried(lambda: X * 2, "fusion", "contiguous", "larger batch", longest_s=0.5)
+    by = {"fusion": endless, "contiguous": other}
+    first, second, third = tried(lambda: X * 2, *by, "larger batch", by=by, longest_s=0.5)
     assert first.said.endswith("0.5 s were over") and second.gain is not None and third.said == trying.NOT_SAFE

@@ -1,11 +1,13 @@
 """Made-up traces of a GPU in the format of torch's profiler: operators, each with its launch and kernel."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from brrr.counting.cost import OperatorCost
+from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.work import cost_of
 from brrr.roofline.carrying import operator_time
 from brrr.roofline.device_model import model_of
@@ -101,3 +103,34 @@ def predicted_us(name: str, *tensors: tuple[Sequence[int], Sequence[int], str]) 
     found = operator_time(made, model_of("h200"), made.bytes, host_s=0.0).device_s
     assert found is not None
     return found * 1e6
+
+
+Build = Callable[[Maker], None]
+LARGE = plain(2**26)
+PRODUCT = plain(8192, 8192, dtype="bfloat16")
+
+
+def diagnosis(folder: Path, step: Build, steps: int = 10, wait: bool = True, device: str = "NVIDIA H200") -> Diagnosis:
+    """Of so many marked steps, and the host waiting at their end."""
+    made = Maker(device)
+    for number in range(steps):
+        began = made.now
+        step(made)
+        if wait and number == steps - 1:
+            made.wait()
+        made.span(f"ProfilerStep#{number}", began)
+    return diagnose_trace(made.write(folder / "trace.json"))
+
+
+def gains(found: Diagnosis) -> dict[str, float]:
+    """What its remedies gain, by their names, in their order."""
+    return {each.name: each.gain for each in found.remedies}
+
+
+def product(made: Maker) -> None:
+    made.work("aten::mm", PRODUCT, PRODUCT, us=predicted_us("aten::mm", PRODUCT, PRODUCT))
+
+
+def tiny(made: Maker) -> None:
+    for _ in range(8):
+        made.work("aten::relu", plain(64), us=1.5, blocks=1)

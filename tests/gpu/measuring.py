@@ -1,10 +1,26 @@
-"""What the GPU's tests of experiments share: every variant of a point, checked and timed."""
+"""What the GPU's tests share: another stream; and of experiments every variant of a point, checked and timed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr.core.measurement import Field, Point
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point
+
+
+@contextmanager
+def aside() -> Iterator[Any]:
+    """On a stream of its own, behind what was queued; all of it is done at the end."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield stream
+    stream.synchronize()
 
 
 def on_gpu(described: Experiment, point: Point) -> list[str]:

@@ -1,11 +1,8 @@
 """torch.compile on a GPU: every way is right, what a break and another batch do, and whose result is overwritten."""
 
-from collections.abc import Mapping
-
 import pytest
 import torch
 
-from brrr.core.measurement import Value
 from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.compiled import COLD, MLP, PROGRAMS, SIZES, WARM
@@ -14,26 +11,15 @@ from brrr_course.experiments.graph_breaks import BREAKS, KINDS
 from brrr_course.experiments.graph_breaks import SMALL as FEW
 from brrr_course.experiments.recompiles import AUTO, DYNAMIC, KEPT, MARK, NUMBER, STATIC
 from brrr_course.experiments.recompiles.work import series
-from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 
 COMPILED, BROKEN = experiment("compiled"), experiment("graph_breaks")
-
-
-def measured(found: Experiment, at: Mapping[str, Value]) -> dict[str, Timed]:
-    """All ways on the GPU, measured; what failed fails here."""
-    ways = [each.name for each in found.variants if each.on_gpu and found.has(each.name, dict(at))]
-    runs = measure_point(found, ways, dict(at), budget_s=0.02)
-    for way, run in runs.items():
-        assert isinstance(run, Timed), f"{way}: {run}"
-    return runs  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_way_is_right(program: str, size: str, freed: None) -> None:
-    for way, run in measured(COMPILED, {"program": program, "size": size}).items():
+    for way, run in timed(COMPILED, {"program": program, "size": size}, budget_s=0.02).items():
         times = run.measurement
         print(f"{way}: {times.period_s} {times.busy_s} {times.latency_s} {times.kernels} {run.error:.2g} {times.flags}")
 
@@ -47,7 +33,7 @@ def test_a_full_cache_helps() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_break_is_a_kernel_more(kind: str) -> None:
     for breaks in BREAKS:
-        run = measured(BROKEN, {"breaks": breaks, "kind": kind, "elements": FEW})["compile"]
+        run = timed(BROKEN, {"breaks": breaks, "kind": kind, "elements": FEW}, budget_s=0.02)["compile"]
         print(breaks, run.measurement.details())
         if kind != KINDS[1]:  # .item() launches kernels of its own
             assert run.measurement.kernels == breaks + 1

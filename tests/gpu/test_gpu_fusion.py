@@ -9,7 +9,7 @@ from brrr.kernels.elementwise.kernel import elementwise
 from brrr_course.experiments import experiment
 from brrr_course.experiments.remat import saved_arrays
 from brrr_course.experiments.remat.work import peak_bytes
-from tests.gpu.measuring import timed
+from tests.gpu.measuring import aside, timed
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}
 
@@ -71,11 +71,8 @@ def test_the_gpu_and_the_emulation_agree() -> None:
 def test_it_runs_on_the_current_stream_and_in_a_graph() -> None:
     x = torch.randn(2**20, device="cuda")
     kernel = elementwise("y = cosf(x)", x=x)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with aside():
         found = kernel()
-    stream.synchronize()
     torch.testing.assert_close(found, x.cos())
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -10,6 +10,7 @@ from brrr.kernels.megakernel.device import gpu_of
 from brrr.kernels.megakernel.megakernel import Megakernel, supports
 from brrr.kernels.megakernel.plan import NetworkShape, make_plan, wide_plans
 from brrr.running.graphs import capture
+from tests.gpu.measuring import aside
 
 Layers = tuple[list[torch.Tensor], list[torch.Tensor]]
 TOLERANCE = 1e-5
@@ -118,11 +119,8 @@ def test_in_a_graph_and_on_another_stream() -> None:
     assert error(graph(x), expected) < TOLERANCE
     new = torch.randn_like(x)
     assert error(graph(new), reference(layers, new)) < TOLERANCE
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with aside():
         y = made(new)
-    stream.synchronize()
     assert error(y, reference(layers, new)) < TOLERANCE
 
 

@@ -16,12 +16,11 @@ from brrr.kernels import relu
 from brrr_course.experiments import experiment
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_03 import chatty
-from brrr_course.nouns.experiment import Experiment
-from brrr_course.sources.rows import Timed
 from brrr_course.sources.scaling import scaling_test
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import aside, timed
 
-needs_pycuda = pytest.mark.skipif(importlib.util.find_spec("pycuda") is None, reason="PyCUDA is not here")
+PYCUDA = importlib.util.find_spec("pycuda") is not None
+needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
 LAUNCHES = [
     pytest.param(relu.by_bindings, id="bindings"),
     pytest.param(relu.by_pycuda, id="pycuda", marks=needs_pycuda),
@@ -84,11 +83,8 @@ def test_pycuda_refuses_another_stream() -> None:
 
 def test_the_bindings_follow_torchs_stream() -> None:
     x, out = torch.randn(2**20, device="cuda"), torch.zeros(2**20, device="cuda")
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with aside():
         relu.by_bindings(x, out)
-    stream.synchronize()
     assert torch.equal(out, torch.relu(x))
 
 
@@ -120,13 +116,7 @@ def test_the_nothing_kernel_launches() -> None:
 
 @pytest.mark.parametrize(("name", "point"), POINTS, ids=str)
 def test_every_variant_is_checked_and_timed(name: str, point: dict[str, Value]) -> None:
-    found: Experiment = experiment(name)
-    variants = [v.name for v in found.variants if v.device == "cuda" and found.has(v.name, point)]
-    for variant, run in measure_point(found, variants, point, budget_s=0.03).items():
-        if variant == "pycuda" and importlib.util.find_spec("pycuda") is None:
-            assert isinstance(run, UnavailableError)
-            continue
-        assert isinstance(run, Timed), f"{variant}: {run}"
+    for variant, run in timed(experiment(name), point, budget_s=0.03, lacks="" if PYCUDA else "PyCUDA").items():
         m = run.measurement
         assert m.host_s is not None and m.period_s is not None, f"{variant}: {m.details()}"
         print(f"{name} {variant}: {m}; period {m.period_s}; idle {m.idle_share}")
@@ -141,11 +131,9 @@ def test_torch_is_as_it_was_after_the_ladder() -> None:
 
 def test_one_kernel_for_each_operator_of_the_script() -> None:
     """The script's fuser is off: else it would do less than the other rungs."""
-    found = experiment("host_cost")
-    for variant, kernels in (("script", 16), ("module", 16), ("graph", 16)):
-        run = measure_point(found, [variant], {"elements": 1024, "operators": 16}, budget_s=0.03)[variant]
-        assert isinstance(run, Timed)
-        assert run.measurement.kernels == kernels, f"{variant}: {run.measurement.details()}"
+    point: dict[str, Value] = {"elements": 1024, "operators": 16}
+    for variant, run in timed(experiment("host_cost"), point, ["script", "module", "graph"], budget_s=0.03).items():
+        assert run.measurement.kernels == 16, f"{variant}: {run.measurement.details()}"
 
 
 # ---------------------------------------------------------------- scaling_test and the exercise

@@ -11,6 +11,7 @@ from brrr.kernels.recurrent import PersistentRNN, layer, running
 from brrr.kernels.recurrent.plan import plans, shortlist
 from brrr.kernels.recurrent.running import chip_of, chosen, run_forward
 from brrr.running.graphs import capture
+from tests.gpu.measuring import aside
 from tests.refusals import refused
 
 LIMITS = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
@@ -144,11 +145,8 @@ def test_a_graph_another_stream_and_the_same_again() -> None:
         assert all(torch.equal(net(x)[0], y) for _ in range(20))
         replay = capture(lambda: net(x)[0])
         assert torch.equal(replay(), y)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        with aside():
             again = net(x)[0]
-        torch.cuda.current_stream().wait_stream(side)
         assert torch.equal(again, y)
 
 

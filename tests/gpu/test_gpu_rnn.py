@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
 from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, peak_bytes, workload
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 
 RNN = experiment("rnn")
 WAYS = [each.name for each in RNN.variants if each.on_gpu]
@@ -20,9 +19,7 @@ def at(cell: str, dtype: str, batch: int = 3, hidden: int = 64, steps: int = 64)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
 def test_every_way_is_right_and_measured(cell: str, dtype: str) -> None:
-    found = measure_point(RNN, WAYS, at(cell, dtype), budget_s=0.01)
-    for name, each in found.items():
-        assert not isinstance(each, BrrrError), (name, each)
+    for name, each in timed(RNN, at(cell, dtype), WAYS, budget_s=0.01).items():
         time = each.measurement.span_s or each.measurement.period_s
         assert time is not None and 0 < time.median < 1, name
         assert name.startswith("train") is (each.measurement.peak_bytes is not None)

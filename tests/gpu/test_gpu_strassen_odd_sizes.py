@@ -14,6 +14,7 @@ from brrr.strassen.odd_sizes import Copied, copied, core_of
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.problem import Problem, Sizes
 from brrr.strassen.workspace import workspace_bytes
+from tests.gpu.measuring import aside
 from tests.strassen_on_gpu import error, normal
 
 ROOM = 4.0
@@ -91,9 +92,7 @@ def test_tf32_switched_on_by_the_caller_does_not_reach_the_thin_products() -> No
 def test_a_captured_way_replays_on_new_numbers(name: str, n: int) -> None:
     """Whole blocks, or a core and its rest."""
     way, a, b, out = WAYS[name], normal(n, n), normal(n, n), spoilt(n, n)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with aside() as stream:
         run = prepared(way, a, b, out)
         run()
     held = capture(lambda: (run(), out)[1], stream=stream)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from brrr.strassen.gemm.products import by_cublas, by_torch
+from tests.gpu.measuring import aside
 
 needs_nvmath = pytest.mark.skipif(importlib.util.find_spec("nvmath") is None, reason="needs nvmath-python")
 HOWS = [by_torch, pytest.param(by_cublas, marks=needs_nvmath)]
@@ -61,9 +62,7 @@ def test_the_libraries_multiply_every_type(
 def test_a_prepared_product_is_captured(how: Any) -> None:
     left, right = operands(7, 128, 128, 64, True)
     out = torch.zeros(7, 128, 128, device="cuda")
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with aside() as stream:
         launch = how(left, right, out, True, False)
         launch()
         graph = torch.cuda.CUDAGraph()

@@ -10,6 +10,7 @@ from brrr.strassen.split import product_kernel
 from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_product, prepared_splits
 from brrr_course.experiments.strassen_errors import HARD, INPUTS
 from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
+from tests.gpu.measuring import aside
 from tests.strassen_split_calls import split, split_product
 
 TOLERANCE = 6e-7
@@ -163,12 +164,9 @@ def test_in_a_graph_and_on_another_stream() -> None:
     replay()
     torch.cuda.synchronize()
     assert torch.equal(out, expected)
-    stream = torch.cuda.Stream()
     out.fill_(float("nan"))
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with aside():
         launch()
-    stream.synchronize()
     assert torch.equal(out, expected)
 
 

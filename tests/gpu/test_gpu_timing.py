@@ -15,8 +15,8 @@ from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_
 from brrr.timing.graph_times import graph_share
 from brrr.timing.sampler import Sampler
 from brrr_course.experiments import experiment
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point, measure_variant
+from brrr_course.sources.timers import measure_variant
+from tests.gpu.measuring import timed
 
 pytestmark = pytest.mark.timing  # other tests beside these would be in the times
 
@@ -197,15 +197,12 @@ def test_interleaved_functions_on_the_gpu() -> None:
 
 def test_a_point_of_each_experiment() -> None:
     matmul = experiment("matmul")
-    found = measure_point(matmul, ["cpu", "gpu-transfers", "gpu-first", "gpu"], {"size": 1024}, budget_s=0.05)
-    assert all(isinstance(run, Timed) for run in found.values()), found
+    assert timed(matmul, {"size": 1024}, ["cpu", "gpu-transfers", "gpu-first", "gpu"])
     timers = experiment("timers")
     for function in ("relu-64x1024", "spin-10us", "syncs", "mixed-20"):
         point = {"function": function, "cache": "hot"}
         names = [v.name for v in timers.variants if timers.has(v.name, point)]
-        runs = measure_point(timers, names, point, budget_s=0.05)
-        wrong = {name: run for name, run in runs.items() if not isinstance(run, Timed)}
-        assert not wrong, f"{function}: {wrong}"
+        assert timed(timers, point, names)
 
 
 def test_measuring_in_a_thread_while_another_waits() -> None:

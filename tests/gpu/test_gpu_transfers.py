@@ -5,23 +5,15 @@ import torch
 
 from brrr.core.errors import WrongResultError
 from brrr_course.experiments import experiment
-from brrr_course.sources.rows import Timed
-from brrr_course.sources.timers import measure_point
+from tests.gpu.measuring import timed
 
 TRANSFERS, SINE = experiment("transfers"), experiment("nested_sine")
 COPIES = [v.name for v in TRANSFERS.variants if v.device == "cuda"]
-SINES = [v.name for v in SINE.variants if v.device == "cuda"]
-
-
-def runs(found: dict[str, Timed | Exception]) -> dict[str, Timed]:
-    """All of them, none failed."""
-    assert {name: run for name, run in found.items() if not isinstance(run, Timed)} == {}
-    return {name: run for name, run in found.items() if isinstance(run, Timed)}
 
 
 @pytest.mark.parametrize("nbytes", [1, 1000, 1_000_003, 2**24])
 def test_every_copy_is_exact(nbytes: int) -> None:
-    found = runs(measure_point(TRANSFERS, COPIES, {"nbytes": nbytes}, budget_s=0.05))
+    found = timed(TRANSFERS, {"nbytes": nbytes})
     assert {run.error for run in found.values()} == {0.0}
     for name, run in found.items():
         print(name, nbytes, run.measurement)
@@ -38,7 +30,7 @@ def test_a_copy_that_does_nothing_is_found_out(variant: str, monkeypatch: pytest
 
 
 def test_both_ways_are_busy_at_once() -> None:
-    found = runs(measure_point(TRANSFERS, ["h2d-pinned", "d2h-pinned", "both-pinned"], {"nbytes": 2**26}, budget_s=0.2))
+    found = timed(TRANSFERS, {"nbytes": 2**26}, ["h2d-pinned", "d2h-pinned", "both-pinned"], budget_s=0.2)
     times = {name: run.measurement.period_s for name, run in found.items()}
     print({name: str(time) for name, time in times.items()})
     one, other, both = (time.median for time in times.values() if time is not None)
@@ -47,7 +39,7 @@ def test_both_ways_are_busy_at_once() -> None:
 
 @pytest.mark.parametrize("elements", [1, 1024, 2**20])
 def test_every_way_to_the_sines_is_right(elements: int) -> None:
-    found = runs(measure_point(SINE, SINES, {"elements": elements}, budget_s=0.05))
+    found = timed(SINE, {"elements": elements})
     for name, run in found.items():
         print(name, elements, run.error, run.measurement, run.measurement.flags)
         assert run.error < 2e-6, name

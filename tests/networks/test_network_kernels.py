@@ -1,4 +1,4 @@
-"""The kernels behind the network's ways, without a GPU: CUDA C++ run as C++, Triton interpreted, cuBLAS played."""
+"""The kernels behind the network's ways, without a GPU: CUDA C++ run as C++, cuBLAS played."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import ctypes
 import math
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
-from importlib import import_module
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,20 +14,14 @@ from typing import Any
 import pytest
 import torch
 from hosted import GXX, hosted
-from interpreter import interpreted_cases, ptx
 from played_blas import played
 
-from brrr.core.errors import ArgumentError, UnavailableError
+from brrr.core.errors import UnavailableError
 from brrr.core.files import PACKAGE
 from brrr.gpu import cublas, launching, nvrtc
 from brrr.gpu.launching import pycuda_driver
 from brrr.kernels import bias_relu
 from tests.refusals import refused
-
-with suppress(
-    ImportError
-):  # before any test runs: a lesson's may choose Triton's interpreter for the rest of the process
-    import_module("brrr.kernels.linear_relu")
 
 OPERATIONS = ("bias", "relu", "bias_relu")
 
@@ -279,91 +272,6 @@ def test_a_disk_that_refuses_costs_nothing_but_the_keeping(monkeypatch: pytest.M
     monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *_: b"\x7fELF code")
     assert nvrtc.machine_code("kernels/bias_relu.cu", "sm_90") == b"\x7fELF code"
-
-
-# --- Triton -----------------------------------------------------------------------------------------------------------
-
-ALLOWED = {"float32": 1e-6, "bfloat16": 1e-2, "float16": 1e-3}
-
-
-@pytest.fixture(scope="module")
-def interpreted() -> dict[str, Any]:
-    """What the layer gave on fresh random input, in a process that runs it in the interpreter."""
-    pytest.importorskip("triton", reason="Triton has no build for this system")
-    return interpreted_cases("linear_relu_cases.py")
-
-
-@pytest.mark.parametrize("dtype", ALLOWED)
-def test_the_layer_in_triton(interpreted: dict[str, Any], dtype: str) -> None:
-    mine = {case: error for case, error in interpreted["errors"].items() if case.endswith(f" {dtype}")}
-    assert len(mine) == 7
-    assert {case: error for case, error in mine.items() if not error <= ALLOWED[dtype]} == {}
-
-
-def test_every_tiling_gives_the_same(interpreted: dict[str, Any]) -> None:
-    assert interpreted["tilings"] <= 1e-6
-
-
-def test_the_special_cases(interpreted: dict[str, Any]) -> None:
-    assert len(interpreted["special"]) == 5
-    assert [name for name, fine in interpreted["special"].items() if not fine] == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"x": [1.0]}, "x is 'list'"),
-        ({"w": torch.ones(4, 5)}, r"w is \(4, 5\); expected shape \(4, 3\)"),
-        ({"b": torch.ones(5)}, r"expected shape \(5, 3\)"),
-        ({"x": torch.ones(3, 2).t()}, "contiguous"),
-        ({"w": torch.ones(4, 3, dtype=torch.bfloat16)}, "all of one type"),
-        ({"tf32": True, "bfloat16": True}, "TF32 is a way to multiply float32"),
-        ({}, "needs an NVIDIA GPU"),
-    ],
-)
-def test_what_the_layer_refuses(change: dict[str, Any], message: str) -> None:
-    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
-    tensors = {"x": torch.ones(2, 3), "w": torch.ones(4, 3), "b": torch.ones(4), "out": torch.ones(2, 4)}
-    half = change.pop("bfloat16", False)
-    tensors = {name: tensor.bfloat16() if half else tensor for name, tensor in tensors.items()}
-    with pytest.raises((ArgumentError, UnavailableError), match=message):
-        linear_relu.prepared(**{**tensors, **change})
-
-
-@pytest.mark.parametrize("itemsize", [2, 4])
-@pytest.mark.parametrize(("batch", "k"), [(1, 1), (2, 128), (16, 100), (17, 4096), (64, 64), (65, 512), (128, 4096)])
-def test_tilings_are_what_triton_takes(batch: int, k: int, itemsize: int) -> None:
-    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
-    found = linear_relu.tilings(batch, k, itemsize)
-    assert any(tiling.spread for tiling in found) == (batch <= 16)
-    assert not any(tiling.spread for tiling in linear_relu.tilings(batch, k, itemsize, True)), "that is no TF32"
-    assert len(set(found)) == len(found) >= 2
-    for tiling in found:
-        for side in (tiling.rows, tiling.columns, tiling.depth):
-            assert side >= (1 if tiling.spread else 16) and side & (side - 1) == 0
-        assert not tiling.spread or tiling.rows * tiling.columns * tiling.depth <= 64 * 32 * tiling.warps
-        assert linear_relu.stage_bytes(tiling, itemsize) <= 96 * 1024
-
-
-@pytest.mark.parametrize("architecture", [75, 90])
-@pytest.mark.parametrize(
-    ("pointer", "precision", "spread"),
-    [("*fp32", "ieee", False), ("*fp32", "tf32", False), ("*bf16", "ieee", False), ("*fp32", "ieee", True)],
-)
-def test_the_layer_compiles_without_a_gpu(pointer: str, precision: str, spread: bool, architecture: int) -> None:
-    linear_relu = pytest.importorskip("brrr.kernels.linear_relu", reason="Triton has no build for this system")
-    kernel = linear_relu._linear_relu_spread if spread else linear_relu._linear_relu
-    tiling = linear_relu.tilings(16, 256)[-1 if spread else 0]
-    known = {
-        "ROWS": tiling.rows, "COLUMNS": tiling.columns, "DEPTH": tiling.depth, "STEPS": -1, "EVEN": False,
-        **({} if spread else {"PRECISION": precision, "WIDEN": False}),
-    }  # fmt: skip
-    sizes = dict.fromkeys(("batch", "n", "k", "steps"), "i32")
-    types = {arg: sizes.get(arg, pointer) for arg in kernel.arg_names}
-    text = ptx(kernel, known, types, architecture, num_warps=tiling.warps, num_stages=tiling.stages)
-    assert f".target sm_{architecture}" in text and "st.global" in text
-    exact = precision == "ieee" and pointer == "*fp32"
-    assert ("mma.sync" in text or "wgmma" in text) == (not exact and architecture >= 80)
 
 
 def test_pycuda_is_refused_outside_of_the_main_thread() -> None:

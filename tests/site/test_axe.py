@@ -1,6 +1,7 @@
 """No page of the site breaks a rule that axe-core knows, in light and in dark, wide and on a phone, all folds open."""
 
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from brrr_course.site.reference import MODULES, reference
 
 pytestmark = pytest.mark.browser
 DOCUMENTS = sorted(path.stem for path in (NOTEBOOKS.parent / "docs").glob("*.md") if path.stem != "glossary")
+
+
+of_names = cache(reference)
+of_documents = cache(partial(documents, NOTEBOOKS.parent / "docs"))
+"""Each makes all its pages at once."""
 
 
 def index() -> str:
@@ -37,8 +43,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "glossary": lambda: glossary([])["glossary"],
     "term": lambda: glossary([Page("01_async_timing", "01", "?", "", [], "")])[page_of_term(terms()[0])],
     **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "12")},
-    **{name: lambda name=name: reference()[name][1] for name in MODULES},
-    **{name: lambda name=name: documents(NOTEBOOKS.parent / "docs")[name][1] for name in DOCUMENTS},
+    **{name: lambda name=name: of_names()[name][1] for name in MODULES},
+    **{name: lambda name=name: of_documents()[name][1] for name in DOCUMENTS},
 }
 OPEN = """() => {
   for (const form of document.querySelectorAll('.guess form')) {
@@ -57,14 +63,15 @@ OPEN = """() => {
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_no_violation(browser: Any, tmp_path: Path, page: str) -> None:
     (tmp_path / "page.html").write_text(PAGES[page](), encoding="utf-8")
-    for width, theme in ((390, "dark"), (1000, "light")):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, bypass_csp=True)
+    with browser.new_context(bypass_csp=True, viewport={"width": 390, "height": 900}) as context:
         opened = context.new_page()
         opened.goto((tmp_path / "page.html").as_uri())
         opened.evaluate(OPEN)
-        found = Axe().run(opened)
-        context.close()
-        assert found.violations_count == 0, f"{theme}, {width} px: {found.generate_report()}"
+        for width, theme in ((390, "dark"), (1000, "light")):
+            opened.set_viewport_size({"width": width, "height": 900})
+            opened.emulate_media(color_scheme=theme)
+            found = Axe().run(opened)
+            assert found.violations_count == 0, f"{theme}, {width} px: {found.generate_report()}"
 
 
 def test_axe_would_find_one(browser: Any) -> None:
