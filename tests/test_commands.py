@@ -4,7 +4,6 @@ import argparse
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,13 +12,11 @@ from typing import NoReturn
 
 import pytest
 
+import dev
 from brrr.__main__ import commands, main
 from brrr_course.lessons import course
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-import dev  # noqa: E402
-
 TEXTS = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").glob("*.md")),
@@ -158,10 +155,3 @@ def test_binder_copies_the_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(course, "default_work", lambda: tmp_path)
     exec(copies[2])
     assert len(list(tmp_path.glob("*.ipynb"))) == len(list((ROOT / "notebooks").glob("*.ipynb")))
-
-
-def test_the_commands_run_as_a_program() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "brrr", "claims", "--help"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0 and "--sources" in done.stdout
