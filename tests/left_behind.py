@@ -10,10 +10,7 @@ Nothing is loaded for it: a library's settings are looked at where the library i
 loaded and what a cache keeps are no change. Filters of warnings and the standard streams pytest itself puts back.
 """
 
-import atexit
-import builtins
 import gc
-import locale
 import os
 import re
 import signal
@@ -24,18 +21,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from importlib.machinery import ModuleSpec, PathFinder
 from operator import attrgetter
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 UNSET = "not set"
 ENDING_S = 2.0
 """How long a thread may take to end that was told to."""
-UNTOLD = "as it should be, though no test changed it"
-COMPILER_S = "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
-"""Variables that torch's compiler, and a live measurement, set for a process as soon as something is compiled in it."""
+NOT_THE_TESTS = "PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TRITON_CACHE_DIR"
+"""Variables of pytest, and those that torch's compiler sets for a process as soon as something is compiled in it."""
 KEPT_THREADS = ("tqdm", "asyncio-waitpid", "brrr-repeat", "Dask-Offload", "InductorSubproc", "subproc_worker_timer")
 """How the names of those begin that a library starts once and keeps."""
 
@@ -57,7 +51,6 @@ torch.get_num_threads torch.set_num_threads
 torch.get_deterministic_debug_mode torch.set_deterministic_debug_mode
 torch.is_grad_enabled torch._C._set_grad_enabled
 torch.is_anomaly_enabled torch.set_anomaly_enabled
-torch.is_autocast_cache_enabled torch.set_autocast_cache_enabled
 torch.backends.cuda.flash_sdp_enabled torch.backends.cuda.enable_flash_sdp
 torch.backends.cuda.math_sdp_enabled torch.backends.cuda.enable_math_sdp
 torch.backends.cuda.mem_efficient_sdp_enabled torch.backends.cuda.enable_mem_efficient_sdp
@@ -84,7 +77,7 @@ State = dict[str, Any]
 def state() -> State:
     """What a test may change, as it is now."""
     settings = {kind.name: _read(kind) for kind in KINDS if kind.module in sys.modules}
-    return {**settings, "modules": sys.modules.copy(), "threads": threading.enumerate(), "exit": len(AT_EXIT)}
+    return {**settings, "modules": sys.modules.copy(), "threads": threading.enumerate()}
 
 
 def put_back(before: State, passing: str = UNSET) -> list[str]:
@@ -92,26 +85,24 @@ def put_back(before: State, passing: str = UNSET) -> list[str]:
 
     Modules whose files lie in the folder `passing` are the test's own, which another test's of that name may not meet.
     """
-    at_exit = [f"atexit: {each} is called at the end" for each in AT_EXIT[before["exit"] :]]
-    return [*_settings(before), *_threads(before["threads"]), *at_exit, *_modules(before["modules"], passing)]
+    return [*_settings(before), *_threads(before["threads"]), *_modules(before["modules"], passing)]
 
 
 def _settings(before: State) -> Iterator[str]:
-    """All are read before one is put back: to put back torch's modes changes what others tell."""
-    there = [(kind, before.get(kind.name, AS_LOADED.get(kind.name))) for kind in KINDS if kind.module in sys.modules]
-    read = [(kind, was, now) for kind, was in there if was is not None and not _alike(was, now := _read(kind))]
-    for kind, was, now in read:
-        yield from (f"{kind.name}: {each}" for each in _differences(was, now) if not kind.name.endswith(UNTOLD))
-        with suppress(Exception):  # it is told all the same
-            kind.write(was[0])
+    """All are read before one is put back: to put back one of torch's changes what others tell."""
+    there = [(kind, before[kind.name], _read(kind)) for kind in KINDS if kind.name in before]
+    for kind, was, now in there:
+        if not _alike(was, now):
+            yield from (f"{kind.name}: {each}" for each in _differences(was, now))
+            with suppress(Exception):  # it is told all the same
+                kind.write(was)
 
 
-def _read(kind: Kind) -> tuple[Any]:
-    """In a tuple, so that None is a value too."""
+def _read(kind: Kind) -> Any:
     try:
-        return (kind.read(),)
+        return kind.read()
     except Exception as error:
-        return (f"{type(error).__name__}: {error}",)
+        return f"{type(error).__name__}: {error}"
 
 
 def _alike(was: Any, now: Any) -> bool:
@@ -122,12 +113,11 @@ def _alike(was: Any, now: Any) -> bool:
 
 
 def _differences(was: Any, now: Any) -> Iterator[str]:
-    ((old,), (new,)) = was, now
-    if not isinstance(old, dict):
-        yield f"was {old!r}, is {new!r}"
+    if not isinstance(was, dict) or not isinstance(now, dict):
+        yield f"was {was!r}, is {now!r}"
         return
-    for key in sorted({*old, *new}, key=str):
-        pair = [each.get(key, UNSET) for each in (old, new)]
+    for key in sorted({*was, *now}, key=str):
+        pair = [each.get(key, UNSET) for each in (was, now)]
         if not _alike(*pair):
             yield "{} was {}, is {}".format(key, *(UNSET if each is UNSET else repr(each)[:200] for each in pair))
 
@@ -136,7 +126,9 @@ def _differences(was: Any, now: Any) -> Iterator[str]:
 
 
 def _threads(before: list[threading.Thread]) -> Iterator[str]:
-    kept = {*before, *_compiler_s_threads()}
+    loaded = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
+    compiler_s = loaded.pool()._threads if loaded is not None and loaded.pool.cache_info().currsize else ()
+    kept = {*before, *compiler_s}
     new = [each for each in threading.enumerate() if each not in kept and not each.name.startswith(KEPT_THREADS)]
     if new:
         gc.collect()  # those of a pool that nobody holds end with it
@@ -145,27 +137,6 @@ def _threads(before: list[threading.Thread]) -> Iterator[str]:
         thread.join(max(0.0, end_s - time.monotonic()))
         if thread.is_alive():
             yield f"threads: {thread.name} still runs"
-
-
-def _compiler_s_threads() -> set[threading.Thread]:
-    loaded = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
-    return loaded.pool()._threads if loaded is not None and loaded.pool.cache_info().currsize else set()
-
-
-def _register(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Callable[..., Any]:
-    """`atexit.register`, which also notes what no library has registered; a library in C is called from no file."""
-    by, in_python = sys._getframe(1).f_code.co_filename, getattr(function, "__module__", None) is not None
-    if in_python and not by.startswith(LIBRARIES):
-        AT_EXIT.append(getattr(function, "__qualname__", repr(function)))
-    return registered(function, *args, **kwargs)
-
-
-registered, atexit.register = atexit.register, _register
-AT_EXIT: list[str] = []
-LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib")))
-ROOT = Path(__file__).resolve().parents[1]
-LIBRARIES += (str(ROOT / "brrr"), *({*filter(None, os.getenv("PYTHONPATH", "").split(os.pathsep))} - {str(ROOT)}))
-"""Where the libraries' code lies, and that of our own packages: what they keep until the end is no test's doing."""
 
 
 def _modules(before: dict[str, ModuleType], passing: str) -> Iterator[str]:
@@ -198,38 +169,19 @@ COMPILED = re.compile(r"torch\._inductor\.|c[a-z2-7]{51}\b|_cython_|cython(_runt
 # ---- what is ----
 
 
-def _attribute(path: str) -> Kind:
+def _kind(read: str, write: str = "") -> Kind:
+    """An attribute, or two functions that read and write, by their full names."""
+    module, _, path = read.partition(".")
+    if write:
+        setter = attrgetter(write.partition(".")[2])
+        return Kind(read, lambda: attrgetter(path)(sys.modules[module])(),
+                    lambda value: setter(sys.modules[module])(value), module)  # fmt: skip
     owner, _, last = path.rpartition(".")
-    module, _, inner = owner.partition(".")
 
-    def owned() -> Any:
-        return attrgetter(inner)(sys.modules[module]) if inner else sys.modules[module]
+    def put(value: Any) -> None:
+        setattr(attrgetter(owner)(sys.modules[module]) if owner else sys.modules[module], last, value)
 
-    return Kind(path, lambda: getattr(owned(), last), lambda value: setattr(owned(), last, value), module)
-
-
-def _functions(line: str) -> Kind:
-    (module, read), (_, write) = (path.split(".", 1) for path in line.split())
-    return Kind(
-        line.split()[0],
-        lambda: attrgetter(read)(sys.modules[module])(),
-        lambda value: attrgetter(write)(sys.modules[module])(value),
-        module,
-    )
-
-
-def _within(name: str, kept: Callable[[], Any], module: str = "sys", but: tuple[str, ...] = ()) -> Kind:
-    """What stands in a dictionary, but for keys that are not the tests' business."""
-
-    def read() -> dict[Any, Any]:
-        return {key: value for key, value in dict.items(kept()) if key not in but}
-
-    def write(was: dict[Any, Any]) -> None:
-        for key in read().keys() - was.keys():
-            dict.__delitem__(kept(), key)
-        dict.update(kept(), was)
-
-    return Kind(name, read, write, module)
+    return Kind(read, lambda: attrgetter(path)(sys.modules[module]), put, module)
 
 
 def _in_list(name: str) -> Kind:
@@ -246,16 +198,15 @@ def _in_list(name: str) -> Kind:
     return Kind(f"sys.{name}", own, write)
 
 
-WITHIN = tuple(f"{path}{os.sep}" for path in LIBRARIES)
+WITHIN = tuple(f"{sysconfig.get_path(each)}{os.sep}" for each in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
-def _environment(*, compiler: bool = False) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
-    return {name: value for name, value in own.items() if name.startswith(COMPILER_S) is compiler}
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(NOT_THE_TESTS)}
 
 
-def _set_environment(was: dict[str, str], *, compiler: bool = False) -> None:
-    for name in _environment(compiler=compiler).keys() - was.keys():
+def _set_environment(was: dict[str, str]) -> None:
+    for name in _environment().keys() - was.keys():
         del os.environ[name]
     os.environ.update(was)
 
@@ -268,11 +219,6 @@ def _set_handlers(was: dict[str, Any]) -> None:
     for name, handler in was.items():
         if handler is not signal.getsignal(signal.Signals[name]):
             signal.signal(signal.Signals[name], handler)
-
-
-def _umask() -> int:
-    os.umask(was := os.umask(0o077))
-    return was
 
 
 def precisions() -> dict[Any, Any]:
@@ -299,93 +245,16 @@ def _set_device(was: Any) -> None:
     sys.modules["torch"].set_default_device(None if was.type == "cpu" else was)
 
 
-def _modes() -> tuple[int, int, bool, bool]:
-    """How many of torch's modes are entered, and whether its profiler runs, and inference."""
-    c = sys.modules["torch"]._C
-    running = c._autograd._profiler_enabled(), sys.modules["torch"].is_inference_mode_enabled()
-    return c._len_torch_function_stack(), c._len_torch_dispatch_stack(), *running
-
-
-def _leave_modes(was: tuple[int, int, bool, bool]) -> None:
-    c, (functions, dispatched, *_) = sys.modules["torch"]._C, _modes()
-    for _ in range(functions - was[0]):
-        c._pop_torch_function_stack()
-    for _ in range(dispatched - was[1]):
-        c._pop_torch_dispatch_stack()
-
-
-def _autocast() -> dict[str, bool]:
-    return {each: sys.modules["torch"].is_autocast_enabled(each) for each in ("cpu", "cuda")}
-
-
-def _set_autocast(was: dict[str, bool]) -> None:
-    for each, on in was.items():
-        sys.modules["torch"].set_autocast_enabled(each, on)
-
-
-def _interpreted() -> bool:
-    """Triton's own functions are its interpreter's for good if that was asked for when Triton was loaded."""
-    loaded = sys.modules.get("triton.language.standard")
-    return type(getattr(loaded, "cdiv", None)).__name__ == "InterpretedFunction"
-
-
-def _figures() -> set[int]:
-    return {*sys.modules["matplotlib._pylab_helpers"].Gcf.figs}
-
-
-def _close_figures(was: set[int]) -> None:
-    for number in _figures() - was:
-        sys.modules["matplotlib._pylab_helpers"].Gcf.destroy(number)
-
-
 KINDS = (
     Kind("environment", _environment, _set_environment),
-    Kind(UNTOLD, sys.getrecursionlimit, sys.setrecursionlimit),  # the compiler's too
-    Kind(f"its variables {UNTOLD}", partial(_environment, compiler=True), partial(_set_environment, compiler=True)),
     Kind("signal handlers", _handlers, _set_handlers),
-    Kind("blocked signals", lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ()),
-         lambda was: signal.pthread_sigmask(signal.SIG_SETMASK, was)),
-    Kind("umask", _umask, os.umask),
-    Kind("processors", lambda: os.sched_getaffinity(0), lambda was: os.sched_setaffinity(0, was)),
-    Kind("locale", lambda: locale.setlocale(locale.LC_ALL), lambda was: locale.setlocale(locale.LC_ALL, was)),
-    Kind("garbage collector", lambda: (gc.isenabled(), gc.get_threshold()),
-         lambda was: (gc.enable() if was[0] else gc.disable(), gc.set_threshold(*was[1]))),
     *map(_in_list, ("path", "argv")),
-    _within("builtins", lambda: vars(builtins), but=("_",)),
-    *map(_attribute, ATTRIBUTES.split()),
-    *map(_functions, FUNCTIONS.strip().splitlines()),
+    *map(_kind, ATTRIBUTES.split()),
+    *(_kind(*line.split()) for line in FUNCTIONS.strip().splitlines()),
     Kind("torch's default device", lambda: sys.modules["torch"].get_default_device(), _set_device, "torch"),
-    Kind("torch's modes", _modes, _leave_modes, "torch"),  # behind the device, which is one of them
     Kind("torch's precision of float32", precisions, set_precisions, "torch"),
-    Kind("torch's autocast", _autocast, _set_autocast, "torch"),
-    _within("torch.set_printoptions", lambda: vars(sys.modules["torch"]._tensor_str.PRINT_OPTS), "torch"),
-    *(Kind(f"numpy.{name}", lambda get=get: getattr(sys.modules["numpy"], get)(),
-           lambda was, name=name: getattr(sys.modules["numpy"], name)(**was), "numpy")
-      for get, name in (("geterr", "seterr"), ("get_printoptions", "set_printoptions"))),
-    Kind("Triton is its interpreter", _interpreted, lambda was: None),
-    _within("matplotlib.rcParams", lambda: sys.modules["matplotlib"].rcParams, "matplotlib", but=("backend",)),
-    Kind("matplotlib's figures", _figures, _close_figures, "matplotlib._pylab_helpers"),
+    Kind("numpy.seterr", lambda: sys.modules["numpy"].geterr(), lambda was: sys.modules["numpy"].seterr(**was),
+         "numpy"),
+    Kind("matplotlib.rcParams", lambda: {**dict.copy(sys.modules["matplotlib"].rcParams), "backend": None},
+         lambda was: dict.update(sys.modules["matplotlib"].rcParams, {**was, "backend": "agg"}), "matplotlib"),
 )  # fmt: skip
-
-
-class _AsLoaded(PathFinder):
-    """Reads a library's settings when it is loaded: a test that loads it may change them at once."""
-
-    @classmethod
-    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The spec, whose loader also fills AS_LOADED."""
-        kinds = [kind for kind in KINDS if kind.module == name != "sys"]
-        spec = super().find_spec(name, path, target) if kinds else None
-        if spec is not None and spec.loader is not None:
-            load = spec.loader.exec_module
-
-            def and_read(module: ModuleType) -> None:
-                load(module)
-                AS_LOADED.update({kind.name: _read(kind) for kind in kinds})
-
-            spec.loader.exec_module = and_read  # type: ignore[method-assign]
-        return spec
-
-
-AS_LOADED: State = {}
-sys.meta_path.insert(0, _AsLoaded)

@@ -4,7 +4,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -26,23 +25,16 @@ class Change(NamedTuple):
     then: str = "True"
 
 
-PLAIN = (
+CHANGES = (
     Change("os.environ['LEFT'] = 'here'", "environment: LEFT was not set, is 'here'", "'LEFT' not in os.environ"),
     Change("del os.environ['GIVEN']", "environment: GIVEN was 'yes', is not set", "os.environ['GIVEN'] == 'yes'"),
     Change("os.chdir('/')", "os.getcwd: was ", "os.getcwd() == here"),
-    Change("os.umask(0o27)", "umask: was ", "os.umask(os.umask(0o22)) != 0o27"),
     Change("signal.signal(signal.SIGTERM, print)", "signal handlers: SIGTERM was ",
            "signal.getsignal(signal.SIGTERM) is signal.SIG_DFL"),
-    Change("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])", "blocked signals: was ",
-           "not signal.pthread_sigmask(signal.SIG_BLOCK, ())"),
     Change("sys.path.insert(0, '/elsewhere')", "sys.path: was ", "'/elsewhere' not in sys.path"),
     Change("sys.path = ['/elsewhere', *sys.path]", "sys.path: was ", "'/elsewhere' not in sys.path"),
     Change("sys.argv.append('--more')", "sys.argv: was ", "'--more' not in sys.argv"),
     Change("sys.excepthook = print", "sys.excepthook: was ", "sys.excepthook is not print"),
-    Change("sys.setswitchinterval(0.5)", "sys.getswitchinterval: was 0.005", "sys.getswitchinterval() < 0.01"),
-    Change("builtins.left = 1", "builtins: left was not set, is 1", "not hasattr(builtins, 'left')"),
-    Change("gc.disable()", "garbage collector: was (True, ", "gc.isenabled()"),
-    Change("locale.setlocale(locale.LC_ALL, 'C')", "locale: was ", "locale.setlocale(locale.LC_ALL) != 'C'"),
     Change("logging.disable()", "logging.root.manager.disable: was 0", "not logging.root.manager.disable"),
     Change("socket.setdefaulttimeout(1.5)", "socket.getdefaulttimeout: was None", "not socket.getdefaulttimeout()"),
     Change("del sys.modules['colorsys']", "sys.modules: colorsys was taken out", "'colorsys' in sys.modules"),
@@ -51,24 +43,10 @@ PLAIN = (
            "'made_up_one' not in sys.modules"),
     Change("tmp_path.joinpath('own_one.py').touch(); monkeypatch.syspath_prepend(tmp_path); import own_one",
            "sys.modules: own_one is the test's own", "'own_one' not in sys.modules"),
-    Change("threading.Thread(target=time.sleep, args=(9,), name='lasting', daemon=True).start()",
-           "threads: lasting still runs"),
-    Change("atexit.register(str)", "atexit: str is called at the end"),
     Change("numpy.seterr(all='raise')", "numpy.seterr: ", "numpy.geterr()['over'] == 'warn'"),
-    Change("numpy.set_printoptions(precision=3)", "numpy.set_printoptions: ",
-           "numpy.get_printoptions()['precision'] == 8"),
-)  # fmt: skip
-OF_LIBRARIES = (  # the first one of a library loads it
-    Change("monkeypatch.setenv('TRITON_INTERPRET', '1'); import triton.language",
-           "Triton is its interpreter: was False, is True"),
-    Change("import torch; torch.set_default_dtype(torch.float64)", "torch.get_default_dtype: was torch.float32",
+    Change("torch.set_default_dtype(torch.float64)", "torch.get_default_dtype: was torch.float32",
            "torch.get_default_dtype() == torch.float32"),
     Change("torch.set_default_device('meta')", "torch's default device: was ", "torch.empty(1).device.type == 'cpu'"),
-    Change("torch.set_num_threads(7)", "torch.get_num_threads: was ", "torch.get_num_threads() != 7"),
-    Change("torch.set_grad_enabled(False)", "torch.is_grad_enabled: was True", "torch.is_grad_enabled()"),
-    Change("torch.use_deterministic_algorithms(True)", "torch.get_deterministic_debug_mode: was 0, is 2",
-           "not torch.are_deterministic_algorithms_enabled()"),
-    Change("torch.set_anomaly_enabled(True)", "torch.is_anomaly_enabled: was False", "not torch.is_anomaly_enabled()"),
     Change("torch.set_float32_matmul_precision('high')", "torch's precision of float32: ",
            "torch.get_float32_matmul_precision() == 'highest'"),
     Change("torch.backends.fp32_precision = 'tf32'", "torch's precision of float32: ",
@@ -79,26 +57,16 @@ OF_LIBRARIES = (  # the first one of a library loads it
            "not torch.backends.cudnn.benchmark"),
     Change("torch.backends.cuda.enable_flash_sdp(False)", "torch.backends.cuda.flash_sdp_enabled: was True",
            "torch.backends.cuda.flash_sdp_enabled()"),
-    Change("torch.set_printoptions(precision=2)", "torch.set_printoptions: precision was 4",
-           "torch._tensor_str.PRINT_OPTS.precision == 4"),
-    Change("torch.set_autocast_enabled('cpu', True)", "torch's autocast: cpu was False",
-           "not torch.is_autocast_enabled('cpu')"),
-    Change("from torch.overrides import BaseTorchFunctionMode as M; types.kept = M().__enter__()",
-           "torch's modes: was (0, 0, ", "not torch._C._len_torch_function_stack()"),
-    Change("import matplotlib; matplotlib.rcParams['lines.linewidth'] = 9", "matplotlib.rcParams: lines.linewidth was ",
+    Change("matplotlib.rcParams['lines.linewidth'] = 9", "matplotlib.rcParams: lines.linewidth was ",
            "matplotlib.rcParams['lines.linewidth'] < 9"),
-    Change("import matplotlib.pyplot; matplotlib.pyplot.figure()", "matplotlib's figures: was set()",
-           "matplotlib.pyplot.get_fignums() == []"),
+    Change("threading.Thread(target=time.sleep, args=(9,), name='lasting', daemon=True).start()",
+           "threads: lasting still runs"),
 )  # fmt: skip
-TRITON = Change(
-    "monkeypatch.setenv('TRITON_INTERPRET', '1'); import triton.language", "Triton is its interpreter: was False"
-)
 HEAD = """
-import atexit, builtins, colorsys, gc, locale, logging, os, signal, socket, sys, threading, time, types, warnings
-import numpy
-here, torch, matplotlib = os.getcwd(), *map(sys.modules.get, ("torch", "matplotlib"))
+import colorsys, logging, matplotlib, numpy, os, pytest, signal, socket, sys, threading, time, torch, types, warnings
+here = os.getcwd()
 """
-PUT_BACK = f"""{HEAD}
+BESIDE = """
 def test_with_monkeypatch(monkeypatch, tmp_path):
     monkeypatch.setenv("LEFT", "here")
     monkeypatch.chdir(tmp_path)
@@ -110,10 +78,6 @@ def test_what_is_no_change():
     numpy.random.rand()
     import wave
     threading.Thread(target=time.sleep, args=(0.05,)).start()
-"""
-OF_A_FILE = """
-import os
-import pytest
 
 @pytest.fixture(scope="module")
 def kept():
@@ -142,31 +106,26 @@ def errors(folder: Path, **files: str) -> dict[str, str]:
     return {name: "\n".join(each.text or "" for each in parts) for name, parts in told.items()}
 
 
-def written(changes: Sequence[Change]) -> str:
-    """A file with a test for each change, and behind it one that the change must not reach."""
-    body = "def test_{n}(monkeypatch, tmp_path):\n    global torch, matplotlib\n    {one.body}\n\n"
-    then = "def test_{n}_then():\n    assert {one.then}\n\n"
-    return HEAD + "".join((body + then).format(n=n, one=one) for n, one in enumerate(changes))
-
-
-def compared(changes: Sequence[Change], found: dict[str, str]) -> None:
-    for n, each in enumerate(changes):
-        assert f"\n{each.said}" in found[f"test_tiny.test_{n}"], (each, found[f"test_tiny.test_{n}"])
-        assert n == len(changes) - 1 or not found[f"test_tiny.test_{n}_then"], each
-
-
 def test_every_kind_of_change_fails_its_test_and_is_gone_for_the_next(tmp_path: Path) -> None:
-    files = {"test_tiny": written(PLAIN), "test_put_back": PUT_BACK, "test_of_a_file": OF_A_FILE, "test_loaded": LOADED}
-    found = errors(tmp_path, **files)
-    compared(PLAIN, found)
-    assert not found["test_put_back.test_with_monkeypatch"] and not found["test_put_back.test_what_is_no_change"]
-    assert not found["test_of_a_file.test_first"], "what its fixture changes is there for all of its tests"
-    assert "\nenvironment: LEFT was not set" in found["test_of_a_file.test_last"]
+    """A test for each change, and behind it one that the change must not reach."""
+    body = "def test_{n}(monkeypatch, tmp_path):\n    {one.body}\n\n"
+    then = "def test_{n}_then():\n    assert {one.then}\n\n"
+    changing = HEAD + "".join((body + then).format(n=n, one=one) for n, one in enumerate(CHANGES))
+    found = errors(tmp_path, test_tiny=changing, test_beside=HEAD + BESIDE, test_loaded=LOADED)
+    for n, each in enumerate(CHANGES):
+        assert f"\n{each.said}" in found[f"test_tiny.test_{n}"], (each, found[f"test_tiny.test_{n}"])
+        assert n == len(CHANGES) - 1 or not found[f"test_tiny.test_{n}_then"], each
+    green = {name.partition(".")[2] for name, said in found.items() if name.startswith("test_beside") and not said}
+    assert green == {"test_with_monkeypatch", "test_what_is_no_change", "test_first"}, found
+    assert "\nenvironment: LEFT was not set" in found["test_beside.test_last"]
     assert "Loading this file changes the process:\nenvironment: LEFT was" in found[".test_loaded"]
 
 
-def test_what_a_library_keeps_is_seen_as_soon_as_it_is_there(tmp_path: Path) -> None:
-    compared(OF_LIBRARIES, errors(tmp_path, test_tiny=written(OF_LIBRARIES)))
+class Item(NamedTuple):
+    """What is drawn of a test."""
+
+    path: Path
+    number: int
 
 
 @given(st.lists(st.sampled_from("abcdef"), max_size=30), st.integers())
@@ -177,10 +136,3 @@ def test_a_seed_draws_the_order_of_files_and_of_the_tests_in_each(files: list[st
         _shuffle(order, random.Random(seed))  # type: ignore[arg-type]
     assert orders[0] == orders[1] and sorted(orders[0]) == sorted(made)
     assert len([*groupby(orders[0], key=lambda item: item.path)]) == len({*files}), "a file's tests stay together"
-
-
-class Item(NamedTuple):
-    """What is drawn of a test."""
-
-    path: Path
-    number: int
