@@ -82,22 +82,6 @@ def test_a_cache_that_cannot_be_written_or_read_is_no_error(tmp_path: Path) -> N
     assert kept(tmp_path) is None
 
 
-def test_the_cache_is_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
-    assert cache_folder() == tmp_path / "cache"
-    monkeypatch.delenv("BRRR_CACHE")
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "brrr"
-    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert cache_folder() == Path.home() / ".cache" / "brrr"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache_folder() == Path.home() / "Library" / "Caches" / "brrr"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "Local"))
-    assert cache_folder() == tmp_path / "Local" / "brrr"
-
-
 def test_a_folder_is_proved_to_be_writable(tmp_path: Path) -> None:
     require_writable(tmp_path / "a" / "b")
     require_writable(tmp_path / "a" / "b")

@@ -24,17 +24,8 @@ from brrr_course.cli import classroom
 from brrr_course.sources import recording
 
 MOVES = [
-    "\x1b[2J",
-    "\x1b]0;mine\x07",
-    "\r",
-    "\x9b31m",
-    "\x08\x7f",
-    "\u202eabc\u202c",
-    "\u2066",
-    "\u2028",
-    "\ud800",
-    "\x00",
-]
+    "\x1b[2J", "\x1b]0;mine\x07", "\r", "\x9b31m", "\x08\x7f", "\u202eabc\u202c", "\u2066", "\u2028", "\ud800", "\x00",
+]  # fmt: skip
 NEVER = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
