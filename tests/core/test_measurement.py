@@ -95,9 +95,9 @@ def same(seconds: float) -> Estimate:
 
 def test_host_bound_holds_at_its_very_thresholds() -> None:
     assert is_host_bound(same(0.9), same(1 / 1.1), same(1.0))
-    assert is_host_bound(same(9.0), same(10.0), same(11.0)) is False and is_host_bound(
-        same(9.9), same(10.0), same(11.0)
-    )
+    assert is_host_bound(same(9.9), same(10.0), same(11.0)) is True
+    for host_s, period_s in ((9.0, 11.0), (9.8, 11.0), (10.0, 10.9)):
+        assert is_host_bound(same(host_s), same(10.0), same(period_s)) is False
     for missing in range(3):
         assert is_host_bound(*[None if place == missing else same(1.0) for place in range(3)]) is None
     assert (measurement.HOST_BOUND_PERIOD, measurement.HOST_BOUND_HOST) == (1.1, 0.9)
