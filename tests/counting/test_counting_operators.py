@@ -591,10 +591,40 @@ def test_forms_forward_and_backward(name: str) -> None:
         (lambda x: x.contiguous(memory_format=torch.channels_last), (a(2, 3, 4, 5),), Form("strided", 40, 3, 2, 20)),
         (lambda x: x[:, ::2].contiguous(), (a(4, 7),), Form("strided", 4, 4, 2, 2)),
         (lambda x: x.new_empty(1, 7).t() * x, (a(7, 1),), Form("broadcast", 1, 7)),
+        (lambda x: x.sum(-1), (a(8, 64),), Form("rows", 8, 64)),
+        (lambda x: x.sum(0), (a(8, 64),), Form("columns", 64, 8)), (torch.sum, (a(8, 64),), Form("whole", 1, 512)),
+        (lambda x: x.sum((1, 2)), (a(2, 4, 64),), Form("rows", 2, 256)),
+        (lambda x: x.t().contiguous(), (a(8, 64),), Form("strided", 64, 8, 1, 64)),
+        (lambda x: x + x[0], (a(8, 64),), Form("broadcast", 8, 64)),
+        (lambda x: x * 2, (a(8, 64),), Form("scalar", 1, 512)),
+        (lambda x: x.double(), (a(8, 64),), Form("to-float64", 1, 512)),
+        (torch.linalg.vector_norm, (a(8, 64),), Form("whole", 1, 512)),
+        (lambda x: x.cumsum(1), (a(8, 64),), Form("rows", 8, 64)), (torch.dot, (a(50), a(50)), Form("whole", 1, 50)),
+        (lambda x, at: x.gather(1, at), (a(6, 8), ints(6, 3)), Form("rows, within", 6, 3, 8)),
+        (lambda x, at: x.gather(0, at), (a(6, 8), ints(6, 3)), Form("rows", 6, 3, 6)),
+        (F.batch_norm, (a(2, 4, 3, 5), a(4), a(4)), Form("fixed", 8, 15)),
+        (lambda x, b: x + b[:, None, None], (a(2, 4, 3, 5), a(4)), Form("broadcast", 8, 15)),
+        (F.conv1d, (a(2, 8, 12), a(8, 8, 3)), Form("signal", 20, 24, 2, 3)),
+        (partial(F.conv2d, dilation=2), (a(2, 8, 12, 12), a(8, 8, 3, 3)), Form("dilated", 128, 72, 2, 9)),
+        (F.conv_transpose2d, (a(2, 8, 12, 12), a(8, 8, 3, 3)), Form("transposed", 392, 72, 2, 9)),
+        (F.conv3d, (a(2, 8, 3, 12, 12), a(8, 8, 3, 3, 3)), Form("volume", 200, 216, 2, 27)),
+        (F.conv2d, (torch.rand(2, 6, 6, 8).permute(0, 3, 1, 2), torch.rand(16, 8, 3, 3)),
+         Form("window, channels last", 32, 72, 2, 9)),
     ],
-)
+)  # fmt: skip
 def test_forms_that_one_call_has(fn: Callable[..., Any], args: Any, form: Form) -> None:
     assert [each.form for each in cost(fn, *args).operators if each.form.name] == [form]
+
+
+@pytest.mark.parametrize(("fn", "form"), [
+    (lambda x: x + x, Form("", 1, 512)), (lambda x: torch.cat([x, x]), Form("", 2, 512)),
+    (lambda x: torch.cat([x, x], 1), Form("", 16, 64)), (lambda x: torch.cat([x, x], -1), Form("", 16, 64)),
+    (lambda x: torch.cat([x[:0], x, x]), Form("", 2, 512)), (lambda x: torch.cat([x[:, :0], x], 1), Form("", 8, 64)),
+    (lambda x: torch.stack([x, x]), Form("", 2, 512)), (lambda x: x.new_zeros(3, 4), Form("", 1, 12)),
+    (lambda x: x.bernoulli(), Form("", 1, 512)),
+])  # fmt: skip
+def test_forms_without_a_name_have_their_lines(fn: Callable[..., Any], form: Form) -> None:
+    assert [each.form for each in cost(fn, a(8, 64)).operators if each.kind != "view"] == [form]
 
 
 def test_gradients_are_counted_where_they_are_asked_for() -> None:
