@@ -5,7 +5,6 @@ That a machine is set up as a whole CI does, on Linux, macOS and Windows (.githu
 
 import ast
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -13,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -201,34 +199,31 @@ def test_failed_cuda_item_costs_only_itself(
     assert said.count("Not installed") == 1 and "pycuda" in said and "CUDA C++" in said
 
 
-def wheel(folder: Path, name: str, needs: str = "") -> str:
-    """A wheel with nothing in it; its digest."""
-    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
+@pytest.mark.parametrize("known", [True, False])
 def test_each_file_is_held_against_its_hash(
-    dev: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], known: bool
 ) -> None:
-    """By the pip that is here, also for what a package brings along; the CPU build's hash is one of its release's."""
-    house, out = tmp_path / "house", tmp_path / "out"
-    house.mkdir()
-    digests = {"big": wheel(house, "brrr_big", "Requires-Dist: Brrr.Small>=1\n"), "small": wheel(house, "brrr_small")}
-    (tmp_path / "constraints.txt").write_text("brrr-small==1.0\n")
-    monkeypatch.setattr(dev, "venv_python", lambda: sys.executable)
-    where = ["--no-index", "--find-links", str(house)]
-    for wrong, said in (({"small": "0" * 64}, "DO NOT MATCH"), ({"small": ""}, "brrr-small==1.0 is not in"), ({}, "")):
-        known = {**digests, **wrong}
-        lines = [f"brrr-{name}==1.0 \\\n    --hash=sha256:{digest}" for name, digest in known.items() if digest]
-        (tmp_path / "hashes.txt").write_text("# what\n" + "\n".join(lines) + "\n")
-        assert dev.fetch(["brrr-big"], where, str(out)) is not bool(wrong)
-        found = capfd.readouterr()
-        assert said in found.out + found.err
-    assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in house.iterdir())
+    """Also what a package brings along; the CPU build's hash is one of its release's."""
+    taken = {"metadata": {"name": "Brrr.Big", "version": "1.0+cpu"}, "download_info": {}}
+    own = {"metadata": {"name": "brrr", "version": "2.0"}, "download_info": {"dir_info": {}}}
+    Path(dev.ROOT, "hashes.txt").write_text(
+        f"# what\nbrrr-{'big' if known else 'other'}==1.0 \\\n    --hash=sha256:ab\n"
+    )
+    ran: list[tuple[str, ...]] = []
+
+    def pip(*words: str) -> bool:
+        ran.append(words)
+        if "--dry-run" in words:
+            Path(words[words.index("--report") + 1]).write_text(json.dumps({"install": [taken, own]}))
+        else:
+            assert Path(words[words.index("--requirement") + 1]).read_text() == "Brrr.Big==1.0+cpu --hash=sha256:ab"
+        return True
+
+    monkeypatch.setattr(dev, "pip", pip)
+    assert dev.fetch(["brrr-big"], ["--find-links", "here"], "out") is known
+    assert ("brrr-big==1.0 is not in hashes.txt" in capsys.readouterr().out) is not known
+    assert all(words[-2:] == ("--find-links", "here") for words in ran) and len(ran) == 1 + known
+    assert not known or {"wheel", "--no-deps", "--require-hashes"} < {*ran[1]}
 
 
 def test_the_order_in_which_packages_come(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
