@@ -62,12 +62,9 @@ def predicted_s(way: str, tokens: int, width: int, device: str) -> float:
 
 
 def roofline_s(way: str, tokens: int, width: int) -> float:
-    made, h100, peak = (
-        layer(way, tokens, width),
-        hardware("h100"),
-        {"fp8": "fp8", "fp8-rows": "fp8", "int8-both": "int8"},
-    )
-    return max(made.bytes / h100.memory_bytes_per_s, made.flop / h100.peak(peak.get(way, "bf16")))
+    made, h100 = layer(way, tokens, width), hardware("h100")
+    peak = {"fp8": "fp8", "fp8-rows": "fp8", "int8-both": "int8"}.get(way, "bf16")
+    return max(made.bytes / h100.memory_bytes_per_s, made.flop / h100.peak(peak))
 
 
 def far(way: str, seconds: Callable[[str, int, int], float], width: int = 0) -> str:
@@ -75,11 +72,8 @@ def far(way: str, seconds: Callable[[str, int, int], float], width: int = 0) -> 
     found = []
     for at, made in SOURCE.rows(BITS, way).items():
         point = dict(zip([axis.name for axis in BITS.axes], at, strict=True))
-        if (
-            point["inputs"] == ORDINARY
-            and made.measurement.kernel_s
-            and point["width"] in (width, width or point["width"])
-        ):
+        asked = point["inputs"] == ORDINARY and point["width"] in (width, width or point["width"])
+        if asked and made.measurement.kernel_s:
             found.append(abs(seconds(way, *sizes(point)) / made.measurement.kernel_s.median - 1))
     assert len(found) >= 9
     found.sort()
