@@ -38,8 +38,10 @@ def test_small_and_large_sizes_weigh_alike() -> None:
     assert fitted(times).alpha_s.median == pytest.approx(2e-5, rel=0.05)
 
 
-@pytest.mark.parametrize(("sizes", "student"), [(3, 12.706), (4, 4.303), (5, 3.182), (8, 2.447), (12, 2.228),
-                                                (13, 2.201), (30, 2.048)])  # fmt: skip
+@pytest.mark.parametrize(("sizes", "student"), [
+    (3, 12.706), (4, 4.303), (5, 3.182), (6, 2.776), (7, 2.571), (8, 2.447), (9, 2.365), (10, 2.306), (11, 2.262),
+    (12, 2.228), (13, 2.201), (30, 2.048),
+])  # fmt: skip
 def test_an_interval_is_student_s_of_what_the_line_leaves_free(sizes: int, student: float) -> None:
     """Against numpy's least squares, and tables of Student's t for 95 %: how many standard errors an interval takes."""
     draw = np.random.default_rng(sizes)
@@ -52,7 +54,7 @@ def test_an_interval_is_student_s_of_what_the_line_leaves_free(sizes: int, stude
     assert found.alpha_s.median == pytest.approx(alpha) and found.beta_bytes_per_s.median == pytest.approx(1 / slope)
     assert found.alpha_s.n == found.beta_bytes_per_s.n == sizes
     widths = (found.alpha_s.high - alpha) / errors[0], (1 / found.beta_bytes_per_s.low - slope) / errors[1]
-    assert widths == pytest.approx((student, student), rel=0.015)
+    assert widths == pytest.approx((student, student), rel=0.015 if sizes > 12 else 1e-3)
 
 
 def test_what_is_no_line_is_refused() -> None:
