@@ -66,16 +66,8 @@ GEMVX = (
 NAMES = [
     (("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>"
      "(cutlass_80_simt_sgemm_256x128_8x4_nn_align1::Params)"), "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"),
-    ("void cutlass::Kernel<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(int)",
-     "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1"),
     ("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT", "nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT"),
-    (("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel"
-     "__5x_cublas"),
-     ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel"
-     "__5x_cublas")),
     (GEMVX, "internal::gemvx::kernel"),
-    (("void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false, "
-     "cublasGemvParamsEx<int, float const> >(cublasGemvParamsEx<int, float const>, float)"), "gemv2T_kernel_val"),
     (("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, true, false, false>"
      "(cublasLt::cublasSplitKParams<float>, float const*)"), "cublasLt::splitKreduce_kernel"),
     ("void at::native::(anonymous namespace)::CatArrayBatch<float, 4>(float*)", "at::native::CatArrayBatch"),
