@@ -130,7 +130,7 @@ def test_a_file_has_so_many_bytes_at_most(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [(b"[1]", "holds no JSON object"), (b"{", "no valid JSON"), (b"\xff", "no valid JSON"),
-     (b"[" * 99999, "no valid JSON"),
+     (b"[" * 99999, "no valid JSON"), (rb'{"a": "\ud800"}', "no valid JSON"),
      (b'{"a": NaN}', "NaN is not a number"), (b'{"a": -Infinity}', "-Infinity is not a number")],
 )  # fmt: skip
 def test_what_is_no_json_object_is_named(tmp_path: Path, content: bytes, said: str) -> None:

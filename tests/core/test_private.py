@@ -1,15 +1,13 @@
-"""Code that is run from a cache: nobody else can have put it there. A new Python takes none from the current folder."""
+"""Code that is run from a cache: nobody else can have put it there."""
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from brrr.core.private import COMPILED, keep_compiled_code_private, private_folder, python
+from brrr.core.private import COMPILED, keep_compiled_code_private, private_folder
 from brrr_course.sources.live import Live
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders there are the user's own")
@@ -64,11 +62,3 @@ def test_torch_s_own_choice_is_replaced_and_somebody_s_is_kept(cache: Path, monk
 def test_measuring_here_keeps_compiled_code_private(cache: Path) -> None:
     Live("cpu")
     assert [os.environ[variable] for variable in COMPILED] == [str(cache / name) for name in COMPILED.values()]
-
-
-def test_a_new_python_imports_nothing_from_the_current_folder(tmp_path: Path) -> None:
-    for name in ("json", "torch", "brrr"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')", "utf-8")
-    settings: Any = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": ""}, "capture_output": True, "text": True}
-    done = subprocess.run(python("brrr", "--version"), check=False, **settings)
-    assert done.stdout.startswith("brrr ") and not done.stderr
