@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from played_gpu import played_event
 
-from brrr.timing import activity
 from brrr.timing.activity import (
     Activity,
     busy_union_s,
@@ -96,14 +95,6 @@ class Results:
     def save(self, path: str) -> None:
         other = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0.5, "args": {}}
         Path(path).write_text(json.dumps({"traceEvents": [other, {"ph": "M", "name": "process"}, *self.traced]}))
-
-
-def test_kernels_of_a_graph_share_an_id_and_keep_their_own_grids() -> None:
-    here = Results(
-        traced(7.0, 4, "gemm", (3, 1, 1)), traced(5.0, 4, "gemm", (1, 1, 1)), traced(6.0, 4, "reduce", (2, 1, 1))
-    )
-    assert activity._grids(here) == {
-        (4, "gemm"): ["gemm 1x1x1 of 128", "gemm 3x1x1 of 128"], (4, "reduce"): ["reduce 2x1x1 of 128"]}  # fmt: skip
 
 
 def test_a_session_gives_each_activity_its_own_launch(monkeypatch: pytest.MonkeyPatch) -> None:
