@@ -77,7 +77,7 @@ def test_state_is_the_scripts_again_at_the_end(tmp_path: Path, monkeypatch: pyte
     register = atexit.register
     kept_back = lambda *each: at_end.append(each) if each[0] is diagnose._become else register(*each)  # noqa: E731
     monkeypatch.setattr(atexit, "register", kept_back)
-    assert main(["script.py", "1"]) == 2
+    assert main(["script.py", "1"]) == 2 and Path.cwd() == tmp_path
     become, *given = at_end[-1]
     try:
         become(*given)
