@@ -271,10 +271,10 @@ class Gpu:
         )
 
 
-def played_event(device: str, name: str, start: int, end: int) -> Any:
+def played_event(device: str, name: str, start: int, end: int, correlation: int = 1) -> Any:
     """An event as the profiler tells it."""
-    told = {"device_type": device, "name": name, "start_ns": start, "duration_ns": end - start, "correlation_id": 1,
-            "device_resource_id": 7}  # fmt: skip
+    told = {"device_type": device, "name": name, "start_ns": start, "duration_ns": end - start,
+            "correlation_id": correlation, "device_resource_id": 7}  # fmt: skip
     return SimpleNamespace(**{key: lambda value=value: value for key, value in told.items()})
 
 

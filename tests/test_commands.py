@@ -4,7 +4,6 @@ import argparse
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,13 +12,11 @@ from typing import NoReturn
 
 import pytest
 
+import dev
 from brrr.__main__ import commands, main
 from brrr_course.lessons import course
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-import dev  # noqa: E402
-
 TEXTS = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").glob("*.md")),
@@ -42,17 +39,14 @@ def shown(text: str) -> Iterator[str]:
 
 def run_by_files() -> Iterator[str]:
     """The commands that set-up files run, or show in a comment: workflows, environment.yml, deploy/."""
-    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
-        runs = re.findall(r"- run: ([^#\n]*)", workflow.read_text(encoding="utf-8"))
-        yield from (each.strip() for each in runs if START.match(each.strip() + " "))
-    environment = (ROOT / "environment.yml").read_text(encoding="utf-8")
-    yield from (part.strip() for part in environment.splitlines()[1].split("&&") if START.match(part.strip() + " "))
-    gateway = (ROOT / "deploy" / "zero-to-jupyterhub-gateway.yaml").read_text(encoding="utf-8")
-    yield from (words.replace(",", "") for words in re.findall(r"command: \[(.*)\]", gateway))
-    hub = (ROOT / "deploy" / "jupyterhub_config.py").read_text(encoding="utf-8")
-    yield (
-        "python -m brrr class serve --hub brrr --port 8642 --cache x" if '"-m", "brrr", "class", "serve"' in hub else ""
-    )
+    files = [*(ROOT / ".github" / "workflows").glob("*.yml"), ROOT / "environment.yml", *(ROOT / "deploy").iterdir()]
+    for text in (path.read_text(encoding="utf-8") for path in files):
+        lines = re.findall(r"(?:- run: |^#   )([^#\n]*)", text, re.MULTILINE)
+        parts = (part.strip() for line in lines for part in line.split("&&"))
+        yield from (part for part in parts if START.match(f"{part} "))
+        yield from (words.replace(",", "") for words in re.findall(r"command: \[(.*)\]", text))
+        if '"-m", "brrr", "class", "serve"' in text:
+            yield "python -m brrr class serve --hub brrr --port 8642 --cache x"
 
 
 FROM_FILES = list(run_by_files())
@@ -158,10 +152,3 @@ def test_binder_copies_the_lessons(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(course, "default_work", lambda: tmp_path)
     exec(copies[2])
     assert len(list(tmp_path.glob("*.ipynb"))) == len(list((ROOT / "notebooks").glob("*.ipynb")))
-
-
-def test_the_commands_run_as_a_program() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "brrr", "claims", "--help"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0 and "--sources" in done.stdout

@@ -13,10 +13,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-import dev  # noqa: E402
+import dev
 
+ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ("3.11.0", "3.12.0", "3.13.0", "3.14.0")
 
 # The name on conda-forge, where it is another; None where environment.yml leaves the package out (why: beside it).
@@ -90,18 +89,11 @@ def test_environment_agrees_with_pyproject() -> None:
 @pytest.mark.parametrize(
     ("good", "bad"),
     [
-        ("pytorch >=2.11\n", "pytorch >=2.4\n"),
-        ("pytorch >=2.11\n", "torch >=2.11\n"),
-        ("  - pycuda >=2024.1\n", ""),
-        ("  - pip\n", "  - pip\n  - scikit-cuda\n"),
-        ("  - cxx-compiler ", "  # "),
-        ("  - hatchling >=1.27\n", ""),
-        ("  - uvicorn >=0.32\n", ""),
-        ("dask-core >=2025.1", "dask >=2025.1"),
+        ("pytorch >=2.11\n", "pytorch >=2.4\n"), ("pytorch >=2.11\n", "torch >=2.11\n"), ("numpy >=2.0", "numpy"),
+        ("  - pycuda >=2024.1\n", ""), ("  - pip\n", "  - pip\n  - scikit-cuda\n"), ("  - cxx-compiler ", "  # "),
         ("python >=3.11", "python >=3.9"),
-        ("numpy >=2.0", "numpy"),
     ],
-)
+)  # fmt: skip
 def test_environment_check_can_fail(good: str, bad: str) -> None:
     text = (ROOT / "environment.yml").read_text("utf-8")
     assert good in text
@@ -117,10 +109,6 @@ def test_environment_admits_what_is_installed(installed: set[str]) -> None:
     refused = [name for name, pip in there.items() if Version(metadata.version(pip)) not in SpecifierSet(bounds[name])]
     assert len(there) > 25 and refused == []
     assert ".".join(map(str, sys.version_info[:3])) in SpecifierSet(bounds["python"])
-
-
-def test_environment_names_the_cuda_version() -> None:
-    assert re.fullmatch(r"=1[23]\.\d+", conda_bounds((ROOT / "environment.yml").read_text("utf-8"))["cuda-version"])
 
 
 def test_constraints_pin_what_pyproject_names() -> None:

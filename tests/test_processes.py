@@ -58,12 +58,6 @@ def test_every_place_that_starts_a_process_is_known() -> None:
     assert found - DASK == {*STARTED}
 
 
-def test_those_that_look_for_their_parent_are_told_who_it_is() -> None:
-    for name in (name for name, how in STARTED.items() if how == WITH_ITS_PARENT):
-        text = (ROOT / name).read_text("utf-8")
-        assert "end_with" in text or "import python" in text or name.endswith("first_call.py"), name
-
-
 SLEEPS = "import time\ntime.sleep(120)\n"
 PARENTS = {
     "a module": "import subprocess; from brrr.core.private import python; subprocess.run(python('sleeper'))",

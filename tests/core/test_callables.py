@@ -48,15 +48,8 @@ class Inheriting(Called): ...
 
 
 LATER = [
-    generator,
-    coroutine,
-    asynchronous,
-    Later(),
-    Called(),
-    Inheriting(),
-    functools.partial(generator),
-    Later().forward,
-]
+    generator, coroutine, asynchronous, Later(), Called(), Inheriting(), functools.partial(generator), Later().forward,
+]  # fmt: skip
 
 
 def in_a_queue(fn: Any) -> None:

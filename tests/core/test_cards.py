@@ -2,15 +2,14 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
-from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from brrr.core import units
 from brrr.core.cards import Card, Carded, shown
 from brrr.core.measurement import Estimate, Measurement
-from brrr.counting.cost import Cost, OperatorCost
+from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.report import Diagnosis, Tried
@@ -23,29 +22,18 @@ FULL = Card(
 )
 
 
-class Checked(HTMLParser):
-    """Every tag that is opened is closed, in order; `words` are what stands outside of the fold, `folded` within."""
+class Checked:
+    """HTML in which every tag is closed; `words` are what stands outside of the fold, `folded` within."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.words, self.folded = "", ""
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.open.append(tag)
-        assert tag not in ("script", "style", "svg"), "what JupyterLab takes out of a notebook that it does not trust"
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "details" in self.open:
-            self.folded += data + " "
-        else:
-            self.words += data + " "
+        tree = ElementTree.fromstring(f"<div>{text.replace('<details open>', '<details>')}</div>")
+        tags = {each.tag for each in tree.iter()}
+        assert not {"script", "style", "svg"} & tags, "what JupyterLab takes out of a notebook that it does not trust"
+        folds = [(parent, each) for parent in tree.iter() for each in parent if each.tag == "details"]
+        self.folded = "".join(f"{text} " for _, fold in folds for text in fold.itertext())
+        for parent, fold in folds:
+            parent.remove(fold)
+        self.words = "".join(f"{text} " for text in tree.itertext())
 
 
 def test_a_card_is_whole_html_and_folds_what_is_more() -> None:
@@ -88,19 +76,18 @@ def diagnosed(regime: Regime, overhead: float, **work: float) -> Diagnosis:
 
 def test_overhead_that_is_not_the_largest_part_is_explained() -> None:
     """What a beginner met: overhead-bound above a table that begins with compute 48.6 %."""
-    found = diagnosed("overhead", 0.334, compute=0.486, memory=0.18)
-    first, shares, why, helping, badge = repr(found).splitlines()
-    assert first == "Overhead-bound: without its overhead a step would be 1.5x as fast."
-    assert shares == "overhead 33.4 %, memory 18 %, compute 48.6 %" or "overhead 33.4 %, compute 48.6 %" in shares
-    assert why == "Overhead is not the largest part, but counts as the limit from a gain of 1.3x on."
-    assert badge == "LIVE · a made-up GPU · 2026-11-26 · 10 steps of 1 ms" and helping.startswith("No remedy")
+    _, shares, why, *_ = repr(diagnosed("overhead", 0.334, compute=0.486, memory=0.18)).splitlines()
+    assert "overhead 33.4 %" in shares and "compute 48.6 %" in shares and "not the largest part" in why
 
 
 @pytest.mark.parametrize("overhead", [0.24, 0.3, 0.5, 0.9, 0.995])
 def test_the_gain_without_overhead_is_that_of_the_table(overhead: float) -> None:
-    first = repr(diagnosed("overhead", overhead, compute=1 - overhead)).splitlines()[0]
+    helps, tried = Remedy("cuda graph", 2.0, "Why."), Tried("cuda graph", 1.7, 1.6, 1.8, 0.0)
+    found = replace(diagnosed("overhead", overhead, compute=1 - overhead), remedies=(helps,), tried=(tried,))
     gain = units.ratio(1 / (1 - overhead)) if overhead < 0.99 else "many times"
-    assert first == f"Overhead-bound: without its overhead a step would be {gain} as fast."
+    assert repr(found).startswith(f"Overhead-bound: without its overhead a step would be {gain} as fast.\n")
+    assert "What would help: cuda graph (1.7x measured)." in repr(found)
+    assert len(replace(found, problems=("it has no end", "nor a start"))._card().lines) == 3
 
 
 @pytest.mark.parametrize("regime", ["memory", "compute", "latency"])
@@ -125,19 +112,6 @@ def test_each_table_adds_up_to_a_step() -> None:
     assert "(no module's forward pass)" in tables[3]
 
 
-def test_what_would_help_is_told_first_as_measured_where_it_was_tried() -> None:
-    helps = tuple(Remedy(name, gain, "Why.") for name, gain in (("cuda graph", 2.0), ("batched", 1.4)))
-    tried = (Tried("cuda graph", 1.7, 1.6, 1.8, 0.0), Tried("fusion", 1.01, 1.0, 1.02, 0.0))
-    found = replace(diagnosed("overhead", 0.5, memory=0.5), remedies=helps, tried=tried)
-    assert "What would help: cuda graph (1.7x measured), batched (1.4x predicted)." in repr(found)
-    assert "1.7× measured" in Checked(found._card().html()).words
-
-
-def test_at_most_three_lines_stand_outside_of_the_fold() -> None:
-    broken = replace(diagnosed("overhead", 0.4, compute=0.6), problems=("it has no end", "nor a start"))
-    assert len(broken._card().lines) == 3 and "it has no end; nor a start" in repr(broken)
-
-
 @pytest.mark.parametrize("case", ["memory", "compute", "overhead"])
 def test_a_prediction_agrees_with_its_bar(case: str) -> None:
     flop, nbytes = {"memory": (1e6, 1e9), "compute": (1e13, 1e6), "overhead": (1e3, 1e3)}[case]
@@ -148,13 +122,6 @@ def test_a_prediction_agrees_with_its_bar(case: str) -> None:
     assert str(found).startswith("PREDICTED: about ") and card.caption.startswith("PREDICTED · NVIDIA H200")
     words = Checked(card.html())
     assert "_s" not in words.words + words.folded.partition("rests on")[0], "an identifier where a word will do"
-
-
-def test_a_cost_tells_what_fusing_would_save() -> None:
-    one = OperatorCost("aten.mul", 4.0, 16, 16, "float32", ((4,),))
-    found = Checked(Cost(8, 32, 64, operators=(one, one))._repr_html_())
-    assert "Operator by operator it moves 64 B, fused 32 B" in found.words and "aten.mul" in found.folded
-    assert "<details" not in Cost(8, 32)._repr_html_() and "fused" not in Cost(8, 32)._repr_html_()
 
 
 def test_a_suggestion_leads_with_the_largest_gain_of_the_same_result() -> None:
@@ -174,16 +141,8 @@ def same(seconds: float) -> Estimate:
     return Estimate(seconds, seconds, seconds, 9)
 
 
-def test_a_measurement_has_its_idle_share_and_its_times_in_words() -> None:
-    found = Measurement(host_s=same(1e-5), busy_s=same(1e-6), span_s=same(1e-6), period_s=same(1e-5), device="mine")
-    words = Checked(found._repr_html_())
-    assert words.words.startswith("10 µs on the host, 1 µs of GPU work") and "GPU idle 90 %" in words.words
-    assert "host-bound" in words.words and "a call in a loop" in words.folded and "_s" not in words.words
-
-
-@pytest.mark.parametrize(
-    ("grown", "idle", "regime"), [(1.05, 0.8, "overhead-bound"), (1.9, 0.1, "scales with the work")]
-)
+@pytest.mark.parametrize(("grown", "idle", "regime"), [(1.05, 0.8, "overhead-bound"),
+                                                       (1.9, 0.1, "scales with the work")])  # fmt: skip
 def test_a_scaling_test_says_by_how_much_the_time_grew(grown: float, idle: float, regime: str) -> None:
     small, large = (Measurement(busy_s=same((1 - idle) * t), period_s=same(t)) for t in (1e-4, grown * 1e-4))
     found = Scaling(8, 2, small, large, 2.0, "LIVE")

@@ -82,22 +82,6 @@ def test_a_cache_that_cannot_be_written_or_read_is_no_error(tmp_path: Path) -> N
     assert kept(tmp_path) is None
 
 
-def test_the_cache_is_where_the_system_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BRRR_CACHE", str(tmp_path / "cache"))
-    assert cache_folder() == tmp_path / "cache"
-    monkeypatch.delenv("BRRR_CACHE")
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "brrr"
-    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    assert cache_folder() == Path.home() / ".cache" / "brrr"
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert cache_folder() == Path.home() / "Library" / "Caches" / "brrr"
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "Local"))
-    assert cache_folder() == tmp_path / "Local" / "brrr"
-
-
 def test_a_folder_is_proved_to_be_writable(tmp_path: Path) -> None:
     require_writable(tmp_path / "a" / "b")
     require_writable(tmp_path / "a" / "b")
@@ -146,7 +130,7 @@ def test_a_file_has_so_many_bytes_at_most(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [(b"[1]", "holds no JSON object"), (b"{", "no valid JSON"), (b"\xff", "no valid JSON"),
-     (b"[" * 99999, "no valid JSON"),
+     (b"[" * 99999, "no valid JSON"), (rb'{"a": "\ud800"}', "no valid JSON"),
      (b'{"a": NaN}', "NaN is not a number"), (b'{"a": -Infinity}', "-Infinity is not a number")],
 )  # fmt: skip
 def test_what_is_no_json_object_is_named(tmp_path: Path, content: bytes, said: str) -> None:

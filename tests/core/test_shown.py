@@ -1,14 +1,12 @@
 """What a terminal is given: nothing from outside moves its cursor, whatever prints it and wherever it came from."""
 
 import json
-import random
 import sys
 import unicodedata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import made_up
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,24 +15,12 @@ from brrr import __main__
 from brrr.__main__ import COMMANDS, main
 from brrr.cli import diagnose
 from brrr.core.errors import BrrrError
-from brrr.core.files import json_text
 from brrr.core.shown import BREAKS, printable, shown
 from brrr_course.cli import COMMANDS as ADDED
-from brrr_course.cli import classroom
-from brrr_course.sources import recording
 
 MOVES = [
-    "\x1b[2J",
-    "\x1b]0;mine\x07",
-    "\r",
-    "\x9b31m",
-    "\x08\x7f",
-    "\u202eabc\u202c",
-    "\u2066",
-    "\u2028",
-    "\ud800",
-    "\x00",
-]
+    "\x1b[2J", "\x1b]0;mine\x07", "\r", "\x9b31m", "\x08\x7f", "\u202eabc\u202c", "\u2066", "\u2028", "\ud800", "\x00",
+]  # fmt: skip
 NEVER = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -91,46 +77,3 @@ def test_a_script_prints_as_it_likes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with diagnose._streams():
         assert not hasattr(sys.stdout, "stream")
     assert hasattr(sys.stdout, "stream") and shown(None) is None
-
-
-TEXTS = ("device", "driver", "cuda", "torch", "cpu", "python", "runtime", "triton", "brrr")
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_recording_s_texts(text: str, tmp_path: Path, only_recordings: Any, capsys: Any) -> None:
-    """Sealed as ours are; half a surrogate pair, which no file could hold again, is refused when it is read."""
-    rng = random.Random(text)
-    for odd in {*rng.sample(MOVES, 2), "\ud800"}:
-        root = tmp_path / f"{ord(odd[-1])}"
-        made_up.record(root, made_up.GPU, {"size": ["64"]})
-        path = root / "h200" / recording.FILE
-        content = json.loads(path.read_text("utf-8"))
-        (content if text == "device" else content["runs"][0])[text] = f"H200{odd}{odd}"
-        del content["checksum"]
-        version = content.pop("format")
-        path.write_text(json.dumps(json.loads(json_text(version, content))), "utf-8")
-        only_recordings(root)
-        into = tmp_path / "into" / "h200"
-        made_up.record(into.parent, made_up.GPU, {"size": ["128"]}, run=made_up.run_info(f"run {ord(odd[-1])}"))
-        for words in (
-            ["claims", "matmul", "--source", "recorded:h200"],
-            ["join", str(path.parent), "--into", str(into)],
-        ):
-            main(words)
-            seen = capsys.readouterr()
-            assert harmless(seen.out) and harmless(seen.err)
-            if odd == "\ud800":
-                assert "is no valid JSON" in seen.out + seen.err and "machine.json" in seen.out + seen.err
-
-
-def test_a_gateway_s_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    """After a kill its port may be another user's."""
-    odd = "".join(MOVES)
-    job = {"point": {odd: odd}, "running_s": None, "others": 1, "experiment": odd, "variants": [odd], "user": odd}
-    status = {"device": odd, "workers": [odd], "trouble": odd, "running": [], "waiting": [job]}
-    (tmp_path / "class.db.serving").write_text('{"url": "http://127.0.0.1:9", "token": "x"}')
-    monkeypatch.setattr(classroom.Connection, "ask", lambda *_: status)
-    monkeypatch.setenv("BRRR_ALLOW_HTTP", "1")
-    assert main(["class", "status", "--cache", str(tmp_path / "class.db")]) == 0
-    said = capsys.readouterr().out
-    assert harmless(said) and said.count("\\x1b[2J") >= 5

@@ -18,21 +18,11 @@ PREFIX = {prefix: 10.0 ** (3 * power) for power, prefix in enumerate(("p", "n", 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (1.02e-6, "1.02 µs"),
-        (999.96e-9, "1 µs"),
-        (999.4e-9, "999 ns"),
-        (999.5e-9, "1 µs"),
-        (0.0, "0 s"),
-        (-0.0, "0 s"),
-        (-2.5e-6, "-2.5 µs"),
-        (math.nan, "nan s"),
-        (math.inf, "inf s"),
-        (-math.inf, "-inf s"),
-        (3600, "3600 s"),
-        (1e-9, "1 ns"),
-        (100e-6, "100 µs"),
+        (1.02e-6, "1.02 µs"), (999.96e-9, "1 µs"), (999.4e-9, "999 ns"), (999.5e-9, "1 µs"), (0.0, "0 s"),
+        (-0.0, "0 s"), (-2.5e-6, "-2.5 µs"), (math.nan, "nan s"), (math.inf, "inf s"), (-math.inf, "-inf s"),
+        (3600, "3600 s"), (1e-9, "1 ns"), (100e-6, "100 µs"),
     ],
-)
+)  # fmt: skip
 def test_seconds(value: float, text: str) -> None:
     assert units.seconds(value) == text
 
@@ -40,37 +30,24 @@ def test_seconds(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (units.quantity(4.1e12, "B/s"), "4.1 TB/s"),
-        (units.quantity(51.3e12, "FLOP/s"), "51.3 TFLOP/s"),
-        (units.quantity(999.6e9, "B/s"), "1 TB/s"),
-        (units.quantity(0.125, "FLOP/B"), "0.125 FLOP/B"),
-        (units.quantity(1250.0, "FLOP/B"), "1250 FLOP/B"),
-        (units.quantity(1980e6, "Hz"), "1.98 GHz"),
-        (units.quantity(0.25, "B"), "0.25 B"),
-        (units.quantity(12, ""), "12"),
-        (units.quantity(1.23456e-6, "s", digits=5), "1.2346 µs"),
-        (units.nbytes(537e6), "537 MB"),
-        (units.quantity(67.1e6, "FLOP"), "67.1 MFLOP"),
-        (units.ratio(2.4), "2.4x"),
-        (units.ratio(1540.0), "1540x"),
-        (units.percent(0.5), "50 %"),
-        (units.seconds_range(0.98e-6, 1.02e-6), "0.98 to 1.02 µs"),
-        (units.seconds_range(0.5, 90.0), "0.5 to 90 s"),
-        (units.seconds_range(0.0, 0.0), "0 to 0 s"),
+        (units.quantity(4.1e12, "B/s"), "4.1 TB/s"), (units.quantity(51.3e12, "FLOP/s"), "51.3 TFLOP/s"),
+        (units.quantity(999.6e9, "B/s"), "1 TB/s"), (units.quantity(0.125, "FLOP/B"), "0.125 FLOP/B"),
+        (units.quantity(1250.0, "FLOP/B"), "1250 FLOP/B"), (units.quantity(1980e6, "Hz"), "1.98 GHz"),
+        (units.quantity(0.25, "B"), "0.25 B"), (units.quantity(12, ""), "12"),
+        (units.quantity(1.23456e-6, "s", digits=5), "1.2346 µs"), (units.nbytes(537e6), "537 MB"),
+        (units.quantity(67.1e6, "FLOP"), "67.1 MFLOP"), (units.ratio(2.4), "2.4x"), (units.ratio(1540.0), "1540x"),
+        (units.percent(0.5), "50 %"), (units.seconds_range(0.98e-6, 1.02e-6), "0.98 to 1.02 µs"),
+        (units.seconds_range(0.5, 90.0), "0.5 to 90 s"), (units.seconds_range(0.0, 0.0), "0 to 0 s"),
         (units.seconds_range(1e-6, math.inf), "1 µs to inf s"),
         (units.seconds_range(-math.inf, 1e-6), "-inf s to 1 µs"),
         (units.seconds_range(1e-9, 1.2345e-6, digits=4), "0.001 to 1.235 µs"),
-        (units.quantity(0.004, "FLOP"), "0.004 FLOP"),
-        (units.quantity(3.2e6, "FLOP/B"), "3200000 FLOP/B"),
-        (units.quantity(5e3, "m"), "5 km"),
-        (units.quantity(1e33, "B"), "1000 QB"),
-        (units.quantity(1e-33, "Hz"), "0.001 qHz"),
-        (units.ratio(0.012345, digits=2), "0.012x"),
-        (units.percent(0.12345, digits=1), "10 %"),
-        (units.nbytes(1234567, digits=2), "1.2 MB"),
+        (units.quantity(0.004, "FLOP"), "0.004 FLOP"), (units.quantity(3.2e6, "FLOP/B"), "3200000 FLOP/B"),
+        (units.quantity(5e3, "m"), "5 km"), (units.quantity(1e33, "B"), "1000 QB"),
+        (units.quantity(1e-33, "Hz"), "0.001 qHz"), (units.ratio(0.012345, digits=2), "0.012x"),
+        (units.percent(0.12345, digits=1), "10 %"), (units.nbytes(1234567, digits=2), "1.2 MB"),
         (units.seconds(1.23456e-3, digits=5), "1.2346 ms"),
     ],
-)
+)  # fmt: skip
 def test_other_units(text: str, expected: str) -> None:
     assert text == expected
 
@@ -93,12 +70,6 @@ def test_any_quantity_survives_within_its_rounding(value: float, digits: int) ->
     assert back == pytest.approx(value, rel=0.5000001 * 10.0 ** (1 - digits))
 
 
-@given(TIMES)
-def test_at_most_three_digits_count(value_s: float) -> None:
-    digits = units.seconds(value_s).split(" ")[0].replace(".", "").strip("0")
-    assert len(digits) <= 3
-
-
 @given(st.floats(min_value=1e-9, max_value=999.0), st.sampled_from(["ns", "us", "µs", "μs", "ms", "s"]))
 def test_every_spelling_is_read(value: float, unit: str) -> None:
     scale = {"ns": 1e-9, "ms": 1e-3, "s": 1.0}.get(unit, 1e-6)
@@ -112,20 +83,8 @@ def test_parse_seconds(text: str | float, value_s: float) -> None:
 
 
 JUNK = [
-    "",
-    " ",
-    "abc",
-    "5 minutes",
-    "-3 us",
-    "nan",
-    "inf",
-    "1,500 ms",
-    "1 2 ms",
-    "µs",
-    "1e999 s",
-    "1e999999999 s",
-    "٣ s",
-]
+    "", " ", "abc", "5 minutes", "-3 us", "nan", "inf", "1,500 ms", "1 2 ms", "µs", "1e999 s", "1e999999999 s", "٣ s",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", [*JUNK, True, math.nan, math.inf, -1.0, None, [1]])
@@ -152,13 +111,6 @@ def test_what_is_written_is_read_in_its_unit(text: object, unit: str, value: flo
 )
 def test_what_may_be_a_thousand_or_is_of_another_unit_is_not_guessed(text: object, unit: str) -> None:
     assert math.isnan(units.parsed(text, unit))
-
-
-@pytest.mark.parametrize(("text", "comma"), [("1,000 ms", True), ("five ms", False), (math.inf, False)])
-def test_a_comma_that_may_be_a_thousand_s_is_explained(text: object, comma: bool) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        units.parse_seconds(text)  # type: ignore[arg-type]
-    assert ("decimal point, not a comma" in str(caught.value)) is comma
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

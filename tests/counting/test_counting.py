@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from brrr.core.errors import ArgumentError, TraceError, UnavailableError
 from brrr.counting.description import Description, array
@@ -22,14 +21,9 @@ from tests.refusals import refused, values
 
 def test_details_group_equal_calls() -> None:
     text = cost(lambda x: (x.cos().cos()[1:] + torch.rand(999)).sort(), array(1000)).details().splitlines()
-    assert text[0].startswith("at least ") and text[1].startswith("Operator by operator it moves ")
+    assert text[0].startswith("at least ") and "fused 16 kB" in text[1]
     assert text[4].split() == ["2", "aten.cos", "pointwise", "float32", "(1000,)", "2", "kFLOP", "8", "kB", "8", "kB"]
-    assert text[-3:] == [
-        "and 1 view or allocation: 0 FLOP, 0 B",
-        "random numbers count 0 FLOP: aten.rand",
-        "FLOP unknown, not in the sum: aten.sort",
-    ]
-    assert "fused 16 kB" in text[1]
+    assert [line.split()[-1] for line in text[-3:]] == ["B", "aten.rand", "aten.sort"]
 
 
 def test_a_description_takes_no_memory() -> None:
@@ -94,13 +88,16 @@ def test_nothing_real_is_changed() -> None:
     assert torch.equal(x, torch.ones(8, 4)) and torch.equal(kept, torch.zeros(4))
 
 
-def test_a_training_step_leaves_no_fake_gradients() -> None:
+def test_a_training_step_leaves_no_fake_gradients_and_counts_as_a_real_run() -> None:
     net = nn.Linear(4, 5)
+    with CostMode() as counting:
+        net(torch.randn(3, 4)).sum().backward()
+    net.weight.grad = net.bias.grad = None
 
     def step(x: torch.Tensor) -> None:
         net(x).sum().backward()
 
-    assert cost(step, array((3, 4))).flop == 2 * 60 * 2 + 15 + 14 + 2 * 5
+    assert cost(step, array((3, 4))).flop == counting.cost().flop == 2 * 60 * 2 + 15 + 14 + 2 * 5
     assert net.weight.grad is None
     step(torch.randn(3, 4))
     kept = net.weight.grad.clone()
@@ -121,19 +118,6 @@ def test_working_set_is_what_lives_at_once() -> None:
     assert chain.working_set_bytes == 4 * 3000  # the input, one intermediate, its successor
     kept = cost(lambda x: x.cos().cos().cos().cos(), array(1000, requires_grad=True), backward=True)
     assert kept.working_set_bytes > chain.working_set_bytes
-
-
-def test_checkpoint_computes_again() -> None:
-    def chain(x: torch.Tensor) -> torch.Tensor:
-        return x.cos().cos().cos().cos()
-
-    def saved(x: torch.Tensor) -> torch.Tensor:
-        return checkpoint(chain, x, use_reentrant=False)
-
-    x = array(1000, requires_grad=True)
-    plain, again = cost(chain, x, backward=True), cost(saved, x, backward=True)
-    assert again.flop > plain.flop
-    assert again.bytes == plain.bytes
 
 
 def test_compiled_and_scripted_functions_count_as_written() -> None:
@@ -164,13 +148,6 @@ def test_cost_mode_over_a_real_run() -> None:
     assert torch.equal(y, x.exp() * 2)
 
 
-def test_cost_mode_sees_backward() -> None:
-    net, x = nn.Linear(4, 5), torch.randn(3, 4)
-    with CostMode() as counting:
-        net(x).sum().backward()
-    assert counting.cost().flop == 2 * 60 * 2 + 15 + 14 + 2 * 5
-
-
 def branch(x: torch.Tensor) -> torch.Tensor:
     if x.sum() > 0:
         return x * 2
@@ -178,6 +155,7 @@ def branch(x: torch.Tensor) -> torch.Tensor:
 
 
 LIMITS = {
+    "branch": branch,
     "item": lambda x: x * x.sum().item(),
     "numpy": lambda x: torch.from_numpy(np.sin(x.numpy())),
     "tolist": lambda x: torch.tensor(x.tolist()),
@@ -218,11 +196,6 @@ def test_a_number_that_the_callable_holds_is_read() -> None:
     before = [each.clone() for each in parameters]
     assert cost(adam.step).flop > 5 * 210
     assert all(map(torch.equal, parameters, before)) and torch.tensor(3.0).item() == 3
-
-
-def test_a_trace_error_names_the_line() -> None:
-    with pytest.raises(TraceError, match=r"branch cannot be traced: test_counting.py:\d+ `if x.sum\(\) > 0:` needs"):
-        cost(branch, torch.ones(8))
 
 
 def test_run_computes_once_on_real_tensors() -> None:
@@ -349,6 +322,7 @@ def test_a_backward_of_the_callables_own_is_one() -> None:
 
     found = cost(step)
     assert found.gradients == 2 and module.weight.grad is None
+    assert cost(module, array((3, 4), requires_grad=True), backward=True).gradients == 3
     names = {each.name for each in found.operators if each.backward}
     assert "aten.mm" in names and "aten.addmm" not in names
     assert cost(module, x).gradients == 0

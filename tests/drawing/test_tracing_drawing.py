@@ -26,13 +26,16 @@ def words(figure: Any) -> list[str]:
     return [text.get_text() for text in [*figure.axes[0].texts, *figure.texts]]
 
 
-def test_bars_stand_where_the_spans_are() -> None:
+def test_bars_stand_where_the_spans_are_and_a_call_on_host_and_device_alike() -> None:
     found = timelines.host_bound(4)
     figure = draw(found)
     kernels = [span.interval for span in found.spans if span.kind == "kernel"]
     assert [(round(a), round(b)) for a, b in parts(figure, "stream 1 kernel")] == kernels
     calls = [span.interval for span in found.spans if span.kind == "call"]
     assert [(round(a), round(b)) for a, b in parts(figure, "python call")] == calls
+    assert {"call 1", "call 4"} < {*words(figure)}
+    text = words(draw(timelines.device_bound(4)))
+    assert [text.count(number) for number in "12345"] == [2, 2, 2, 2, 0], "once in each lane"
 
 
 def test_the_device_s_idle_time_is_shaded_and_said() -> None:
@@ -42,10 +45,7 @@ def test_the_device_s_idle_time_is_shaded_and_said() -> None:
     assert shaded == idle_gaps(found, found.end_ns) == [(0, 6000), (7000, 16000), (17000, 26000), (27000, 36000),
                                                         (37000, 44000)]  # fmt: skip
     assert sum(text.startswith("idle") for text in words(figure)) == 5 and "idle 9 µs" in words(figure)
-
-
-def test_idle_is_where_no_stream_works() -> None:
-    assert idle_gaps(timelines.pipeline(), 40_000) == [(30_000, 40_000)]
+    assert idle_gaps(timelines.pipeline(), 40_000) == [(30_000, 40_000)], "where no stream works"
     assert idle_gaps(replace(timelines.pipeline(), kind="cpu"), 40_000) == []
 
 
@@ -87,12 +87,6 @@ def test_a_launch_of_many_kernels_has_one_arrow() -> None:
     spans += [Span("stream 1", "kernel", "k", 2000 * n, 2000 * n + 1500, 0, 0) for n in range(1, 9)]
     found = timelines.timeline(spans, 1, 2e-5, 2e-5)
     assert len(found.arrows) == 8 and len(arrows_shown(found, found.end_ns, 1.0)) == 1
-
-
-def test_a_call_stands_on_host_and_device_alike() -> None:
-    text = words(draw(timelines.device_bound(4)))
-    assert [text.count(number) for number in "12345"] == [2, 2, 2, 2, 0]  # once in each lane
-    assert [f"call {n}" in words(draw(timelines.host_bound(4))) for n in (1, 4)] == [True, True]
 
 
 def test_a_few_calls_are_shown_and_the_heading_says_so() -> None:

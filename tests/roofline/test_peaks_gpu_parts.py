@@ -4,7 +4,7 @@ What is tested is what surrounds the kernels: arguments, working sets, launch sh
 """
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.overrides import TorchFunctionMode
 
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
@@ -24,18 +23,6 @@ from brrr.timing.activity import Activity
 
 SET_BYTES = 2**20
 Emulated = Callable[..., None]
-
-
-class OnTheCpu(TorchFunctionMode):
-    """Makes tensors that are asked for on the GPU on the CPU."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        given = dict(kwargs or {})
-        if str(given.get("device")) == "cuda":
-            given["device"] = "cpu"
-        return func(*args, **given)
 
 
 def memory(address: int, count: int, kind: type = np.uint32) -> np.ndarray[Any, Any]:
@@ -71,22 +58,12 @@ def chain(kind: type, addition: bool) -> Emulated:
     return run
 
 
-def nothing(threads: int) -> None:
-    """An empty kernel."""
-
-
 KERNELS: dict[str, Emulated] = {
-    "brrr_stream_copy": copy,
-    "brrr_stream_read": read,
-    "brrr_stream_write": write,
-    "brrr_stream_triad": triad,
-    "brrr_nothing": nothing,
-    "brrr_fp32_fma": chain(np.float32, True),
-    "brrr_fp32_mul_add": chain(np.float32, True),
-    "brrr_fp32_mul": chain(np.float32, False),
-    "brrr_fp64_fma": chain(np.float64, True),
-    "brrr_fp64_mul": chain(np.float64, False),
-}
+    "brrr_nothing": lambda threads: None,
+    **{f"brrr_stream_{each.__name__}": each for each in (copy, read, write, triad)},
+    **{f"brrr_{kind}_{name}": chain({"fp32": np.float32, "fp64": np.float64}[kind], name != "mul")
+       for kind in ("fp32", "fp64") for name in ("fma", "mul_add", "mul")},
+}  # fmt: skip
 
 
 def launcher(source: str, name: str, device: int) -> Any:
@@ -110,7 +87,7 @@ def made_up_gated(call: Callable[[], Any], **options: int) -> Estimate:
 
 
 @pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def emulated(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     properties = SimpleNamespace(multi_processor_count=2, L2_cache_size=SET_BYTES)
     fakes = {
         "current_device": lambda: 0,
@@ -118,7 +95,6 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "get_device_capability": lambda: (9, 0),
         "mem_get_info": lambda: (4 * SET_BYTES, 8 * SET_BYTES),
         "synchronize": lambda: None,
-        "empty_cache": lambda: None,
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
@@ -132,19 +108,13 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(gpu, "WARM_UP_S", 0.01)
     monkeypatch.setattr(gpu, "SIZES", (64, 128))
     monkeypatch.setattr(gpu_bandwidth, "GOES_OVER", 4 * SET_BYTES)
-    with OnTheCpu():
-        yield
-
-
-def findings(quick: bool = False) -> Findings:
-    return Findings(until_s=1e18, quick=quick)
 
 
 def test_all_parts_but_those_that_need_graphs_and_a_compiler(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         gpu.host_cost, "issue_estimates", lambda calls, wait, seconds: [made_up_gated(call) for call in calls]
     )
-    found, told = findings(), []
+    found, told = Findings(until_s=1e18), []
     elsewhere = ("gaps", "graph-replay", "host.compiled", "sweep of products", "sweep of operators")
     run_parts([part for part in gpu.PARTS if part.name not in elsewhere], found, told.append)
     only_on_a_gpu = [note for note in found.notes if "_thnn_fused" in note]
@@ -179,7 +149,7 @@ def test_gaps_are_what_the_kernels_of_a_longer_chain_add_to_their_own_times(
 
     monkeypatch.setattr(gpu, "CHAIN", (kernel,) * 4)
     monkeypatch.setattr(gpu, "gated", timed)
-    gpu.measure_gaps(found := findings())
+    gpu.measure_gaps(found := Findings(until_s=1e18))
     own_s = sum(each.median for each in made_up_times([lambda: None] * 4)) / 4
     for name in ("gap.stream", "gap.graph"):
         assert found.measured[name].value == pytest.approx(2e-6 - own_s)
@@ -192,7 +162,7 @@ def test_a_sustained_kernel_goes_over_its_set_again_and_the_best_shape_is_kept(e
     assert {stream.moved_bytes for stream in sustained} == {4 * SET_BYTES} and len(sustained) == 4
     assert {stream.moved_bytes for stream in once} == {2**16}
     assert [stream.blocks for stream in sustained] == [8, 16, 64, 256] and [stream.blocks for stream in once] == [4]
-    found = findings()
+    found = Findings(until_s=1e18)
     gpu_bandwidth._measure_kind(streams, "copy", [2**16], False, found)
     ((place, peak),) = found.curves["copy"].points
     assert place == 2**16 and peak.conditions["blocks"] == 8 and peak.value == pytest.approx(4 * SET_BYTES / 1e-6)
@@ -219,7 +189,7 @@ def test_a_chain_that_is_too_short_is_found(emulated: None, monkeypatch: pytest.
         KERNELS, "brrr_fp32_fma", lambda threads, ends, a, b, rounds: right(threads, ends, a, b, rounds - 1)
     )
     with pytest.raises(WrongResultError, match="brrr_fp32_fma"):
-        gpu.measure_arithmetic(findings())
+        gpu.measure_arithmetic(Findings(until_s=1e18))
 
 
 def test_working_sets_reach_around_the_cache_in_whole_pages(emulated: None) -> None:
@@ -251,7 +221,7 @@ def test_without_a_profiler_small_sets_and_the_floor_are_not_measured(
     estimates, origin = gpu_times.times_of([lambda: None, lambda: None])
     assert estimates[0] is None and estimates[1] is not None and origin.startswith("event pairs")
     monkeypatch.setattr(gpu, "profiled", gpu_times.profiled)
-    found = findings()
+    found = Findings(until_s=1e18)
     part.run_parts([each for each in gpu.PARTS if each.name in ("kernel floor", "gaps")], found, lambda name: None)
     assert not found.measured and len(found.notes) == 2 and "kernel floor: not measured" in found.notes[0]
     assumed = model_of(Peaks("Some GPU", "cuda", "2026-01-01", reference="h200")).figures
@@ -268,7 +238,7 @@ def test_what_a_gpu_lacks_is_a_note(emulated: None, monkeypatch: pytest.MonkeyPa
 
     product = part.product
     monkeypatch.setattr(part, "product", lacking)
-    found = findings()
+    found = Findings(until_s=1e18)
     part.run_parts([each for each in gpu.PARTS if each.name.startswith("matmul")], found, lambda name: None)
     assert "matmul.bf16: this GPU's tensor cores do not have it" in found.notes
     assert "matmul.int8: not measured: RuntimeError: no such kernel" in found.notes

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaks_made_up import curve, peak
-from rooflines import cpu, gpu, product
+from rooflines import gpu, product
 from torch.nn import functional
 
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
@@ -130,16 +131,6 @@ def test_a_product_with_a_row_goes_by_those_with_a_row() -> None:
     assert without == pytest.approx(1.7 * plain[1], rel=0.1)
 
 
-def test_float16_is_corrected_by_the_sweep_of_bfloat16() -> None:
-    half = replace(SHAPES[2], dtype="float16")
-    peaks = swept(1.7, *SHAPES)
-    peaks = replace(peaks, curves={**peaks.curves, "matmul.fp16": peaks.curves["matmul.bf16"]})
-    plain, corrected = (
-        predict(work(_of(half)), device=each).busy_s for each in (replace(peaks, sweeps={}, date="plain"), peaks)
-    )
-    assert corrected == pytest.approx(1.7 * (plain or 0.0), rel=0.1)
-
-
 def test_float16_goes_by_its_own_sweep_where_there_is_one() -> None:
     """Where rows begin on no 16 bytes its kernels are others; where they do, the sweep of bfloat16 counts."""
     odd = [Matmul(size, size + 1, size, dtype="float16") for size in (512, 1024, 2048, 4096)]
@@ -157,34 +148,15 @@ def test_float16_goes_by_its_own_sweep_where_there_is_one() -> None:
         assert low < after / before < high
 
 
-def test_an_operator_of_the_sweep_takes_what_it_took() -> None:
+def test_an_operator_of_the_sweep_takes_what_it_took_and_another_goes_by_its_class() -> None:
     calls = [rows_sum(lines, length) for lines in (16, 1024, 65536) for length in (64, 1024)]
     slow = swept(3.0, *calls)
-    for each in calls:
+    other, columns = rows_sum(1000, 1000, "aten.prod"), rows_sum(1000, 1000, form="columns")
+    for each, factor, off in (*((each, 3, 1e-6) for each in calls), (rows_sum(4096, 256), 3, 0.1), (other, 3, 0.15),
+                              (columns, 1, 1e-9)):  # fmt: skip
         plain, corrected = (predict(work(each), device=peaks).busy_s for peaks in (with_cache(), slow))
-        assert corrected == pytest.approx(3 * (plain or 0.0), rel=1e-6)
-    between = rows_sum(4096, 256)
-    plain, corrected = (predict(work(between), device=peaks).busy_s for peaks in (with_cache(), slow))
-    assert corrected == pytest.approx(3 * (plain or 0.0), rel=0.1)
-
-
-def test_an_operator_that_was_not_swept_goes_by_its_class() -> None:
-    slow = swept(3.0, *[rows_sum(lines, 1024) for lines in (16, 256, 4096, 65536)])
-    other = predict(work(rows_sum(1000, 1000, "aten.prod")), device=slow)
-    assert other.busy_s == pytest.approx(
-        3 * (predict(work(rows_sum(1000, 1000)), device=with_cache()).busy_s or 0.0), rel=0.15
-    )
-    assert "aten.prod was not in the sweep: corrected as other reduction operators" in other.notes
-    columns = predict(work(rows_sum(1000, 1000, form="columns")), device=slow)
-    assert not any("corrected" in note for note in columns.notes)  # another form is another kernel
-
-
-def test_a_cpu_goes_by_its_own_sweep_and_a_datasheet_by_the_references() -> None:
-    slow = swept(3.0, *[rows_sum(lines, 64) for lines in (16, 256, 4096)])
-    there = predict(work(rows_sum(16, 64)), device=replace(cpu(), sweeps=slow.sweeps))
-    assert there.period_s == pytest.approx(slow.sweeps["operators"].seconds[0])
-    notes = predict(work(rows_sum(16, 64)), device="datasheet:a100").notes
-    assert any(note.startswith("operators corrected by a measured sweep of an NVIDIA H200") for note in notes)
+        assert corrected == pytest.approx(factor * (plain or 0.0), rel=off)
+    assert "aten.prod was not in the sweep" in " ".join(predict(work(other), device=slow).notes)
 
 
 @given(
@@ -274,51 +246,9 @@ def test_a_convolutions_bias_is_a_kernel_of_its_own() -> None:
     assert (bare,) == tuple(as_on_gpu(cost(functional.conv2d, x, w).operators))
     assert (added.name, added.kind, added.form) == ("aten.add_", "pointwise", Form("broadcast", 2 * 16, 4 * 4))
     assert (added.read_bytes, added.written_bytes, added.flop) == (4 * (16 * 32 + 16), 4 * 16 * 32, 16 * 32)
-
-
-def test_torchs_own_depthwise_kernel_adds_the_bias() -> None:
-    x, w, b = array((2, 8, 6, 6), device="cpu"), array((8, 1, 3, 3), device="cpu"), array(8, device="cpu")
-    (only,) = as_on_gpu(cost(lambda x, w, b: functional.conv2d(x, w, b, groups=8), x, w, b).operators)
-    assert only.name == "aten.convolution" and only.form.name == "depthwise"
-
-
-def test_a_convolution_tells_what_it_runs_over() -> None:
-    x, w = torch.rand(2, 8, 12, 12), torch.rand(8, 8, 3, 3)
-    names = [
-        cost(run, *given).operators[-1].form.name
-        for run, given in (
-            (functional.conv1d, (x[..., 0], w[..., 0])),
-            (lambda x, w: functional.conv2d(x, w, dilation=2), (x, w)),
-            (functional.conv_transpose2d, (x, w)),
-            (functional.conv3d, (x[:, :, None], w[:, :, None])),
-        )
-    ]
-    assert names == ["signal", "dilated", "transposed", "volume"]
-
-
-def test_indices_within_rows_statistics_at_hand_and_channels_have_forms_of_their_own() -> None:
-    x, at, images = torch.rand(6, 8), torch.randint(6, (6, 3)), torch.rand(2, 4, 3, 5)
-
-    def last(run: Callable[..., torch.Tensor], *given: torch.Tensor) -> OperatorCost:
-        return cost(run, *given).operators[-1]
-
-    assert last(lambda x, at: x.gather(1, at), x, at).form == Form("rows, within", 6, 3, over=8)
-    assert last(lambda x, at: x.gather(0, at), x, at).form == Form("rows", 6, 3, over=6)
-    fixed = last(lambda x, m, v: functional.batch_norm(x, m, v), images, torch.zeros(4), torch.ones(4))
-    assert fixed.form == Form("fixed", 8, 15)
-    assert last(lambda x, b: x + b[:, None, None], images, torch.rand(4)).form == Form("broadcast", 8, 15)
-    assert last(lambda x: torch.stack([x, x]), x).form == Form("", 2, 48)
-    assert last(lambda x: x.new_zeros(3, 4), x).form == Form("", 1, 12)
-    dot = last(torch.dot, torch.rand(50), torch.rand(50))
-    assert (dot.kind, dot.form, dot.flop, dot.matmuls) == ("reduction", Form("whole", 1, 50), 100.0, ())
-
-
-def test_a_convolution_tells_images_and_window_and_how_its_image_lies() -> None:
-    x, w = torch.rand(2, 8, 6, 6), torch.rand(16, 8, 3, 3)
-    (usual,) = cost(functional.conv2d, x, w).operators
-    (last,) = cost(functional.conv2d, x.contiguous(memory_format=torch.channels_last), w).operators
-    assert usual.form == Form("window", 2 * 4 * 4, 8 * 9, over=2, window=9)
-    assert last.form == replace(usual.form, name="window, channels last")
+    w, b = array((8, 1, 3, 3), device="cpu"), array(8, device="cpu")
+    (only,) = as_on_gpu(cost(partial(functional.conv2d, groups=8), x, w, b).operators)
+    assert (only.name, only.form.name) == ("aten.convolution", "depthwise"), "torch's own kernel adds it"
 
 
 def convolutions() -> list[OperatorCost]:
@@ -467,7 +397,7 @@ def test_groups_are_fitted_as_long_as_there_is_time() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("operators", "copy/to-float32"), ("operators", "norm/rows and sums"), ("products", "short, 4 B and a row")],
+    [("operators", "copy/to-float32"), ("products", "float64 and a row")],
 )
 def test_the_recorded_fits_are_those_of_the_recorded_times(kind: str, name: str) -> None:
     peaks = recorded_peaks("h200")
@@ -526,8 +456,6 @@ def test_other_sequences_are_left_alone() -> None:
     for fn in (lambda x: (x.pow(2).mean(0) + 1).rsqrt() * x, lambda x: x.pow(2).mean(-1) * 2, lambda x: x * 2):
         operators = list(cost(fn, array((8, 64), device="cpu")).operators)
         assert as_on_gpu(operators) == operators
-    once = cost(lambda x: x * 2 + 1, array((8, 64), device="cpu"))
-    assert [each.name for each in predict(once, device=gpu()).operators] == ["aten.mul", "aten.add"]
 
 
 # Forms and their host costs
@@ -556,29 +484,3 @@ def test_a_call_goes_by_the_host_cost_nearest_to_it(written: str, expected: str)
     assert rich.has(
         f"host.{host_class(counted.operators[0], DeviceModel.measured(gpu()))}"
     )  # older peaks have the classes
-
-
-@pytest.mark.parametrize(
-    ("written", "form"),
-    [("x.sum(-1)", Form("rows", 8, 64)), ("x.sum(0)", Form("columns", 64, 8)), ("x.sum()", Form("whole", 1, 512)),
-     ("x.softmax(0)", Form("columns", 64, 8)), ("x.t().contiguous()", Form("strided", 64, 8, 1, 64)),
-     ("x + x[0]", Form("broadcast", 8, 64)), ("x + x", Form("", 1, 512)), ("x.double()", Form("to-float64", 1, 512)),
-     ("x * 2", Form("scalar", 1, 512)), ("torch.linalg.vector_norm(x)", Form("whole", 1, 512)),
-     ("torch.nn.functional.layer_norm(x, (64,))", Form("rows", 8, 64)), ("x.cumsum(1)", Form("rows", 8, 64)),
-     ("x.view(2, 4, 64).sum((1, 2))", Form("rows", 2, 256)), ("torch.cat([x, x])", Form("", 2, 512)),
-     ("torch.cat([x, x], 1)", Form("", 16, 64)), ("torch.cat([x, x], -1)", Form("", 16, 64)),
-     ("torch.cat([x[:0], x, x])", Form("", 2, 512)), ("torch.cat([x[:, :0], x], 1)", Form("", 8, 64)),
-     ("x.bernoulli()", Form("", 1, 512))],
-)  # fmt: skip
-def test_forms(written: str, form: Form) -> None:
-
-    counted = cost(lambda x: eval(written, {"torch": torch}, {"x": x}), array((8, 64), device="cpu"))
-    (only,) = [each for each in counted.operators if each.kind != "view"]
-    assert only.form == form
-
-
-def test_a_product_knows_how_its_operands_lie() -> None:
-    x, w = array((8, 64), device="cpu"), array((32, 64), device="cpu")
-    (straight,) = cost(lambda x, w: x @ w, x, array((64, 32), device="cpu")).matmuls
-    (turned,) = cost(lambda x, w: x @ w.t(), x, w).matmuls
-    assert straight.transposed == (False, False) and turned.transposed == (False, True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from played_gpu import played_event
 
-from brrr.timing import activity
 from brrr.timing.activity import (
     Activity,
     busy_union_s,
@@ -19,7 +20,6 @@ from brrr.timing.activity import (
     launch_text,
     record_activity,
     split_by_marker,
-    waits,
 )
 from brrr.timing.device_times import DeviceTimes
 
@@ -37,19 +37,11 @@ def test_the_union_is_what_counting_nanoseconds_gives(intervals: list[tuple[int,
 
 
 def test_calls_are_told_apart_by_the_marker() -> None:
-    names = ["stray", "brrr_gate", "brrr_marker", "a", "b", "brrr_evict_write", "brrr_evict_read", "brrr_marker", "c"]
+    """What opens the gate and empties the cache is in none; a kernel of ours that the function launches is."""
+    names = ["stray", "brrr_gate", "brrr_marker", "a", "brrr_spin", "brrr_evict_write", "brrr_evict_read",
+             "brrr_marker", "c"]  # fmt: skip
     activities = [Activity(name, i, i + 1, 7) for i, name in enumerate(names)]
-    assert [[a.name for a in call] for call in split_by_marker(activities)] == [["a", "b"], ["c"]]
-
-
-def test_a_spin_kernel_of_ours_is_part_of_the_call() -> None:
-    activities = [Activity("brrr_marker", 0, 1, 7), Activity("brrr_spin", 1, 9, 7)]
-    assert [a.name for a in split_by_marker(activities)[0]] == ["brrr_spin"]
-
-
-def test_only_waits_are_waits() -> None:
-    calls = ["cudaLaunchKernel", "cudaStreamSynchronize", "cudaMemcpyAsync", "cudaDeviceSynchronize"]
-    assert waits(calls) == ["cudaStreamSynchronize", "cudaDeviceSynchronize"]
+    assert [[a.name for a in call] for call in split_by_marker(activities)] == [["a", "brrr_spin"], ["c"]]
 
 
 def test_the_callers_setting_is_put_back() -> None:
@@ -73,16 +65,8 @@ GEMVX = (
 NAMES = [
     (("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>"
      "(cutlass_80_simt_sgemm_256x128_8x4_nn_align1::Params)"), "cutlass_80_simt_sgemm_256x128_8x4_nn_align1"),
-    ("void cutlass::Kernel<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(int)",
-     "cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1"),
     ("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT", "nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT"),
-    (("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel"
-     "__5x_cublas"),
-     ("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel"
-     "__5x_cublas")),
     (GEMVX, "internal::gemvx::kernel"),
-    (("void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false, false, "
-     "cublasGemvParamsEx<int, float const> >(cublasGemvParamsEx<int, float const>, float)"), "gemv2T_kernel_val"),
     (("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float, true, false, false>"
      "(cublasLt::cublasSplitKParams<float>, float const*)"), "cublasLt::splitKreduce_kernel"),
     ("void at::native::(anonymous namespace)::CatArrayBatch<float, 4>(float*)", "at::native::CatArrayBatch"),
@@ -113,49 +97,22 @@ class Results:
         Path(path).write_text(json.dumps({"traceEvents": [other, {"ph": "M", "name": "process"}, *self.traced]}))
 
 
-def test_kernels_of_a_graph_share_an_id_and_keep_their_own_grids() -> None:
-    here = Results(
-        traced(7.0, 4, "gemm", (3, 1, 1)), traced(5.0, 4, "gemm", (1, 1, 1)), traced(6.0, 4, "reduce", (2, 1, 1))
-    )
-    assert activity._grids(here) == {
-        (4, "gemm"): ["gemm 1x1x1 of 128", "gemm 3x1x1 of 128"], (4, "reduce"): ["reduce 2x1x1 of 128"]}  # fmt: skip
-
-
-class Event:
-    """An event of the profiler, played."""
-
-    def __init__(self, start: int, correlation: int, name: str, device: str = "CUDA") -> None:
-        self.values = {"start_ns": start, "duration_ns": 10, "correlation_id": correlation, "name": name,
-                       "device_resource_id": 7, "device_type": device}  # fmt: skip
-
-    def __getattr__(self, name: str) -> Any:
-        value = self.values[name]
-        return lambda: value
-
-
 def test_a_session_gives_each_activity_its_own_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     results: Any = Results(
         traced(7.0, 4, "gemm", (3, 1, 1)), traced(5.0, 4, "gemm", (1, 1, 1)), traced(6.0, 4, "reduce", (2, 1, 1))
     )
-    results.events = lambda: [
-        Event(7000, 4, "gemm"), Event(5000, 4, "gemm"), Event(1000, 4, "cudaGraphLaunch", "CPU"),
-        Event(6000, 4, "reduce"), Event(6500, 4, "Memset (Device)"),
-    ]  # fmt: skip
-
-    class Profile:
-        def __init__(self, **_: Any) -> None:
-            self.profiler = SimpleNamespace(kineto_results=results)
-
-        def __enter__(self) -> Any:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-    kinds = SimpleNamespace(CUDA="CUDA")
-    monkeypatch.setattr(torch._C._autograd, "DeviceType", kinds)
-    monkeypatch.setattr(torch.profiler, "profile", Profile)
+    results.events = lambda: (
+        [
+            played_event("CUDA", name, start, start + 10, 4)
+            for name, start in (("gemm", 7000), ("gemm", 5000), ("reduce", 6000), ("Memset (Device)", 6500))
+        ]
+        + [played_event("CPU", "cudaGraphLaunch", 1000, 1010)]
+    )
+    session = SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
+    monkeypatch.setattr(torch._C._autograd, "DeviceType", SimpleNamespace(CUDA="CUDA"))
+    monkeypatch.setattr(torch.profiler, "profile", lambda **_: nullcontext(session))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     activities, calls = record_activity(lambda: None, launches=True)
     told = [(each.name, each.start_ns, each.end_ns, each.launch) for each in activities]

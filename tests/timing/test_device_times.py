@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from played_clock import Clock
 from played_gpu import Gpu, forget
 
-from brrr.core.errors import BrrrError, UnavailableError
+from brrr.core.errors import BrrrError
 from brrr.core.measurement import Estimate, Measurement, median
 from brrr.timing import activity, calibration, device_times, gate, graph_times, interleave, measure, naive
 from brrr.timing.activity import record_activity, waits
@@ -40,8 +39,11 @@ def chain(gpu: Gpu, kernels: Sequence[float]) -> Callable[[], None]:
 CHAINS = [(5e-6,), (2e-3,), (3e-6,) * 7, (1e-6, 40e-6, 2e-6), (2e-6,) * 50]
 
 
-@pytest.mark.parametrize("kernels", CHAINS, ids=len)
-def test_the_six_times_are_what_they_say(gpu: Gpu, kernels: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    ("kernels", "issue_s"), [*((each, 2e-6) for each in CHAINS), ((20e-6,), 40e-6), ((20e-6,), 2e-6)]
+)
+def test_the_six_times_are_what_they_say(gpu: Gpu, kernels: tuple[float, ...], issue_s: float) -> None:
+    gpu.issue_s = issue_s
     m = measure(chain(gpu, kernels), device="cuda")
     n, work_s = len(kernels), sum(kernels)
     span_s = work_s + (n - 1) * gpu.gap_s
@@ -57,12 +59,6 @@ def test_the_six_times_are_what_they_say(gpu: Gpu, kernels: tuple[float, ...]) -
     assert m.flags == ("host-bound",) * host_bound and m.device == "a played GPU" and m.cache == "hot"
     assert set(m.samples) == {"host_s", "period_s", "latency_s", "pair_s", "kernel_s", "busy_s"}
     assert m.peak_bytes is m.power_w is m.estimated_s is None and m.notes == m.launched == ()
-
-
-@pytest.mark.parametrize(("issue_s", "bound"), [(40e-6, True), (2e-6, False)])
-def test_a_call_is_host_bound_where_the_device_waits_for_its_issuing(gpu: Gpu, issue_s: float, bound: bool) -> None:
-    gpu.issue_s = issue_s
-    assert (measure(chain(gpu, [20e-6]), device="cuda").flags == ("host-bound",)) is bound
 
 
 def test_the_budget_is_shared_by_the_host_and_the_device(gpu: Gpu, clock: Clock) -> None:
@@ -272,10 +268,7 @@ def test_a_gate_that_never_holds_is_an_error(gpu: Gpu, monkeypatch: pytest.Monke
     assert pairs_s(chain(gpu, [1e-6]), 3, 0.1) is None
     with pytest.raises(BrrrError, match="the gate never held"):
         calibration.calibration(0)
-
-
-def test_the_middle_half_is_finer_than_the_median() -> None:
-    assert calibration._middle_mean([1, 100, 5, 6, 7, 8, 200, 0]) == 26 / 4
+    assert calibration._middle_mean([1, 100, 5, 6, 7, 8, 200, 0]) == 26 / 4, "finer than the median"
     assert calibration._middle_mean([3]) == 3 and calibration._middle_mean([4, 1, 3, 2, 9]) == 3
 
 
@@ -337,6 +330,8 @@ def test_a_graph_s_share_counts_kernels_and_copies(gpu: Gpu) -> None:
     assert found is not None and (found.kernels, found.copies) == (2, 1)
     assert found.seconds == pytest.approx(7e-6 + 3 * gpu.graph_gap_s, abs=1e-9)
     assert graph_share(lambda: None, 1e-5) is None, "nothing is in it"
+    assert graph_times.launches(lambda: (gpu.kernel(1e-6), gpu.copy(1e-6))) == 2
+    assert graph_times.launches(lambda: (gpu.kernel(1e-6), gpu.synchronize())) is None
     assert graph_share(lambda: (gpu.kernel(1e-6), gpu.synchronize()), 1e-5) is None
     memory = graph_share(lambda: (gpu.kernel(1e-6), gpu.kernel(0, kind="MEM_ALLOC"), gpu.kernel(0, kind="MEM_FREE")), 1)
     assert memory is not None and (memory.kernels, memory.copies) == (1, 0)
@@ -357,16 +352,6 @@ def test_a_graph_is_long_enough_to_tell_and_small_enough_to_make(
     bindings.driver.cuGraphInstantiate = lambda works, flags: (sizes.append(len(works)), made(works, flags))[1]
     graph_share(chain(gpu, [1e-6] * kernels), call_s)
     assert sizes == [kernels, calls * kernels, 2 * calls * kernels]
-
-
-def test_launches_are_counted_in_a_graph(gpu: Gpu) -> None:
-    assert graph_times.launches(lambda: (gpu.kernel(1e-6), gpu.copy(1e-6))) == 2
-    assert graph_times.launches(lambda: (gpu.kernel(1e-6), gpu.synchronize())) is None
-    bindings: Any = sys.modules["cuda.bindings"]
-    bindings.driver.cuStreamEndCapture = lambda stream: (900, None)
-    refused = pytest.raises(UnavailableError, match=r"^CUDA refused the capture of a graph: 900")
-    with refused, graph_times.raw_capture(SimpleNamespace(cuda_stream=7)):
-        pass
 
 
 # -- what goes together ------------------------------------------------------------------------------------------------
@@ -473,17 +458,14 @@ def test_a_drift_of_the_spans_is_measured_again_then_flagged(gpu: Gpu, clock: Cl
 
 
 @pytest.mark.parametrize("empty", [0, 3, 4])
-def test_a_session_that_finds_nothing_is_tried_again(gpu: Gpu, empty: int) -> None:
-    gpu.empty_sessions = empty
+def test_a_session_that_finds_nothing_is_tried_again_once_the_profiler_had_time_to_leave(
+    gpu: Gpu, clock: Clock, empty: int
+) -> None:
+    gpu.empty_sessions, before_ns = empty, clock.now_ns
     activities, _ = record_activity(chain(gpu, [1e-6, 2e-6]))
+    assert empty or 5e6 <= clock.now_ns - before_ns < 6e6
     assert len(activities) == (2 if empty < 4 else 0)
     assert activities == sorted(activities, key=lambda each: each.start_ns)
-
-
-def test_a_session_gives_the_profiler_time_to_leave(gpu: Gpu, clock: Clock) -> None:
-    before_ns = clock.now_ns
-    record_activity(chain(gpu, [1e-6]))
-    assert 5e6 <= clock.now_ns - before_ns < 6e6
 
 
 def test_events_around_each_call_have_the_launching_in_them(gpu: Gpu) -> None:

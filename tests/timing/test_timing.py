@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from brrr.core.errors import UnavailableError
-from brrr.core.measurement import FIELDS, Estimate, Measurement, is_host_bound
 from brrr.timing import measure, sampler
 from brrr.timing.cpu_queue import CpuQueue
 from tests.refusals import refused, values
@@ -33,16 +32,6 @@ def test_the_seconds_of_the_cpu_pass_and_idle_ones_are_no_more_than_the_clock_s(
     time.sleep(0.3)
     passed, idle, others = (now - then for now, then in zip(sampler.cpu_seconds(), before, strict=True))
     assert passed >= 0.3 and -0.05 <= idle <= passed + 0.05 and others >= -0.05
-
-
-@pytest.mark.timing
-def test_a_cpu_has_three_of_the_six_times() -> None:
-    m = measure(sleeper, device="cpu", budget_s=0.1)
-    assert [name for name in FIELDS if m.get(name) is not None] == ["host_s", "period_s", "latency_s"]
-    for name in ("host_s", "period_s", "latency_s"):
-        found = m.get(name)
-        assert found is not None and SLEEP_S <= found.low <= found.median <= found.high
-    assert m.kernels is None and m.kernel_times_from == "" and m.device
 
 
 @pytest.mark.timing
@@ -89,24 +78,3 @@ def test_what_the_function_raises_passes_through_and_nothing_hangs(queue: CpuQue
 def test_nan_is_flagged(bad: Callable[[], Any]) -> None:
     assert "nan" in measure(bad, device="cpu", budget_s=0.01).flags
     assert "nan" not in measure(lambda: np.ones(3), device="cpu", budget_s=0.01).flags
-
-
-def test_details_tell_what_there_is_and_no_more() -> None:
-    plain = Measurement(device="a CPU").details()
-    assert (
-        "a CPU\n" in plain and (plain + "\n").endswith("\nhot cache\n") and "flags" not in plain and "None" not in plain
-    )
-    full = Measurement(device="a GPU", kernels=2, sm_clock_hz=1.98e9, flags=("host-bound",)).details()
-    assert "hot cache, SM clock 1.98 GHz, kernels 2" in full and "flags: host-bound" in full
-
-
-@pytest.mark.parametrize(
-    ("host", "span", "period", "bound"),
-    [(11, 1, 11, True), (2, 10, 10, False), (10, 10, 10.9, False), (9.8, 10, 11, False), (9.95, 10, 11, True)],
-)
-def test_host_bound_is_the_formula(host: float, span: float, period: float, bound: bool) -> None:
-    at = [Estimate(x, x, x, 9) for x in (host, span, period)]
-    assert is_host_bound(*at) is bound
-    m = Measurement(host_s=at[0], span_s=at[1], period_s=at[2])
-    assert m.host_bound is bound and ("host-bound" in str(m)) is bound
-    assert is_host_bound(at[0], None, at[2]) is None

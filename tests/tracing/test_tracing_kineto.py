@@ -1,7 +1,7 @@
 """From the profiler's events to spans: events as torch gives them, made by hand, in two versions of its interface."""
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,64 +16,29 @@ US = 1000
 ZERO = 1_700_000_000_000_000_000
 
 
-@dataclass
-class Event:
-    """What torch's `_KinetoEvent` answers; `activity` only in newer versions."""
-
-    said: str
-    start: int
-    end: int
-    gpu: bool = False
-    stream: int = 7
-    correlation: int = 0
-    linked: int = 0
-    activity: str = ""
-    annotation: bool = False
-    thread: int = 1
-
-    def name(self) -> str:
-        return self.said
-
-    def start_ns(self) -> int:
-        return ZERO + self.start * US
-
-    def duration_ns(self) -> int:
-        return (self.end - self.start) * US
-
-    def device_type(self) -> Any:
-        return SimpleNamespace(name="CUDA" if self.gpu else "CPU")
-
-    def device_index(self) -> int:
-        return 0
-
-    def device_resource_id(self) -> int:
-        return self.stream if self.gpu else 4711
-
-    def correlation_id(self) -> int:
-        return self.correlation
-
-    def linked_correlation_id(self) -> int:
-        return self.linked
-
-    def start_thread_id(self) -> int:
-        return self.thread
-
-    def is_user_annotation(self) -> bool:
-        return self.annotation
+def event(
+    name: str, start: int, end: int, *, gpu: bool = False, stream: int = 7, correlation: int = 0, linked: int = 0,
+    activity: str = "", annotation: bool = False, thread: int = 1,
+) -> Any:  # fmt: skip
+    """What torch's `_KinetoEvent` answers; its activity only in newer versions."""
+    told = {
+        "name": name, "start_ns": ZERO + start * US, "duration_ns": (end - start) * US, "device_index": 0,
+        "device_type": SimpleNamespace(name="CUDA" if gpu else "CPU"), "device_resource_id": stream if gpu else 4711,
+        "correlation_id": correlation, "linked_correlation_id": linked, "start_thread_id": thread,
+        "is_user_annotation": annotation, **({"activity_type": activity} if activity else {}),
+    }  # fmt: skip
+    return SimpleNamespace(**{key: lambda value=value: value for key, value in told.items()})
 
 
-class Newer(Event):
-    """An event that also tells its activity type."""
-
-    def activity_type(self) -> str:
-        return self.activity
+def found(*those: Any) -> list[events.Event]:
+    return events_of(SimpleNamespace(events=lambda: those))
 
 
-def results(events: list[Event]) -> Any:
-    return SimpleNamespace(events=lambda: events)
+def older(*given: Any, activity: str, **more: Any) -> Any:
+    return event(*given, **more)
 
 
-def recorded(make: type[Event]) -> list[Event]:
+def recorded(make: Callable[..., Any]) -> list[Any]:
     """A kernel before the loop, two calls (a kernel; a copy on another stream), a wait, a kernel after the loop."""
     return [
         make("cudaLaunchKernel", 1, 2, correlation=1, activity="cuda_runtime"),
@@ -98,9 +63,9 @@ def recorded(make: type[Event]) -> list[Event]:
     ]
 
 
-@pytest.mark.parametrize("make", [Event, Newer])
-def test_lanes_calls_and_causes(make: type[Event]) -> None:
-    spans = spans_of(events_of(results(recorded(make))))
+@pytest.mark.parametrize("make", [older, event])
+def test_lanes_calls_and_causes(make: Callable[..., Any]) -> None:
+    spans = spans_of(found(*recorded(make)))
     shown = [(s.lane, s.kind, s.name, s.start_ns // US, s.end_ns // US, s.call) for s in spans]
     assert shown == [
         ("python", "call", "call", 0, 10, 0),
@@ -124,27 +89,27 @@ def test_lanes_calls_and_causes(make: type[Event]) -> None:
 
 def test_a_kernel_that_seems_to_begin_before_the_loop_moves_the_start() -> None:
     """The two clocks agree to about a microsecond only."""
-    events = [
-        Event(LOOP, 10, 60), Event(CALL, 10, 20), Event("cuLaunchKernelEx", 10, 12, correlation=5),
-        Event("triton_kernel", 9, 15, gpu=True, correlation=5),
+    those = [
+        event(LOOP, 10, 60), event(CALL, 10, 20), event("cuLaunchKernelEx", 10, 12, correlation=5),
+        event("triton_kernel", 9, 15, gpu=True, correlation=5),
     ]  # fmt: skip
-    spans = spans_of(events_of(results(events)))
+    spans = spans_of(found(*those))
     assert [(s.kind, s.start_ns // US) for s in spans] == [("kernel", 0), ("call", 1), ("launch", 1)]
     assert spans[spans[0].cause].name == "cuLaunchKernelEx"
 
 
 def test_all_kernels_of_a_graph_come_from_its_launch() -> None:
-    events = [Event(LOOP, 0, 60), Event(CALL, 0, 9), Event("cudaGraphLaunch", 1, 5, correlation=5)]
-    events += [Event(f"kernel {n}", 10 + n, 11 + n, gpu=True, correlation=5) for n in range(3)]
-    spans = spans_of(events_of(results(events)))
+    those = [event(LOOP, 0, 60), event(CALL, 0, 9), event("cudaGraphLaunch", 1, 5, correlation=5)]
+    those += [event(f"kernel {n}", 10 + n, 11 + n, gpu=True, correlation=5) for n in range(3)]
+    spans = spans_of(found(*those))
     work = [s for s in spans if s.on_device]
     assert [spans[s.cause].name for s in work] == ["cudaGraphLaunch"] * 3 and {s.call for s in work} == {0}
 
 
 def test_operators_of_another_thread_are_shown() -> None:
     """The backward pass runs on a thread of its own, while the call waits for it."""
-    events = [Event(LOOP, 0, 60), Event(CALL, 0, 50), Event("aten::sum", 1, 5), Event("aten::mm", 3, 9, thread=2)]
-    names = [s.name for s in spans_of(events_of(results(events))) if s.kind == "operator"]
+    those = [event(LOOP, 0, 60), event(CALL, 0, 50), event("aten::sum", 1, 5), event("aten::mm", 3, 9, thread=2)]
+    names = [s.name for s in spans_of(found(*those)) if s.kind == "operator"]
     assert names == ["sum", "mm"]
 
 
@@ -177,11 +142,11 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     return sessions
 
 
-def loop(*more: Event) -> list[events.Event]:
-    return events_of(results([Event(LOOP, 10, 60), Event(CALL, 10, 20), *more]))
+def loop(*more: Any) -> list[events.Event]:
+    return found(event(LOOP, 10, 60), event(CALL, 10, 20), *more)
 
 
-PROBE = (Event("cudaLaunchKernel", 1, 2, correlation=1), Event("fill", 3, 4, gpu=True, correlation=1))
+PROBE = (event("cudaLaunchKernel", 1, 2, correlation=1), event("fill", 3, 4, gpu=True, correlation=1))
 
 
 def run() -> tuple[tuple[Span, ...], float]:
@@ -198,7 +163,7 @@ def test_a_function_without_kernels_is_told_from_a_profiler_that_fails(a_gpu: li
 
 
 def test_a_recording_that_failed_once_is_made_again(a_gpu: list[list[events.Event]]) -> None:
-    launched = (Event("cudaLaunchKernel", 11, 12, correlation=9), Event("gemm", 13, 19, gpu=True, correlation=9))
+    launched = (event("cudaLaunchKernel", 11, 12, correlation=9), event("gemm", 13, 19, gpu=True, correlation=9))
     a_gpu += [loop(), loop(*PROBE, *launched)]
     spans, seconds = run()
     assert [s.name for s in spans if s.on_device] == ["gemm"] and seconds == 1e-3 and not a_gpu
