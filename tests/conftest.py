@@ -73,7 +73,7 @@ each_file_leaves_it = pytest.fixture(as_it_was, autouse=True, scope="module")
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, Any]:
     """A file that changes the process when it is loaded is an error; `sys.path` is pytest's own."""
-    before = {name: was for name, was in left_behind.state().items() if name != "sys.path"}
+    before = {**left_behind.state(), "sys.path": None}
     report = yield
     if isinstance(collector, pytest.Module) and (changed := left_behind.put_back(before)):
         report.outcome, report.longrepr = "failed", "\n".join(["Loading this file changes the process:", *changed])
