@@ -65,7 +65,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="adds",
     title="Additions a second",
     question="How many additions does each make in a second?",
     axes=(Axis("elements", ELEMENTS, label="elements in one addition (float32)", quick=(1, 4096, 2**20)),),
@@ -81,9 +80,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
 )

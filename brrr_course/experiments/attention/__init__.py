@@ -107,7 +107,6 @@ def flash_at_peak(hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="attention",
     title="Attention, with and without its matrix",
     question="Which algorithm lets attention be one kernel?",
     axes=(
@@ -129,9 +128,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=tuple({"length": n, "kind": ALL, "dtype": "bfloat16", "head": 128} for n in COMPILED),
     rate=Rate("bytes", "B/s", "bandwidth"),

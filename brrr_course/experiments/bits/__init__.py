@@ -135,7 +135,6 @@ LABELS = {
 SHOWN = ("float32", "tf32", "bf16", "fp8", "fp8-cast", "int4")
 
 EXPERIMENT = Experiment(
-    name="bits",
     title="A Linear layer in fewer bits",
     question="When do fewer bits help?",
     axes=(
@@ -161,9 +160,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=tuple({"tokens": n, "width": WIDEST, "inputs": ORDINARY} for n in (1, 16384)),
     rate=Rate("flop", "FLOP/s", "throughput"),

@@ -62,7 +62,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="compiled",
     title="Four programs, compiled",
     question="What does torch.compile remove, and after how many calls has it paid?",
     axes=(
@@ -82,8 +81,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     resident=True,
     anchors=({"program": CHAIN, "size": LARGE}, {"program": BLOCK, "size": SMALL}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

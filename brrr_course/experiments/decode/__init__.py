@@ -73,7 +73,6 @@ LINES = tuple(way.replace("-", " ") for way in GPU_WAYS)
 BYTES_GUIDE, FLOP_GUIDE = "bytes over the bandwidth", "FLOP over the peak"
 
 EXPERIMENT = Experiment(
-    name="decode",
     title="A language model, token by token",
     question="Why does one token take so long?",
     axes=(
@@ -102,9 +101,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),

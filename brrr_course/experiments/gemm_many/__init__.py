@@ -41,7 +41,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="gemm_many",
     title="Many small products",
     question="Four small products or a large one?",
     axes=(
@@ -61,10 +60,7 @@ EXPERIMENT = Experiment(
     ),
     field="span_s",
     package=__name__,
-    supports=supports,
     anchors=({"count": 4, "size": 512, "dtype": "float32"},),
-    cost=cost,
-    predicts=predicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )

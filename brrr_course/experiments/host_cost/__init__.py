@@ -54,7 +54,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="host_cost",
     title="One operator's cost on the host",
     question="What does the host do before the GPU may begin?",
     axes=(
@@ -70,7 +69,5 @@ EXPERIMENT = Experiment(
     lines=tuple(Line(f"{rung.name} in a loop", rung.name, "period_s", f"{rung.label}: a loop", shown=False)
                 for rung in RUNGS if rung.name in LOOPED),
     package=__name__,
-    supports=supports,
-    cost=cost,
     anchors=({"elements": SMALL, "operators": 1},),
 )  # fmt: skip

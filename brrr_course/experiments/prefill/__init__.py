@@ -54,7 +54,6 @@ def at_peak(hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="prefill",
     title="A language model, a whole prompt",
     question="What does a prompt cost, by its length?",
     axes=(Axis("tokens", TOKENS, label="tokens of the prompt", quick=(1, 16, 128)),),
@@ -66,9 +65,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=({"tokens": 128}, {"tokens": 2048}),
     rate=Rate("flop", "FLOP/s", "throughput"),

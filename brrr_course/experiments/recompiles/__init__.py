@@ -38,7 +38,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="recompiles",
     title="Forty calls, each a little different",
     question="Which calls of a compiled program compile again?",
     axes=(Axis("call", CALLS, label="call", scale="linear", quick=(1, 2)),),
@@ -51,7 +50,6 @@ EXPERIMENT = Experiment(
     ),
     field="latency_s",
     package=__name__,
-    cost=cost,
     resident=True,
     anchors=({"call": 40},),
 )  # fmt: skip

@@ -119,7 +119,6 @@ def _variant(name: str, label: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="rnn",
     title="A recurrent layer that stays on the chip",
     question="What does one time step take?",
     axes=(
@@ -139,9 +138,7 @@ EXPERIMENT = Experiment(
         for name, label in LABELS.items() if name not in TRAINED
     ),
     package=__name__,
-    supports=supports,
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
-    cost=cost,
     predicts=unpredicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
 )  # fmt: skip

@@ -39,7 +39,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
 
 EXPERIMENT = Experiment(
-    name="run_ahead",
     title="Running ahead",
     question="From which size on does the GPU stop waiting for the CPU?",
     axes=(Axis("elements", ELEMENTS, label="elements in each of 20 products (float32)", quick=(1024, 65536, 2**20)),),
@@ -61,9 +60,6 @@ EXPERIMENT = Experiment(
         stand_in("period", "queue", "period_s", "the loop, CPU queue"),
     ),
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"elements": 65536},),
     traces=(
         *(("eager", {"elements": size}) for size in TRACED),

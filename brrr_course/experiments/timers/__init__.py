@@ -56,7 +56,6 @@ def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="timers",
     title="Timers",
     question="Which timer tells the truth?",
     axes=(
@@ -87,6 +86,5 @@ EXPERIMENT = Experiment(
     ),
     field="latency_s",
     package=__name__,
-    supports=supports,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
 )

@@ -65,7 +65,6 @@ def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="working_set",
     title="Working sets",
     question="How fast is memory that fits into a cache?",
     axes=(
@@ -81,9 +80,6 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),
     guides=(
