@@ -22,8 +22,7 @@ from brrr_course.experiments.adds import PEAK_SIZE, additions, cost, is_peak
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.nouns.experiment import Variant, Workload
 
-DOUBLE_TOLERANCE, FP32_TOLERANCE = 1e-15, 1e-6
-PRODUCT_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1e-2}
+DOUBLE_TOLERANCE, FP32_TOLERANCE, PRODUCT_TOLERANCE = 1e-15, 1e-6, 1e-2
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -137,7 +136,6 @@ def _queued(elements: int, made: Cost) -> Workload:
 def _product(variant: Variant, made: Cost) -> Workload:
     """A product large enough to show what the device can do."""
     size, device = PEAK_SIZE, variant.processor
-    dtype = torch.bfloat16 if variant.way == "bf16" else torch.float32
     refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
-    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE[dtype], waiting(device))
+    a, b = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
+    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE, waiting(device))

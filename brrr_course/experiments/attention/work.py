@@ -55,7 +55,7 @@ def textbook(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None = None) -> T
 
 
 BACKENDS = {
-    "math": SDPBackend.MATH, "efficient": SDPBackend.EFFICIENT_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from brrr_course.experiments.checked import (
     refuse_too_large,
     relative,
 )
-from brrr_course.experiments.compiled import COLD, HEAD, LAYERS, LINKS, PROGRAMS, WARM, cost, dtype_of, shape_of
+from brrr_course.experiments.compiled import COLD, HEAD, LAYERS, LINKS, PROGRAMS, cost, dtype_of, shape_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
@@ -75,7 +75,7 @@ def weights_of(program: str, width: int) -> list[tuple[int, ...]]:
 
 
 class ProgramInputs(PointInputs):
-    """Input and weights of a point, for all ways, what its result must be, and the seconds of its first call."""
+    """Input and weights of a point, for all ways, and what its result must be."""
 
     def __init__(self, program: str, rows: int, width: int, dtype: torch.dtype, device: str) -> None:
         self.function = PROGRAM[program]
@@ -88,7 +88,6 @@ class ProgramInputs(PointInputs):
             torch._dynamo.mark_static_address(weight)  # as a module's parameters are: no graph copies them at each call
         self.wait = waiting(device)
         self._expected: Tensor | None = None
-        self._first: dict[str, float] = {}
 
     def run(self) -> Tensor:
         """The program, operator by operator."""
@@ -108,19 +107,13 @@ class ProgramInputs(PointInputs):
                 compile_now(run)
         return run
 
-    def first(self) -> dict[str, float]:
-        """Seconds of the first call, when nothing is known of the program, and when its kernels lie on the disk."""
-        if not self._first:
-            compile_now(lambda: compiled(torch.neg)(self.tensors[0]))  # torch loads its compiler once
-            with fresh_cache():
-                self._first = {way: self._first_call() for way in (COLD, WARM)}
-        return self._first
-
-    def _first_call(self) -> float:
+    def first(self) -> float:
+        """Seconds of the first call, when nothing is known of the program."""
+        compile_now(lambda: compiled(torch.neg)(self.tensors[0]))  # torch loads its compiler once
         clear_caches()  # what this process has loaded already
         call = compiled(self.function, fullgraph=True)
         start = time.perf_counter()
-        with torch.no_grad():
+        with fresh_cache(), torch.no_grad():
             compile_now(lambda: call(*self.tensors)[:1].cpu())  # the copy waits for it
         return time.perf_counter() - start
 
@@ -140,9 +133,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     ready_to_compile(variant)
     given = ProgramInputs.of(str(point["program"]), rows, width, dtype, device)
     made = Workload(given.run, cost(variant, point), lambda found: given.error(found), TOLERANCE[dtype], given.wait)
-    if variant.way in (COLD, WARM):
+    if variant.way == COLD:
         first = partial(Measurement, device=variant.device)
-        return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()[variant.way]]))})
+        return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()]))})
     if variant.way == "graph":
         held = capture(given.run)
         return replace(made, run=held.replay, close=held.graph.reset)

@@ -25,7 +25,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "chain": ("eager", "compile", "triton", "cuda"),
     "norm": ("eager", "compile", "triton"),
     "softmax": ("eager", "compile", "triton"),
-    "kept": ("eager", "compile", "triton"),
+    "kept": ("eager", "compile"),
     "linear": ("eager", "compile"),
 }
 CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")

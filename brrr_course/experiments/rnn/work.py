@@ -16,8 +16,8 @@ from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 3e-2}
 """Of the result after all steps; TF32 (about 3e-4) would be found out among float32."""
-TF32_TOLERANCE, TRAINING = 3e-3, 5.0
-"""TF32 rounds as float16 does; gradients are sums over all steps, and their errors larger."""
+TRAINING = 5.0
+"""Gradients are sums over all steps, and their errors larger."""
 
 Module = torch.nn.RNN | torch.nn.LSTM
 
@@ -84,7 +84,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.way](given)
     tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
-    tolerance = TF32_TOLERANCE if variant.way == "cudnn-tf32" else tolerance
 
     def error(found: Any, kept: LayerInputs = given) -> float:
         return kept.error(found, training)
@@ -108,11 +107,11 @@ def peak_bytes(run: Run) -> int:
 # The ways.
 
 
-def _module(given: LayerInputs, tf32: bool = False) -> Run:
+def _module(given: LayerInputs) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
 
     def run() -> torch.Tensor:
-        with torch.no_grad(), float32_recurrence(tf32):
+        with torch.no_grad(), float32_recurrence():
             found: torch.Tensor = given.module(given.x)[0]
         return found
 
@@ -180,7 +179,7 @@ def _train_cudnn(given: LayerInputs) -> Run:
 
 
 MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
-    "persistent": persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
+    "persistent": persistent, "cudnn": _module, "cpu": _module,
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,

@@ -45,7 +45,6 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "GPU, one launch after the other", "cuda"),
         Variant("graph", "GPU, as one CUDA Graph", "cuda"),
-        Variant("cpu", "CPU", "cpu"),
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
     ),
     lines=(
@@ -54,7 +53,6 @@ EXPERIMENT = Experiment(
         Line("period", "eager", "period_s", "the loop"),
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),
         Line("graph busy", "graph", "busy_s", "the GPU: working, as a CUDA Graph", shown=False),
-        Line("cpu", "cpu", "period_s", "the loop on the CPU alone", shown=False),
         stand_in("host", "queue", "host_s", "submitting the orders"),
         stand_in("busy", "queue", "kernel_s", "the worker: working"),
         stand_in("period", "queue", "period_s", "the loop, CPU queue"),

@@ -1,4 +1,4 @@
-"""What the `strides` experiment runs: one number in every `stride` read, written or copied, and checked exactly."""
+"""What the `strides` experiment runs: one number in every `stride` read or written, and checked exactly."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import queued, refuse_too_large, warmed
-from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
+from brrr_course.experiments.strides import ITEMSIZE, cost, touched
 from brrr_course.nouns.experiment import Variant, Workload
 
 THREADS, READS, WRITES = 128, 16, 8
@@ -40,12 +40,6 @@ def strided(x: torch.Tensor, point: Point) -> torch.Tensor:
     [1, 5, 9]
     """
     return x[int(point["offset"]) :: int(point["stride"])]
-
-
-def _copy(point: Point, device: str) -> Made:
-    x = torch.randn(int(point["numbers"]), device=device)
-    view, out = strided(x, point), torch.full((touched(point),), math.nan, device=device)
-    return lambda: out.copy_(view), lambda found: _exact(found, view), 0.0
 
 
 def _cpu_read(point: Point, device: str) -> Made:
@@ -88,7 +82,7 @@ def _read(point: Point, device: str) -> Made:
     return run, error, 0.0
 
 
-def _write(point: Point, device: str, idle: int = 0) -> Made:
+def _write(point: Point, device: str) -> Made:
     """By `strides.cu`: base, base + 1, ... into the touched words, and nothing anywhere else."""
     from brrr.gpu.nvrtc import I32, I64, PTR, U32, kernel
 
@@ -96,10 +90,10 @@ def _write(point: Point, device: str, idle: int = 0) -> Made:
     x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
     launch = kernel("kernels/strides.cu", "brrr_strided_write", torch.cuda.current_device())
     where = tuple((int(value), I64) for value in (count, point["stride"], point["offset"]))
-    grid = blocks(count + idle, WRITES)
+    grid = blocks(count, WRITES)
 
     def run() -> torch.Tensor:
-        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (base, U32), *where, (idle, I32))
+        launch((grid, 1, 1), (THREADS, 1, 1), (x.data_ptr(), PTR), (base, U32), *where, (0, I32))
         return x
 
     def error(found: torch.Tensor) -> float:
@@ -108,11 +102,6 @@ def _write(point: Point, device: str, idle: int = 0) -> Made:
         return _exact(found, expected)
 
     return run, error, 0.0
-
-
-def _write_whole(point: Point, device: str) -> Made:
-    """The same, but every warp begins with a sector, as torch's arrays do: an offset leaves some threads idle."""
-    return _write(point, device, idle=int(point["offset"]) % WARP)
 
 
 def blocks(count: int, each: int) -> int:
@@ -128,7 +117,5 @@ def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:
     return 0.0 if torch.equal(found, expected) else math.nan
 
 
-MAKERS: dict[str, Callable[[Point, str], Made]] = {
-    "read": _read, "write": _write, WHOLE: _write_whole, "copy": _copy,
-}  # fmt: skip
-CPU_MAKERS: dict[str, Callable[[Point, str], Made]] = {"copy": _copy, "read": _cpu_read, "write": _cpu_write}
+MAKERS: dict[str, Callable[[Point, str], Made]] = {"read": _read, "write": _write}
+CPU_MAKERS: dict[str, Callable[[Point, str], Made]] = {"read": _cpu_read, "write": _cpu_write}

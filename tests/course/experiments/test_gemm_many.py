@@ -76,25 +76,6 @@ def test_every_way_gives_all_products_in_order_and_wrong_ones_are_refused(name: 
     assert math.isnan(work.error(right.view(-1, 32)))
 
 
-def test_a_group_is_a_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's grouped product, played: it multiplies the rows up to each end by the group's weights."""
-
-    def played(rows: torch.Tensor, weights: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-        starts = [0, *offs.tolist()]
-        return torch.cat([rows[a:b] @ w for a, b, w in zip(starts, starts[1:], weights, strict=False)])
-
-    monkeypatch.setattr(torch.nn.functional, "grouped_mm", played, raising=False)
-    work = on_cpu(MANY, "grouped", {**THREE, "dtype": "bfloat16"}, many_work)
-    assert 0 < work.verified(work.run()) <= TOLERANCE[torch.bfloat16]
-
-
-def test_a_torch_without_grouped_products_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.nn.functional, "grouped_mm", raising=False)
-    monkeypatch.delattr(torch, "_grouped_mm", raising=False)
-    with pytest.raises(BrrrError, match="has no grouped_mm"):
-        on_cpu(MANY, "grouped", {**THREE, "dtype": "bfloat16"}, many_work)
-
-
 @pytest.mark.parametrize(("name", "products"), [("forward", 1), ("step", 3)])
 def test_the_last_layer_is_right_and_each_product_is_checked(
     monkeypatch: pytest.MonkeyPatch, name: str, products: int

@@ -114,7 +114,7 @@ def test_what_whole_sectors_predict() -> None:
     assert heights == [pytest.approx(4.8e12 / each) for each in (1, 2, 8, 8, 8)]
 
 
-def test_blocks_cover_every_number_and_the_idle_threads() -> None:
+def test_blocks_cover_every_number() -> None:
     for count in (0, 1, 31, 1024, 1025, 2**28):
         for each in (strides_work.READS, strides_work.WRITES):
             found = strides_work.blocks(count, each) * each * strides_work.THREADS

@@ -20,9 +20,11 @@ ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost",
 def test_a_chain_that_is_one_operator_short_is_found_out() -> None:
     from brrr_course.experiments.run_ahead import MULTIPLIER
 
-    workload = AHEAD.workload("cpu", {"elements": 1000})
+    workload = AHEAD.workload("queue", {"elements": 1000})
+    workload.check()
     with pytest.raises(WrongResultError):
         workload.verified(workload.run() / MULTIPLIER)
+    workload.close()
 
 
 @pytest.mark.parametrize("wrong", [torch.ones(3), torch.zeros(SMALL)])
