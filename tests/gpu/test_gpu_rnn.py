@@ -6,7 +6,8 @@ import torch
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import TOLERANCES, peak_bytes, workload
+from brrr_course.experiments.checked import peak_bytes_of
+from brrr_course.experiments.rnn.work import TOLERANCES, workload
 from brrr_course.sources.timers import measure_point
 
 RNN = experiment("rnn")
@@ -38,4 +39,4 @@ def test_tf32_is_not_used(cell: str) -> None:
 
 
 def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
-    assert peak_bytes(lambda: torch.empty(2**20, device="cuda")) == 2**22
+    assert peak_bytes_of(lambda: torch.empty(2**20, device="cuda"), "cuda")() == 2**22

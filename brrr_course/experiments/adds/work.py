@@ -6,7 +6,7 @@ import random
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue, waiting
 from brrr.roofline.calibrate.part import product_error
-from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.adds import PEAK_SIZE, additions, cost, is_peak
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import in_orders, refuse_too_large
 from brrr_course.nouns.experiment import Variant, Workload
 
 DOUBLE_TOLERANCE, FP32_TOLERANCE, PRODUCT_TOLERANCE = 1e-15, 1e-6, 1e-2
@@ -120,17 +119,8 @@ def _queued(elements: int, made: Cost) -> Workload:
     """Each addition is submitted to the CPU queue; the sum's memory was spoilt before."""
     a, b = torch.randn(elements), torch.randn(elements)
     out = torch.full_like(a, math.nan)
-    queue, times = CpuQueue(), additions(elements)
-
-    def add() -> None:
-        torch.add(a, b, out=out)
-
-    def run() -> torch.Tensor:
-        for _ in range(times):
-            queue.submit(add)
-        return out
-
-    return Workload(run, made, _sum_error(a, b), FP32_TOLERANCE, queue.synchronize, queue.close, queue)
+    add = partial(torch.add, a, b, out=out)
+    return in_orders([add] * additions(elements), out, made, _sum_error(a, b), FP32_TOLERANCE)
 
 
 def _product(variant: Variant, made: Cost) -> Workload:

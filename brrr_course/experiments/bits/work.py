@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -175,15 +176,17 @@ class LayerInputs(PointInputs):
         if inputs == OUTLIERS:
             self.x[:, ::EVERY] *= FACTOR
         self.rows = sorted({0, tokens - 1, *torch.randint(tokens, (ROWS,)).tolist()})
-        self._expected: Tensor | None = None
+
+    @cached_property
+    def expected(self) -> Tensor:
+        """The checked rows in float64."""
+        return self.x[self.rows].double() @ self.w.double().t()
 
     def error(self, found: Any, dtype: torch.dtype) -> float:
         """||found - expected|| / ||expected|| of some rows; NaN for another shape or type of the result."""
         if not isinstance(found, Tensor) or found.shape != self.x.shape:
             return math.nan
-        if self._expected is None:
-            self._expected = self.x[self.rows].double() @ self.w.double().t()
-        return relative(found[self.rows], self._expected, dtype)
+        return relative(found[self.rows], self.expected, dtype)
 
 
 def workload(variant: Variant, point: Point) -> Workload:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -87,7 +87,6 @@ class ProgramInputs(PointInputs):
         for weight in self.tensors[1:]:
             torch._dynamo.mark_static_address(weight)  # as a module's parameters are: no graph copies them at each call
         self.wait = waiting(device)
-        self._expected: Tensor | None = None
 
     def run(self) -> Tensor:
         """The program, operator by operator."""
@@ -117,13 +116,16 @@ class ProgramInputs(PointInputs):
             compile_now(lambda: call(*self.tensors)[:1].cpu())  # the copy waits for it
         return time.perf_counter() - start
 
+    @cached_property
+    def expected(self) -> Tensor:
+        """The result in a wider type."""
+        wide = torch.float64 if self.tensors[0].dtype == torch.float32 else torch.float32
+        with torch.no_grad():
+            return self.function(*(each.to(wide) for each in self.tensors)).double()
+
     def error(self, found: Any) -> float:
-        """||found - expected|| / ||expected||, against a wider type."""
-        if self._expected is None:
-            wide = torch.float64 if self.tensors[0].dtype == torch.float32 else torch.float32
-            with torch.no_grad():
-                self._expected = self.function(*(each.to(wide) for each in self.tensors)).double()
-        return relative(found, self._expected, self.tensors[0].dtype)
+        """||found - expected|| / ||expected||."""
+        return relative(found, self.expected, self.tensors[0].dtype)
 
 
 def workload(variant: Variant, point: Point) -> Workload:

@@ -9,7 +9,7 @@ import torch
 from brrr.core.measurement import Estimate, Measurement, Point, median
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.roofline.calibrate.part import product_error
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import error_against, refuse_too_large
 from brrr_course.experiments.matmul.work import queued_product
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -47,16 +47,6 @@ def _on_gpu(
     )
 
 
-def _against(reference: Callable[[], torch.Tensor]) -> Callable[[torch.Tensor], float]:
-    """The relative error against a reference in float64."""
-
-    def error(out: torch.Tensor) -> float:
-        expected = reference()
-        return float(torch.linalg.norm(out.double() - expected) / torch.linalg.norm(expected))
-
-    return error
-
-
 def _shape(text: str) -> tuple[int, int]:
     rows, columns = text.split("x")
     return int(rows), int(columns)
@@ -68,13 +58,13 @@ def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
 
 def _relu(shape: str) -> Workload:
     x = torch.randn(*_shape(shape), device="cuda")
-    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), _against(lambda: x.double().clamp(min=0)), tolerance=EXACT)
+    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), tolerance=EXACT)
 
 
 def _softmax(shape: str) -> Workload:
     x = torch.randn(*_shape(shape), device="cuda")
     cost = Cost(flop=5.0 * x.numel(), bytes=2.0 * x.nbytes)
-    return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, _against(lambda: torch.softmax(x.double(), -1)))
+    return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, error_against(lambda t: torch.softmax(t, -1), (x,)))
 
 
 def _copy(size: str) -> Workload:
@@ -102,7 +92,7 @@ def _chain(length: str) -> Workload:
         lambda t: _repeated(torch.relu, t, int(length)),
         (x,),
         _elementwise_cost(x, int(length)),
-        _against(lambda: x.double().clamp(min=0)),
+        error_against(torch.relu, (x,)),
         tolerance=EXACT,
     )
 
@@ -124,7 +114,7 @@ def _mixed(length: str) -> Workload:
         return t
 
     return _on_gpu(
-        lambda t: chain(t, t), (x,), _elementwise_cost(x, int(length)), _against(lambda: chain(x.double(), x.double()))
+        lambda t: chain(t, t), (x,), _elementwise_cost(x, int(length)), error_against(lambda t: chain(t, t), (x,))
     )
 
 

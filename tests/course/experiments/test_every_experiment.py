@@ -1,5 +1,6 @@
 """What holds of every experiment: its plan, its inputs, what is measured here, and what is too large for a machine."""
 
+import contextlib
 import gc
 import math
 import weakref
@@ -17,6 +18,7 @@ from brrr.counting.tracing import cost
 from brrr_course.experiments import NAMES, PLAYED, experiment
 from brrr_course.experiments.block import LIMITS
 from brrr_course.experiments.checked import PointInputs
+from brrr_course.experiments.compiled import BLOCK, SHAPES
 from brrr_course.experiments.predicted import ONE_KERNEL
 from brrr_course.nouns.experiment import Experiment, PredictedRun, Variant, Workload
 from brrr_course.sources.claimed import claimed_points
@@ -51,10 +53,10 @@ def test_a_recording_takes_minutes_and_no_step_long(name: str) -> None:
 def small(found: Experiment) -> Iterator[tuple[Variant, dict[str, Value]]]:
     """The variants without a GPU, each at the first of the points that it has."""
     for variant in found.variants:
-        point = next((each for each in found.points(quick=True) if found.has(variant.name, each)), None)
+        point = first_of(found, variant, quick=True)
         compiles = variant.way in ("compile", "script")  # for seconds, where there is a compiler at all
         if not variant.on_gpu and variant.timer == "measure" and point is not None and not compiles:
-            yield variant, dict(point)
+            yield variant, point
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "first_call"])  # a process for each of its parts
@@ -75,10 +77,22 @@ MOST_FLOP = 2e8
 """What takes longer on a CPU is not run."""
 
 
+SMALLER: dict[str, dict[str, Any]] = {
+    "scaling": {"DIMENSION": 128}, "mystery": {"SCAN": (2, 2**12), "NORM": (64, 128), "LAYERS": (4, 8, 64)},
+    "compiled": {"SHAPES": {key: (16, 64 * (1 + (key[0] == BLOCK))) for key in SHAPES}},
+}  # fmt: skip
+"""What is as large on a CPU as on a GPU, made small."""
+
+
 @pytest.mark.parametrize("name", [name for name in (*NAMES, *PLAYED) if name not in ("first_call", "memory_swap")])
-def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(name: str) -> None:
+def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever a variant is called; a GPU's ways run on the CPU where they can, and wait for no GPU."""
     found, made = experiment(name), 0
+    for constant, value in SMALLER.get(name, {}).items():
+        for module in (import_module(found.package), import_module(f"{found.package}.work")):
+            monkeypatch.setattr(module, constant, value, raising=False)
     for variant, point in at_their_smallest(found):
         here = replace(variant, name="a name that says nothing", device="cpu" if variant.on_gpu else variant.device)
         try:
@@ -89,29 +103,45 @@ def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(name: str)
             assert variant.on_gpu, variant.name
             continue
         made += workload.queue is None
-        assert workload.synchronize is None or workload.queue is not None, variant.name
+        at = variant.name, *point.values()
+        assert workload.synchronize is None or workload.queue is not None, at
         (workload.synchronize or (lambda: None))()
         assert workload.verified(result) <= workload.tolerance
         assert [
-            how for how, wrong in spoilt(result, workload.tolerance, name in LOOSE) if accepts(workload, wrong)
-        ] == [], variant.name
+            how
+            for how, wrong in spoilt(result, workload.tolerance, name in LOOSE or "tf32" in at)
+            if accepts(workload, wrong)
+        ] == [], at
         told = found.cost and found.cost(here, point)
-        assert told in (None, workload.cost), variant.name
-        if workload.queue is None and name not in UNTRACED:
+        assert told in (None, workload.cost), at
+        if workload.queue is None and name not in UNTRACED and point == first_of(found, variant, quick=True):
             as_traced(name, variant, workload, found.predicts and found.predicts(here, point))
         workload.close()
     assert (made == 0) is (name in NONE_HERE), made
 
 
 def at_their_smallest(found: Experiment) -> Iterator[tuple[Variant, Point]]:
-    """The variants, each at the first of the points that it has; without the compiler, which takes seconds."""
+    """The variants, each at the first of the points that it has, and with each value of a category at the first.
+
+    Without compilers, which take seconds, and what searches for kernels.
+    """
+    categories = [(axis.name, value) for axis in found.axes if axis.scale == "category" and len(axis.values) <= FEW
+                  for value in axis.values]  # fmt: skip
     for variant in found.variants:
-        point = next((each for each in found.points(quick=True) if found.has(variant.name, each)), None)
-        if point is None or variant.timer != "measure" or variant.way == "script" or "compile" in variant.way:
+        if variant.timer != "measure" or variant.way == "script" or "compile" in variant.way or variant.apart:
             continue
-        work = found.cost and found.cost(variant, point)
-        if not variant.on_gpu or work is None or work.flop < MOST_FLOP:
-            yield variant, point
+        firsts = [first_of(found, variant, **{name: value}) for name, value in categories if not variant.prepare_s]
+        every = (first_of(found, variant, quick=True), *firsts)
+        for point in {repr(each): each for each in every if each is not None}.values():
+            work = found.cost and found.cost(variant, point)
+            if not variant.on_gpu or work is None or work.flop < MOST_FLOP:
+                yield variant, point
+
+
+def first_of(found: Experiment, variant: Variant, quick: bool = False, **at: Value) -> dict[str, Value] | None:
+    """The first point that a variant has, of the small grid or of those with some values."""
+    points = (each for each in found.points(quick=quick) if at.items() <= each.items())
+    return next((each for each in points if found.has(variant.name, each)), None)
 
 
 def spoilt(result: Any, tolerance: float, loose: bool) -> Iterator[tuple[str, Any]]:
@@ -123,15 +153,18 @@ def spoilt(result: Any, tolerance: float, loose: bool) -> Iterator[tuple[str, An
         return
     exact = not loose and all(each.dtype == torch.float32 for each in parts)
     for how, spoil in SPOILT.items():
-        wrong = [spoil(each.detach(), TF32 if exact else 10 * tolerance) for each in parts]
+        wrong = [spoil(each.detach(), TF32 if exact else max(10 * tolerance, ROUGH)) for each in parts]
         yield how, type(result)(wrong) if isinstance(result, tuple | list) else wrong[0]
 
 
-TF32 = 5e-4
-"""More than its rounding is off: what takes it for float32 is found out."""
+TF32, ROUGH = 5e-4, 5e-2
+"""More than its rounding is off: what takes it for float32 is found out; and what shows in any other type."""
+FEW = 5
+"""Categories of more values, as a kind of inputs, have tests of their own."""
 LOOSE = {"rnn", "bits", "strassen_errors"}
 """Some of their ways round to fewer bits, or to as many at other sizes."""
 SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
+    "another shape": lambda y, off: y.flatten()[:-1] if y.numel() > 1 else y * math.nan,
     "a bit off": lambda y, off: y + off * (1 + y.abs()),
     "another sign": lambda y, off: -y,
     "nothing": lambda y, off: torch.zeros_like(y),
@@ -140,7 +173,9 @@ SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
 
 
 def accepts(workload: Workload, wrong: Any) -> bool:
-    return workload.error(wrong) <= workload.tolerance
+    with contextlib.suppress(RuntimeError, IndexError):  # of another shape
+        return workload.error(wrong) <= workload.tolerance
+    return False
 
 
 OTHERWISE = {

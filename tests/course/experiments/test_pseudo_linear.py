@@ -1,7 +1,6 @@
 """The pseudo-linear experiments: costs, theory, what is run and checked, claims, exercises, compared speed-ups."""
 
 import itertools
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,13 +108,6 @@ def test_a_wrong_linear_layer_is_found_out(spoilt: int, wrong: str) -> None:
     else:
         result[0] = 0
     assert not error((*right[:spoilt], result, *right[spoilt + 1 :])) <= work.TOLERANCE
-
-
-def test_nothing_is_the_worst_of_errors_but_nan() -> None:
-    assert checks.worst([1.0, 3.0, 2.0]) == 3.0
-    for order in itertools.permutations([1.0, math.nan, 2.0]):
-        assert math.isnan(checks.worst(order))
-    assert math.isnan(checks.relative_error(torch.zeros(3, 2), lambda rows: torch.zeros(3, 2)[rows].double()))
 
 
 def quarters(m: torch.Tensor) -> tuple[torch.Tensor, ...]:
