@@ -127,8 +127,8 @@ def error_against(
     """The worst ||y - reference|| / ||reference|| of the results; NaN for another number, shape or type of them.
 
     >>> x = torch.ones(3)
-    >>> error_against(torch.relu, (x,))(x)
-    0.0
+    >>> error_against(torch.relu, (x,))(x), error_against(torch.relu, (x,))((x, x))
+    (0.0, nan)
 
     The reference is `function` in float64 on parts: of the tensors `along`, cut in their first dimension, and `whole`.
     """

@@ -1,6 +1,5 @@
 """What holds of every experiment: its plan, its inputs, what is measured here, and what is too large for a machine."""
 
-import contextlib
 import gc
 import math
 import weakref
@@ -110,7 +109,7 @@ def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(
         assert [
             how
             for how, wrong in spoilt(result, workload.tolerance, name in LOOSE or "tf32" in at)
-            if accepts(workload, wrong)
+            if name not in SPARED.get(how, ()) and accepts(workload, wrong)
         ] == [], at
         told = found.cost and found.cost(here, point)
         assert told in (None, workload.cost), at
@@ -157,15 +156,20 @@ def spoilt(result: Any, tolerance: float, loose: bool) -> Iterator[tuple[str, An
         yield how, type(result)(wrong) if isinstance(result, tuple | list) else wrong[0]
 
 
-TF32, ROUGH = 5e-4, 5e-2
-"""More than its rounding is off: what takes it for float32 is found out; and what shows in any other type."""
+TF32, ROUGH = 3e-4, 5e-2
+"""As much as its rounding is off: what takes it for float32 is found out; and what shows in any other type."""
 FEW = 5
 """Categories of more values, as a kind of inputs, have tests of their own."""
 LOOSE = {"rnn", "bits", "strassen_errors"}
 """Some of their ways round to fewer bits, or to as many at other sizes."""
+NUMBERS_ALONE = {"matmul", "timers", "pseudo_linear", "pseudo_linear_flaws", "adds", "scaling", "gemm_many"}
+SPARED = {"another shape": NUMBERS_ALONE,
+          "another type": {*NUMBERS_ALONE, "nested_sine", "mlp", "strassen", "strassen_errors"}}  # fmt: skip
+"""Whose checks do not look at these."""
 SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
-    "another shape": lambda y, off: y.flatten()[:-1] if y.numel() > 1 else y * math.nan,
-    "a bit off": lambda y, off: y + off * (1 + y.abs()),
+    "another type": lambda y, off: y.double() if y.dtype != torch.float64 else y.float(),
+    "another shape": lambda y, off: torch.cat((y, y)),
+    "a bit off": lambda y, off: y * (1 + off),
     "another sign": lambda y, off: -y,
     "nothing": lambda y, off: torch.zeros_like(y),
     "not finite at its end": lambda y, off: y.clone().index_fill_(0, torch.tensor([len(y) - 1]), math.nan),
@@ -173,9 +177,7 @@ SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
 
 
 def accepts(workload: Workload, wrong: Any) -> bool:
-    with contextlib.suppress(RuntimeError, IndexError):  # of another shape
-        return workload.error(wrong) <= workload.tolerance
-    return False
+    return workload.error(wrong) <= workload.tolerance
 
 
 OTHERWISE = {
