@@ -231,8 +231,8 @@ class Workload:
 
     `error` takes the callable's result and returns ||result - reference|| / ||reference||, the reference in higher
     precision and on fresh random input. `close` frees what `run` holds. `queue` is the `CpuQueue` that `run` submits
-    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`,
-    `truth`), and `peak_bytes`, which measures the memory of a call.
+    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`, `measured`), and
+    `peak_bytes`, which measures the memory of a call.
     """
 
     run: Run

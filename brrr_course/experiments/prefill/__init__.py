@@ -6,10 +6,9 @@ attention, whose work grows with the square.
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.decode import BYTES_GUIDE, FLOP_GUIDE, shape_of
-from brrr_course.experiments.decode.theory import Call, bytes_floor_s, cost_of, flop_floor_s
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
+from brrr_course.experiments.decode import shape_of
+from brrr_course.experiments.decode.theory import Call, cost_of, floors
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 TOKENS = tuple(2**power for power in range(15))
 CPU_TOKENS = 1024
@@ -36,16 +35,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     return PredictedRun(cost(variant, point), "graph" if variant.way == "graph" else "eager", shape_of(variant).dtype)
 
 
-def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The least seconds by the bytes."""
-    return bytes_floor_s(hardware, call_at(point))
-
-
-def at_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The least seconds by the FLOP."""
-    return flop_floor_s(hardware, call_at(point))
-
-
 EXPERIMENT = Experiment(
     title="A language model, a whole prompt",
     question="What does a prompt cost, by its length?",
@@ -61,8 +50,5 @@ EXPERIMENT = Experiment(
     anchors=({"tokens": 128}, {"tokens": 2048}),
     rate=Rate("flop", "FLOP/s", "throughput"),
     other_rates=(Rate("bytes", "B/s", "bandwidth"),),
-    guides=(
-        Guide("bytes", BYTES_GUIDE, "DATASHEET", "time", at_bandwidth, LINES),
-        Guide("flop", FLOP_GUIDE, "DATASHEET", "time", at_peak, LINES),
-    ),
+    guides=floors(call_at, LINES),
 )
