@@ -69,6 +69,15 @@ def test_here_the_cpu_is_measured_and_the_gpu_says_why_not(name: str) -> None:
         assert all(isinstance(run, BrrrError) for run in missing.values())
 
 
+def test_a_function_of_its_folder_that_is_called_as_a_role_is_the_experiment_s_own() -> None:
+    found = {name: experiment(name) for name in (*NAMES, *PLAYED)}
+    assert [name for name, each in found.items() if each.name != name] == []
+    assert {name for name, each in found.items() if each.settle} == {"gemm", "strassen", "mlp"}
+    gemm = import_module(found["gemm"].package)
+    assert (found["gemm"].supports, found["gemm"].cost) == (gemm.supports, gemm.cost)
+    assert replace(found["gemm"], cost=len).cost is len, "what is passed counts"
+
+
 NONE_HERE = {"timers", "overlap", "unary", "working_set", "strides", "vocabulary", "block", "utilisation", "occupancy",
              "norms", "recompiles", "collective", "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
