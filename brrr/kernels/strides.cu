@@ -38,16 +38,15 @@ extern "C" __global__ void brrr_strided_read(const unsigned *in, unsigned *sums,
     if (threadIdx.x % 32 == 0) sums[(blockIdx.x * static_cast<long long>(THREADS) + threadIdx.x) / 32] = sum;
 }
 
-// Writes base, base + 1, base + 2, ... as 32-bit words, one in every `stride`. The first `idle` threads leave
-// their first number out: with a stride of one and `offset % 32` of them, every warp begins with a sector.
+// Writes base, base + 1, base + 2, ... as 32-bit words, one in every `stride`.
 extern "C" __global__ void brrr_strided_write(unsigned *out, unsigned base, long long count, long long stride,
-                                              long long offset, int idle) {
-    const long long first = first_of(WRITES) - idle, step = THREADS * stride;
+                                              long long offset) {
+    const long long first = first_of(WRITES), step = THREADS * stride;
     const int left = left_from(first, count, WRITES);
     unsigned *to = out + offset + first * stride;
     unsigned word = base + static_cast<unsigned>(first);
 #pragma unroll
     for (int k = 0; k < WRITES; ++k, to += step, word += THREADS) {
-        if (k * THREADS < left && (k > 0 || first >= 0)) *to = word;
+        if (k * THREADS < left) *to = word;
     }
 }

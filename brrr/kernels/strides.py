@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from brrr.gpu.nvrtc import I32, I64, PTR, U32, kernel
+from brrr.gpu.nvrtc import I64, PTR, U32, kernel
 from brrr.kernels.alone import Example, alone, into
 from brrr.kernels.checks import check_on_gpu
 
@@ -35,14 +35,12 @@ def strided_sums(x: torch.Tensor, count: int, stride: int, offset: int = 0) -> t
     return sums, lambda: launch((grid, 1, 1), (THREADS, 1, 1), *given)
 
 
-def strided_write(
-    x: torch.Tensor, base: int, count: int, stride: int, offset: int = 0, idle: int = 0
-) -> Callable[[], None]:
-    """What writes base, base + 1, ... into `count` words of 32 bits; the first `idle` threads leave one out."""
+def strided_write(x: torch.Tensor, base: int, count: int, stride: int, offset: int = 0) -> Callable[[], None]:
+    """What writes base, base + 1, ... into `count` words of 32 bits."""
     check_on_gpu("strided_write", {"x": x})
-    grid = blocks(count + idle, WRITES)
+    grid = blocks(count, WRITES)
     launch = kernel(SOURCE, "brrr_strided_write", x.device.index)
-    given = (x.data_ptr(), PTR), (base, U32), (count, I64), (stride, I64), (offset, I64), (idle, I32)
+    given = (x.data_ptr(), PTR), (base, U32), (count, I64), (stride, I64), (offset, I64)
     return lambda: launch((grid, 1, 1), (THREADS, 1, 1), *given)
 
 

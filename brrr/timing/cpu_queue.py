@@ -71,7 +71,8 @@ class CpuQueue:
 
     def submit(self, call: Callable[..., Any], *args: Any) -> None:
         """Put ``call(*args)`` into the queue and return at once, before it has run."""
-        self._put(Ticket(getattr(call, "__name__", "work").replace("<lambda>", "work")), call, *args)
+        named = getattr(getattr(call, "func", call), "__name__", "work")  # of a partial that of its function
+        self._put(Ticket(named.replace("<lambda>", "work")), call, *args)
 
     def synchronize(self) -> None:
         """Wait until everything submitted has run; raise the first exception that one of the calls raised."""

@@ -4,7 +4,7 @@ import gc
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -20,7 +20,7 @@ from brrr.gpu import free_bytes, is_cpu, is_gpu
 from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.compilers import has_cpp_compiler
-from brrr_course.nouns.experiment import Variant, Workload
+from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
 class PointInputs:
@@ -59,23 +59,42 @@ def queued(made: Workload) -> Workload:
     0
     >>> toy.close()
     """
-    queue, kept = CpuQueue(), dict[str, Any]()
+    kept = dict[str, Any]()
 
     def order() -> None:
         kept["result"] = made.run()
 
-    def run() -> dict[str, Any]:
-        queue.submit(order)
-        return kept
-
-    def close() -> None:
-        queue.close()
-        made.close()
-
     def error(found: dict[str, Any]) -> float:
         return made.error(found.get("result"))
 
-    return Workload(run, made.cost, error, made.tolerance, synchronize=queue.synchronize, close=close, queue=queue)
+    return in_orders([order], kept, made.cost, error, made.tolerance, made.close)
+
+
+def in_orders(
+    orders: Sequence[Run], result: Any, cost: Cost, error: Callable[[Any], float], tolerance: float,
+    close: Callable[[], None] = lambda: None, held: object = None,
+) -> Workload:  # fmt: skip
+    """Orders to a CPU queue of their own, one after the other, which leave `result` behind, on what is `held`.
+
+    >>> from brrr.counting.cost import Cost
+    >>> kept = []
+    >>> toy = in_orders([lambda: kept.append(1)] * 3, kept, Cost(0, 0), lambda found: abs(len(found) - 3), 0.0)
+    >>> toy.check()
+    0
+    >>> toy.close()
+    """
+    queue = CpuQueue()
+
+    def run(kept: object = held) -> Any:
+        for order in orders:
+            queue.submit(order)
+        return result
+
+    def end() -> None:
+        queue.close()
+        close()
+
+    return Workload(run, cost, error, tolerance, synchronize=queue.synchronize, close=end, queue=queue)
 
 
 def warmed(made: Workload, device: str) -> Workload:
@@ -108,8 +127,8 @@ def error_against(
     """The worst ||y - reference|| / ||reference|| of the results; NaN for another number, shape or type of them.
 
     >>> x = torch.ones(3)
-    >>> error_against(torch.relu, (x,))(x)
-    0.0
+    >>> error_against(torch.relu, (x,))(x), error_against(torch.relu, (x,))((x, x))
+    (0.0, nan)
 
     The reference is `function` in float64 on parts: of the tensors `along`, cut in their first dimension, and `whole`.
     """
@@ -129,7 +148,9 @@ def error_against(
                 for place, each in enumerate(expected if isinstance(expected, tuple) else (expected,)):
                     wrong[place] += float((given[place][part].double() - each).square().sum())
                     right[place] += float(each.square().sum())
-        return _worst(wrong, right)
+        return worst(
+            math.sqrt(w / r) if r else (math.nan if w != 0 else 0.0) for w, r in zip(wrong, right, strict=True)
+        )
 
     return error
 
@@ -138,9 +159,14 @@ def _like(found: Any, first: torch.Tensor) -> bool:
     return isinstance(found, torch.Tensor) and found.shape == first.shape and found.dtype == first.dtype
 
 
-def _worst(wrong: Sequence[float], right: Sequence[float]) -> float:
-    errors = [math.sqrt(w / r) if r else (math.nan if w != 0 else 0.0) for w, r in zip(wrong, right, strict=True)]
-    return math.nan if any(math.isnan(each) for each in errors) else max(errors)
+def worst(errors: Iterable[float]) -> float:
+    """The largest; NaN where one is.
+
+    >>> worst([0.0, 0.5]), worst([0.0, math.nan])
+    (0.5, nan)
+    """
+    listed = [*errors]
+    return math.nan if any(map(math.isnan, listed)) else max(listed)
 
 
 def relative(found: Any, expected: torch.Tensor, dtype: torch.dtype) -> float:

@@ -9,26 +9,19 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.gpu import GPU
 from brrr.gpu.probe import energy_j
-from brrr.running.graphs import capture
 
 SETTLE_S, LOOP_S, AHEAD = 0.3, 1.0, 16
 """A loop's energy is counted for so long, after so long; so many calls are launched at once."""
 
 
-def energy_captured(run: Callable[[], object]) -> Measurement:
-    """The time and the power of a call, launched with others as one CUDA graph."""
-    held = capture(lambda: _ahead(run))
-    try:
-        return energy(held.replay)
-    finally:
-        held.graph.reset()
+def energy_launched(run: Callable[[], object]) -> Measurement:
+    """The time and the power of a call long enough that the host launches the next meanwhile.
 
-
-def energy(replay: Callable[[], object]) -> Measurement:
-    """The time and the power of a call, from what runs AHEAD of them; UnavailableError where no joules are counted."""
-    _loop(replay, SETTLE_S)
+    UnavailableError where no joules are counted.
+    """
+    _loop(run, SETTLE_S)
     joules = energy_j()
-    calls, passed = _loop(replay, LOOP_S)
+    calls, passed = _loop(run, LOOP_S)
     after = energy_j()
     if joules is None or after is None or after <= joules:
         raise UnavailableError("the driver counts no joules here")
@@ -37,21 +30,12 @@ def energy(replay: Callable[[], object]) -> Measurement:
     return Measurement(period_s=Estimate(period, period, period, 1), power_w=power_w, device=GPU)
 
 
-def energy_launched(run: Callable[[], object]) -> Measurement:
-    """The time and the power of a call long enough that the host launches the next meanwhile."""
-    return energy(lambda: _ahead(run))
-
-
-def _ahead(run: Callable[[], object]) -> None:
-    for _ in range(AHEAD):
-        run()
-
-
-def _loop(replay: Callable[[], object], seconds: float) -> tuple[int, float]:
-    """How often it ran in so many seconds and a little more, and in how many."""
+def _loop(run: Callable[[], object], seconds: float) -> tuple[int, float]:
+    """How often AHEAD calls were made in so many seconds and a little more, and in how many."""
     began, rounds = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
-        replay()
+        for _ in range(AHEAD):
+            run()
         rounds += 1
         if rounds % 4 == 0:
             torch.cuda.synchronize()  # so that the loop ends in time

@@ -11,7 +11,6 @@ take turns, so that no ratio of one run crosses two moments. A result is checked
 from __future__ import annotations
 
 import gc
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
@@ -32,7 +31,7 @@ from brrr.tracing.kineto import LoopTimes, settled, spans_of
 from brrr.tracing.recording import recorded_loop
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
-from brrr_course.experiments.checked import PointInputs
+from brrr_course.experiments.checked import PointInputs, worst
 from brrr_course.experiments.ranks import Rank, Ranks, ranks_on
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 
@@ -149,15 +148,6 @@ def in_lanes(recorded: Sequence[Sequence[Event]]) -> tuple[Span, ...]:
                 made.append(Span(lane, span.kind, span.name, span.start_ns + by, span.end_ns + by, span.call,
                                  -1 if rank else span.cause))  # fmt: skip
     return settled(made, start_ns)
-
-
-def worst(errors: list[float]) -> float:
-    """The largest; NaN where one is.
-
-    >>> worst([0.0, 0.5]), worst([0.0, math.nan])
-    (0.5, nan)
-    """
-    return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
 # ---- what runs in each rank ----

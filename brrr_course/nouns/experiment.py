@@ -7,6 +7,7 @@ function `workload` in the module `work` of the experiment's package, which is l
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -230,8 +231,8 @@ class Workload:
 
     `error` takes the callable's result and returns ||result - reference|| / ||reference||, the reference in higher
     precision and on fresh random input. `close` frees what `run` holds. `queue` is the `CpuQueue` that `run` submits
-    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`,
-    `truth`), and `peak_bytes`, which measures the memory of a call.
+    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`, `measured`), and
+    `peak_bytes`, which measures the memory of a call.
     """
 
     run: Run
@@ -261,6 +262,10 @@ class Workload:
         return error
 
 
+ROLES = {"supports": "supports", "cost": "cost", "predicts": "predicted", "settle": "settle_s"}
+"""What an experiment does by functions of its own, and what its folder calls them."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What is measured: a question, its axes (the sliders), its variants (what runs), and its lines (what is drawn).
@@ -275,7 +280,7 @@ class Experiment:
     Parameters
     ----------
     name : str
-        Its name, as `explore` takes it.
+        Its name, as `explore` takes it; by default that of its folder.
     title, question : str
         What figures are called, and what is asked.
     axes : tuple of Axis
@@ -288,7 +293,8 @@ class Experiment:
         The time that the variants' lines show, such as "period_s".
     package : str
         The folder that it lies in (`__name__`). Its module `work` has the function `workload`, which makes a `Workload`
-        of a variant and a point; its module `claims`, if any, what its claims' expressions call.
+        of a variant and a point; its module `claims`, if any, what its claims' expressions call. What it calls
+        `supports`, `cost`, `predicted` or `settle_s` need not be passed: it is the argument of that kind (ROLES).
     supports : callable, optional
         Whether a variant exists at a point. By default all do.
     anchors : tuple of mapping
@@ -317,7 +323,7 @@ class Experiment:
         How many devices of its kind a call takes, each with a process of its own.
     """
 
-    name: str
+    name: str = dataclasses.field(default="", kw_only=True)
     title: str
     question: str
     axes: tuple[Axis, ...]
@@ -340,6 +346,10 @@ class Experiment:
     devices: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.package.rpartition(".")[2])
+        for field, role in ROLES.items() if self.package else ():
+            if getattr(self, field) is None:
+                object.__setattr__(self, field, getattr(sys.modules.get(self.package), role, None))
         found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
         own = [line for line in found if line.name not in {each.name for each in self.lines}]  # by name: `replace`
         first, last = ([line for line in own if bool(line.stands_in_for) == late] for late in (False, True))
@@ -353,7 +363,7 @@ class Experiment:
     def named(self, device: str, kind: DeviceKind) -> str:
         """The devices that a call takes, as a badge names them; on a CPU they are processes.
 
-        >>> Experiment("x", "", "", (), (), devices=2).named("NVIDIA H100", "cuda")
+        >>> Experiment("", "", (), (), devices=2).named("NVIDIA H100", "cuda")
         '2 x NVIDIA H100'
         """
         of = f"{self.devices} x " if is_gpu(kind) else f"{self.devices} processes on "

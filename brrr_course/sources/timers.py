@@ -193,14 +193,6 @@ def _transfers(variant: Variant, workload: Workload, run: Sampler) -> Measuremen
     return _reading(run, "latency_s", samples)
 
 
-def _truth(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
-    if "truth" not in workload.others:
-        raise UnavailableError(f"{variant.name}: this function's truth is not known by construction")
-    found = workload.others["truth"]()
-    assert isinstance(found, Measurement)
-    return found
-
-
 def _own(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
     """What the workload measures itself, because many of them are quicker measured together."""
     found = workload.others["measured"]()
@@ -235,7 +227,6 @@ TIMERS: Mapping[str, Timer] = {
     "do-bench": _triton("do_bench", 100, warmup=25),
     "do-bench-cudagraph": _triton("do_bench_cudagraph", 50),
     "torch-benchmark": _torch_benchmark,
-    "truth": _truth,
     "own": _own,
 }
 

@@ -194,7 +194,7 @@ def test_a_workload_on_its_own(setting: str) -> None:
     made = experiment("rnn").workload("cpu", point)
     assert made.check() <= made.tolerance
     given = LayerInputs.of("rnn_tanh", 16, 2, 3, "float32", "cpu")
-    for way in ("cudnn-tf32", "cudnn-pad8", "train-cudnn"):
+    for way in ("cudnn", "cudnn-pad8", "train-cudnn"):
         assert MAKERS[way](given)() is not None
 
 

@@ -17,7 +17,7 @@ SHAPE = SMALL._replace(dtype="bfloat16", layers=3)
 def test_every_way_is_right(way: str, call: Call) -> None:
     given = CallInputs(SHAPE, call, "cuda")
     run, close = way_of(way, given, "cuda")
-    given._expected = given.wider().double()
+    given.expected = given.wider().double()
     error = given.error(run())
     print(f"{way} {call}: {error:.2g}")
     assert error < TOLERANCE[torch.bfloat16]

@@ -5,7 +5,8 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import TF32_TOLERANCE, TOLERANCES, peak_bytes, workload
+from brrr_course.experiments.checked import peak_bytes_of
+from brrr_course.experiments.rnn.work import TOLERANCES, workload
 from tests.gpu.measuring import timed
 
 RNN = experiment("rnn")
@@ -26,16 +27,13 @@ def test_every_way_is_right_and_measured(cell: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
-def test_tf32_is_used_only_where_it_is_asked_for(cell: str) -> None:
-    point = at(cell, "float32", batch=32, hidden=512)
-    exact, fast = (workload(RNN.variant(name), point) for name in ("cudnn", "cudnn-tf32"))
+def test_tf32_is_not_used(cell: str) -> None:
+    exact = workload(RNN.variant("cudnn"), at(cell, "float32", batch=32, hidden=512))
     for before in (True, False):  # whatever the user has set
         torch.backends.cudnn.allow_tf32 = before
         assert exact.check() <= TOLERANCES[torch.float32]
         assert torch.backends.cudnn.allow_tf32 is before
-    torch.backends.cudnn.allow_tf32 = True
-    assert fast.check() <= TF32_TOLERANCE
 
 
 def test_the_memory_of_a_call_is_that_of_what_it_makes() -> None:
-    assert peak_bytes(lambda: torch.empty(2**20, device="cuda")) == 2**22
+    assert peak_bytes_of(lambda: torch.empty(2**20, device="cuda"), "cuda")() == 2**22

@@ -46,17 +46,16 @@ def supports(variant: Variant, point: Point) -> bool:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call: its additions together, or the product."""
     if is_peak(variant):
-        return matmul_cost(PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, 2 if variant.way == "bf16" else ITEMSIZE)
+        return matmul_cost(PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, 2)
     elements = int(point["elements"])
     flop = float(additions(elements) * elements)
     return Cost(flop, 3 * ITEMSIZE * flop)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
-    """torch's additions of a call one after the other, and the products that show the device's peak."""
+    """torch's additions of a call one after the other, and the product that shows the device's peak."""
     if is_peak(variant):
-        size, dtype = (2, "bfloat16") if variant.way == "bf16" else (4, "float32")
-        return alone(product("mm", PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, size, dtype))
+        return alone(product("mm", PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, 2, "bfloat16"))
     if variant.way != "torch":
         return None
     elements = int(point["elements"])
@@ -65,25 +64,20 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="adds",
     title="Additions a second",
     question="How many additions does each make in a second?",
     axes=(Axis("elements", ELEMENTS, label="elements in one addition (float32)", quick=(1, 4096, 2**20)),),
     variants=(
         Variant("python", "Python", "cpu"),
-        Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", way="bf16", kind="peak", shown=False),
+        Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", kind="peak", shown=False),
         Variant("cpp", "C++, compiled with -O3", "cpu", prepare_s=1.0, shown=False),
         Variant("numpy", "NumPy, two arrays", "cpu", line="numpy array"),
         Variant("torch-cpu", "torch, on the CPU", "cpu", way="torch"),
         Variant("torch-cuda", "torch, on the GPU", "cuda", way="torch"),
         Variant("queue", "torch, on the CPU queue", "cpu-queue", way="torch", stands_in_for="torch cuda"),
-        Variant("peak-fp32", "GPU, fp32 product 8192", "cuda", way="fp32", kind="peak", shown=False),
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
 )

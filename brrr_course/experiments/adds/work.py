@@ -6,7 +6,7 @@ import random
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,11 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue, waiting
 from brrr.roofline.calibrate.part import product_error
-from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.adds import PEAK_SIZE, additions, cost, is_peak
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import in_orders, refuse_too_large
 from brrr_course.nouns.experiment import Variant, Workload
 
-DOUBLE_TOLERANCE, FP32_TOLERANCE = 1e-15, 1e-6
-PRODUCT_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1e-2}
+DOUBLE_TOLERANCE, FP32_TOLERANCE, PRODUCT_TOLERANCE = 1e-15, 1e-6, 1e-2
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -121,23 +119,13 @@ def _queued(elements: int, made: Cost) -> Workload:
     """Each addition is submitted to the CPU queue; the sum's memory was spoilt before."""
     a, b = torch.randn(elements), torch.randn(elements)
     out = torch.full_like(a, math.nan)
-    queue, times = CpuQueue(), additions(elements)
-
-    def add() -> None:
-        torch.add(a, b, out=out)
-
-    def run() -> torch.Tensor:
-        for _ in range(times):
-            queue.submit(add)
-        return out
-
-    return Workload(run, made, _sum_error(a, b), FP32_TOLERANCE, queue.synchronize, queue.close, queue)
+    add = partial(torch.add, a, b, out=out)
+    return in_orders([add] * additions(elements), out, made, _sum_error(a, b), FP32_TOLERANCE)
 
 
 def _product(variant: Variant, made: Cost) -> Workload:
     """A product large enough to show what the device can do."""
     size, device = PEAK_SIZE, variant.processor
-    dtype = torch.bfloat16 if variant.way == "bf16" else torch.float32
     refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
-    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE[dtype], waiting(device))
+    a, b = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
+    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE, waiting(device))

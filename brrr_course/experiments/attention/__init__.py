@@ -21,7 +21,7 @@ ALL, CAUSAL, ONE, TRAINING = KINDS = ("all", "causal", "one query", "training")
 WIDTH, CPU_WIDTH = 2048, 256
 """Heads times the width of each: sixteen heads of 128 on a GPU, two on a CPU."""
 COMPILE_WAYS, FLASH_WAYS = ("compile", "compile-known"), ("efficient", "flash", "cudnn")
-STEPS_WAYS = ("naive", "compile", "math")
+STEPS_WAYS = ("naive", "compile")
 """Those that store the matrix; the compiler replaces `compile-known` by the library's attention."""
 COMPILE_S, CUDNN_S = 8.0, 0.3
 
@@ -46,17 +46,15 @@ def supports(variant: Variant, point: Point) -> bool:
         return length <= LONGEST_ON_CPU
     if variant.way in COMPILE_WAYS:
         return plain and length in COMPILED
-    if variant.way == "math":
-        return plain and length in FEW
     if variant.way == "cudnn" and kind == ONE:
         return False  # torch does not give it a single query
     return kind != TRAINING or length <= LONGEST_TRAINED
 
 
 def matrix_bytes(variant: Variant, point: Point) -> float:
-    """The N x N matrices of all heads; torch's math back end computes in float32."""
+    """The N x N matrices of all heads."""
     heads, queries, keys, _ = sizes(variant, point)
-    return float(heads * queries * keys) * (4 if variant.way == "math" else ITEMSIZE[str(point["dtype"])])
+    return float(heads * queries * keys) * ITEMSIZE[str(point["dtype"])]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -84,7 +82,7 @@ def needed_bytes(variant: Variant, point: Point) -> int:
     rows = 8 * heads * (queries + keys) * head
     if variant.way not in STEPS_WAYS:
         return rows
-    held = 4 if variant.way == "math" else 3 if point["kind"] == TRAINING else 2
+    held = 3 if point["kind"] == TRAINING else 2
     return int(held * matrix_bytes(variant, point)) + rows
 
 
@@ -107,7 +105,6 @@ def flash_at_peak(hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="attention",
     title="Attention, with and without its matrix",
     question="Which algorithm lets attention be one kernel?",
     axes=(
@@ -120,7 +117,6 @@ EXPERIMENT = Experiment(
         Variant("naive", "three steps", "cuda"),
         Variant("compile", "torch.compile of the three steps", "cuda", prepare_s=COMPILE_S, shown=False),
         Variant("compile-known", "torch.compile, spelled as in textbooks", "cuda", prepare_s=COMPILE_S, shown=False),
-        Variant("math", "SDPA, math", "cuda", shown=False),
         Variant("efficient", "SDPA, memory-efficient", "cuda"),
         Variant("flash", "SDPA, flash", "cuda"),
         Variant("cudnn", "SDPA, cuDNN", "cuda", prepare_s=CUDNN_S),
@@ -129,9 +125,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=tuple({"length": n, "kind": ALL, "dtype": "bfloat16", "head": 128} for n in COMPILED),
     rate=Rate("bytes", "B/s", "bandwidth"),

@@ -22,7 +22,7 @@ OUTLIER_TOKENS = (256, 4096)
 GROUP = 128
 """So many int4 weights share a scale and a zero, of two bytes each."""
 
-COMPILE_S, ENERGY_S = 4.0, 1.5
+COMPILE_S = 4.0
 MOST_OUTPUTS, MOST_ON_CPU = 2**34, 2**30
 """Multiply-adds up to which torch's int8 kernel, a thread for each result, and a CPU are asked."""
 
@@ -40,7 +40,6 @@ BF16 = Stored(2, 2, 2, "bf16")
 FP8 = Stored(1, 1, 2, "fp8")
 WAYS = {
     "float32": Stored(4, 4, 4, "fp32"), "tf32": Stored(4, 4, 4, "tf32"), "bf16": BF16,
-    "fp16": BF16._replace(peak="fp16"),
     "fp8": FP8, "fp8-rows": FP8,
     "fp8-cast": FP8._replace(activation=2 + 4 + 3 + 1),  # the largest, the scaling, the cast, the product
     "fp8-rows-cast": FP8._replace(activation=2 + 6 + 5 + 1),  # scaled in float32
@@ -52,18 +51,7 @@ WAYS = {
 }  # fmt: skip
 """What each way stores, and what its conversions move beside."""
 
-ENERGY = ("bf16", "fp8", "int4")
-ENERGY_TOKENS = (1, 256, 16384)
-CPU_WAYS = ("float32", "bf16", "fp8", "fp8-rows", "int8", "int8-widened", "int4")
-
-
-def energy_of(way: str) -> str:
-    """The way whose energy a variant measures; empty for the others.
-
-    >>> energy_of("energy-bf16"), energy_of("bf16")
-    ('bf16', '')
-    """
-    return way.removeprefix("energy-") if way.startswith("energy-") else ""
+CPU_WAYS = ("float32", "bf16", "fp8", "int8", "int8-widened", "int4")
 
 
 def sizes(point: Point) -> tuple[int, int]:
@@ -78,9 +66,6 @@ def supports(variant: Variant, point: Point) -> bool:
         return False
     if not variant.on_gpu:
         return tokens * width * width <= MOST_ON_CPU and tokens in TOKENS[::2]
-    if energy_of(way):
-        many = tokens == ENERGY_TOKENS[-1] and energy_of(way) == "int4"  # a loop of it would take seconds
-        return point["inputs"] == ORDINARY and width == WIDEST and tokens in ENERGY_TOKENS and not many
     if way == "int8-fused":
         return tokens == 1
     if way == "fp8-rows-compiled":
@@ -100,12 +85,12 @@ def cost(variant: Variant, point: Point) -> Cost:
     [269, 134, 67, 36]
     """
     tokens, width = sizes(point)
-    stored = WAYS[energy_of(variant.way) or variant.way]
+    stored = WAYS[variant.way]
     ends = tokens * width * (stored.activation + stored.result)
     return Cost(2.0 * tokens * width * width, width * width * stored.weight + ends)
 
 
-PREDICTED = {"float32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+PREDICTED = {"float32": "float32", "bf16": "bfloat16"}
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
@@ -125,7 +110,7 @@ def _roof(way: str) -> Guide:
 
 
 LABELS = {
-    "float32": "float32", "tf32": "TF32", "bf16": "bf16", "fp16": "fp16", "fp8": "fp8",
+    "float32": "float32", "tf32": "TF32", "bf16": "bf16", "fp8": "fp8",
     "fp8-cast": "fp8, with the cast",
     "fp8-rows": "fp8 by rows", "fp8-rows-cast": "fp8 by rows, with the cast",
     "fp8-rows-compiled": "fp8 by rows, with the cast compiled", "int8": "int8 weights",
@@ -135,7 +120,6 @@ LABELS = {
 SHOWN = ("float32", "tf32", "bf16", "fp8", "fp8-cast", "int4")
 
 EXPERIMENT = Experiment(
-    name="bits",
     title="A Linear layer in fewer bits",
     question="When do fewer bits help?",
     axes=(
@@ -150,10 +134,6 @@ EXPERIMENT = Experiment(
             for way, label in LABELS.items()
         ),
         *(
-            Variant(f"energy-{way}", f"{way}, a second of it", "cuda", timer="own", prepare_s=ENERGY_S, shown=False)
-            for way in ENERGY
-        ),
-        *(
             Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way, shown=way in SHOWN,
                     stands_in_for=way.replace("-", " "))
             for way in CPU_WAYS
@@ -161,9 +141,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=tuple({"tokens": n, "width": WIDEST, "inputs": ORDINARY} for n in (1, 16384)),
     rate=Rate("flop", "FLOP/s", "throughput"),

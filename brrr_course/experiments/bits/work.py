@@ -1,8 +1,9 @@
-"""What the `bits` experiment runs: x W^T with what a way stores of x and W, torch's kernels, and a loop's energy."""
+"""What the `bits` experiment runs: x W^T with what a way stores of x and W, torch's kernels."""
 
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,12 +12,11 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu, is_gpu, waiting
 from brrr.gpu.precision import float32_products
-from brrr_course.experiments.bits import GROUP, OUTLIERS, cost, energy_of, sizes
+from brrr_course.experiments.bits import GROUP, OUTLIERS, cost, sizes
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
-from brrr_course.experiments.energy import energy_captured
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
-TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "fp16": 1e-3, "bf16": 6e-3, "int4": 0.2, "int8-both": 0.4}
+TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bf16": 6e-3, "int4": 0.2, "int8-both": 0.4}
 """What rounding to a type may do; fp8's is FLOAT8, that of int8 weights INT8: a wrong scale or order gives 100 %."""
 FLOAT8, INT8 = 0.06, 0.02
 
@@ -151,7 +151,7 @@ def _bf16(x: Tensor) -> Tensor:
 
 
 WAYS = {
-    "float32": _as(torch.float32), "tf32": _as(torch.float32), "bf16": _as(torch.bfloat16), "fp16": _as(torch.float16),
+    "float32": _as(torch.float32), "tf32": _as(torch.float32), "bf16": _as(torch.bfloat16),
     "fp8": Way(_fp8, _fp8_weights, lambda x: scaled(_bf16(x))),
     "fp8-cast": Way(_fp8_cast, _fp8_weights, _bf16),
     "fp8-rows": Way(_fp8, _fp8_rows_weights, lambda x: scaled(_bf16(x), rows=True)),
@@ -176,21 +176,23 @@ class LayerInputs(PointInputs):
         if inputs == OUTLIERS:
             self.x[:, ::EVERY] *= FACTOR
         self.rows = sorted({0, tokens - 1, *torch.randint(tokens, (ROWS,)).tolist()})
-        self._expected: Tensor | None = None
+
+    @cached_property
+    def expected(self) -> Tensor:
+        """The checked rows in float64."""
+        return self.x[self.rows].double() @ self.w.double().t()
 
     def error(self, found: Any, dtype: torch.dtype) -> float:
         """||found - expected|| / ||expected|| of some rows; NaN for another shape or type of the result."""
         if not isinstance(found, Tensor) or found.shape != self.x.shape:
             return math.nan
-        if self._expected is None:
-            self._expected = self.x[self.rows].double() @ self.w.double().t()
-        return relative(found[self.rows], self._expected, dtype)
+        return relative(found[self.rows], self.expected, dtype)
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The layer in a way; each call with the weights of the next of many layers that are alike."""
     (tokens, width), device = sizes(point), variant.processor
-    way = energy_of(variant.way) or variant.way
+    way = variant.way
     refused(way, device)
     given = LayerInputs.of(tokens, width, str(point["inputs"]), device)
     run = run_of(way, given, device)
@@ -200,14 +202,13 @@ def workload(variant: Variant, point: Point) -> Workload:
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise UnavailableError(f"{variant.label} has no kernel here: {str(error).strip().splitlines()[0]}") from error
-    dtype = {"float32": torch.float32, "tf32": torch.float32, "fp16": torch.float16}.get(way, torch.bfloat16)
+    dtype = torch.float32 if way in ("float32", "tf32") else torch.bfloat16
     allowed = TOLERANCE.get(way, FLOAT8 if way.startswith("fp8") else INT8)
 
     def error_of(found: Any) -> float:
         return given.error(found, dtype)
 
-    told = {"measured": lambda: energy_captured(run)} if energy_of(variant.way) else {}
-    return Workload(run, cost(variant, point), error_of, allowed, synchronize=waiting(device), others=told)
+    return Workload(run, cost(variant, point), error_of, allowed, synchronize=waiting(device))
 
 
 def refused(way: str, device: str) -> None:

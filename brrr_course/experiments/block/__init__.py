@@ -56,7 +56,6 @@ def supports(variant: Variant, point: Point) -> bool:
 
 
 EXPERIMENT = Experiment(
-    name="block",
     title="A transformer block's regimes",
     question="Which share of a step is overhead, memory, compute and latency?",
     axes=(
@@ -71,8 +70,6 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     anchors=(AS_BERT,),
     rate=Rate("flop", "FLOP/s", "throughput"),
 )

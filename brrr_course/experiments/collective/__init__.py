@@ -34,11 +34,11 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="collective", title="A collective operation between two devices",
+    title="A collective operation between two devices",
     question="What does it cost to exchange data between two GPUs?",
     axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20)),),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    field="period_s", package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"nbytes": 8}, {"nbytes": 2**28}),
     rate=Rate("bytes", "B/s", "bus bandwidth"),
 )  # fmt: skip

@@ -20,7 +20,7 @@ LINKS, LAYERS, HEAD = 8, 4, 64
 """Operators of the chain, layers of the MLP, the width of a head."""
 TUNED = ((MLP, SMALL), (MLP, LARGE))
 FIRST_CALLS = ((CHAIN, SMALL), (CHAIN, LARGE), (MLP, SMALL), (MLP, LARGE), (BLOCK, SMALL), (BLOCK, LARGE))
-COLD, WARM = "first call, empty cache", "first call, full cache"
+COLD = "first call, empty cache"
 COMPILE_S, TUNE_S = 3.0, 20.0
 
 
@@ -43,9 +43,9 @@ def dtype_of(variant: Variant) -> str:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The search for the best kernels at two points, a first call in two states of the cache at six."""
+    """The search for the best kernels at two points, a first call at six."""
     at = str(point["program"]), str(point["size"])
-    return at in {"max-autotune": TUNED, COLD: FIRST_CALLS, WARM: FIRST_CALLS}.get(variant.way, (at,))
+    return at in {"max-autotune": TUNED, COLD: FIRST_CALLS}.get(variant.way, (at,))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -62,7 +62,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="compiled",
     title="Four programs, compiled",
     question="What does torch.compile remove, and after how many calls has it paid?",
     axes=(
@@ -75,15 +74,13 @@ EXPERIMENT = Experiment(
         Variant("reduce-overhead", "mode reduce-overhead", "cuda", prepare_s=COMPILE_S),
         Variant("max-autotune", "mode max-autotune", "cuda", prepare_s=TUNE_S, apart=True),
         Variant("graph", "as written, in a CUDA Graph", "cuda", prepare_s=0.5),
-        *(Variant(name, way, "cuda", timer="own", field="latency_s", way=way, prepare_s=seconds, shown=False)
-          for name, way, seconds in (("first-cold", COLD, 2 * COMPILE_S), ("first-warm", WARM, 0.0))),
+        Variant("first-cold", COLD, "cuda", timer="own", field="latency_s", way=COLD, prepare_s=2 * COMPILE_S,
+                shown=False),
         Variant("cpu-eager", "CPU, as written", "cpu", way="eager", stands_in_for="eager"),
         Variant("cpu-compile", "CPU, torch.compile", "cpu", way="compile", stands_in_for="compile"),
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     resident=True,
     anchors=({"program": CHAIN, "size": LARGE}, {"program": BLOCK, "size": SMALL}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

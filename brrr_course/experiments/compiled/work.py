@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from brrr_course.experiments.checked import (
     refuse_too_large,
     relative,
 )
-from brrr_course.experiments.compiled import COLD, HEAD, LAYERS, LINKS, PROGRAMS, WARM, cost, dtype_of, shape_of
+from brrr_course.experiments.compiled import COLD, HEAD, LAYERS, LINKS, PROGRAMS, cost, dtype_of, shape_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 5e-2}
@@ -75,7 +75,7 @@ def weights_of(program: str, width: int) -> list[tuple[int, ...]]:
 
 
 class ProgramInputs(PointInputs):
-    """Input and weights of a point, for all ways, what its result must be, and the seconds of its first call."""
+    """Input and weights of a point, for all ways, and what its result must be."""
 
     def __init__(self, program: str, rows: int, width: int, dtype: torch.dtype, device: str) -> None:
         self.function = PROGRAM[program]
@@ -87,8 +87,6 @@ class ProgramInputs(PointInputs):
         for weight in self.tensors[1:]:
             torch._dynamo.mark_static_address(weight)  # as a module's parameters are: no graph copies them at each call
         self.wait = waiting(device)
-        self._expected: Tensor | None = None
-        self._first: dict[str, float] = {}
 
     def run(self) -> Tensor:
         """The program, operator by operator."""
@@ -108,29 +106,26 @@ class ProgramInputs(PointInputs):
                 compile_now(run)
         return run
 
-    def first(self) -> dict[str, float]:
-        """Seconds of the first call, when nothing is known of the program, and when its kernels lie on the disk."""
-        if not self._first:
-            compile_now(lambda: compiled(torch.neg)(self.tensors[0]))  # torch loads its compiler once
-            with fresh_cache():
-                self._first = {way: self._first_call() for way in (COLD, WARM)}
-        return self._first
-
-    def _first_call(self) -> float:
+    def first(self) -> float:
+        """Seconds of the first call, when nothing is known of the program."""
+        compile_now(lambda: compiled(torch.neg)(self.tensors[0]))  # torch loads its compiler once
         clear_caches()  # what this process has loaded already
         call = compiled(self.function, fullgraph=True)
         start = time.perf_counter()
-        with torch.no_grad():
+        with fresh_cache(), torch.no_grad():
             compile_now(lambda: call(*self.tensors)[:1].cpu())  # the copy waits for it
         return time.perf_counter() - start
 
+    @cached_property
+    def expected(self) -> Tensor:
+        """The result in a wider type."""
+        wide = torch.float64 if self.tensors[0].dtype == torch.float32 else torch.float32
+        with torch.no_grad():
+            return self.function(*(each.to(wide) for each in self.tensors)).double()
+
     def error(self, found: Any) -> float:
-        """||found - expected|| / ||expected||, against a wider type."""
-        if self._expected is None:
-            wide = torch.float64 if self.tensors[0].dtype == torch.float32 else torch.float32
-            with torch.no_grad():
-                self._expected = self.function(*(each.to(wide) for each in self.tensors)).double()
-        return relative(found, self._expected, self.tensors[0].dtype)
+        """||found - expected|| / ||expected||."""
+        return relative(found, self.expected, self.tensors[0].dtype)
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -140,9 +135,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     ready_to_compile(variant)
     given = ProgramInputs.of(str(point["program"]), rows, width, dtype, device)
     made = Workload(given.run, cost(variant, point), lambda found: given.error(found), TOLERANCE[dtype], given.wait)
-    if variant.way in (COLD, WARM):
+    if variant.way == COLD:
         first = partial(Measurement, device=variant.device)
-        return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()[variant.way]]))})
+        return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()]))})
     if variant.way == "graph":
         held = capture(given.run)
         return replace(made, run=held.replay, close=held.graph.reset)

@@ -58,7 +58,6 @@ def moving_s(arrays: int, hardware: Hardware | None, point: Point) -> float | No
 
 
 EXPERIMENT = Experiment(
-    name="cos_cos",
     title="The cosine of the cosine",
     question="How much faster are two operators as one kernel?",
     axes=(
@@ -77,9 +76,6 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     on_cpu={"eager": "cpu eager", **dict.fromkeys(("compile", "triton", "cuda"), "cpu blocks"), "one": "cpu one"},
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),

@@ -71,14 +71,14 @@ LABELS = {
 }  # fmt: skip
 
 EXPERIMENT = Experiment(
-    name="data_parallel", title="A training step on two devices", question="What does exchanging the gradients cost?",
+    title="A training step on two devices", question="What does exchanging the gradients cost?",
     axes=(
         Axis("network", NETWORKS, label="network", scale="category"),
         Axis("batch", BATCHES, label="batch (samples per device)", quick=(2, 8)),
         Axis("bucket", BUCKETS, label="bucket (MiB)", quick=(DEFAULT,)),
     ),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    field="period_s", package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"network": MLP, "batch": 2048, "bucket": DEFAULT},),
     traces=tuple((way, TRACED) for way in ("after", "buckets", "alone")),
     rate=Rate("flop", "FLOP/s", "throughput of both"),

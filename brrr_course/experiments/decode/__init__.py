@@ -7,10 +7,9 @@ keep the place in the GPU's memory, and the kernels' work is the same.
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.decode.theory import LARGE, SMALL, Call, Shape, bytes_floor_s, cost_of, flop_floor_s
+from brrr_course.experiments.decode.theory import LARGE, SMALL, Call, Shape, cost_of, floors
 from brrr_course.experiments.limits import LIMITS, limit_variants
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 BATCHES, CONTEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256), (128, 512, 2048, 8192, 32768)
 COMPILED = ((1, 128), (1, 2048), (1, 32768), (32, 2048), (256, 128), (256, 2048))
@@ -58,22 +57,10 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
 
 
-def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The least seconds by the bytes."""
-    return bytes_floor_s(hardware, call_at(point))
-
-
-def at_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The least seconds by the FLOP."""
-    return flop_floor_s(hardware, call_at(point))
-
-
 GPU_WAYS = ("eager", "graph", "compile", "compile-graph")
 LINES = tuple(way.replace("-", " ") for way in GPU_WAYS)
-BYTES_GUIDE, FLOP_GUIDE = "bytes over the bandwidth", "FLOP over the peak"
 
 EXPERIMENT = Experiment(
-    name="decode",
     title="A language model, token by token",
     question="Why does one token take so long?",
     axes=(
@@ -86,31 +73,15 @@ EXPERIMENT = Experiment(
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
         Variant("compile-graph", "torch.compile, CUDA Graph", "cuda", prepare_s=0.5),
         *limit_variants(shown=False),
-        *(
-            Variant(
-                f"driver-{way}",
-                f"{way}: utilisation, as nvidia-smi reports it",
-                "cuda",
-                timer="own",
-                field="busy_s",
-                way=way,
-                shown=False,
-            )
-            for way in ("eager", "graph")
-        ),
+        Variant("driver-graph", "graph: utilisation, as nvidia-smi reports it", "cuda", timer="own", field="busy_s",
+                way="graph", shown=False),
         Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),
     other_rates=(Rate("flop", "FLOP/s", "throughput"), Rate("batch", "token/s", "tokens a second, all readers")),
-    guides=(
-        Guide("bytes", BYTES_GUIDE, "DATASHEET", "time", at_bandwidth, LINES),
-        Guide("flop", FLOP_GUIDE, "DATASHEET", "time", at_peak, LINES),
-    ),
-)
+    guides=floors(call_at, LINES),
+)  # fmt: skip

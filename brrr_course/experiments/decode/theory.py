@@ -1,10 +1,13 @@
 """What is counted of a decoder of a Llama's shape: weights, keys and values, FLOP, bytes, and the floors they set."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Form, Matmul, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.predicted import flop_of, moving, pointwise, product, reduction
+from brrr_course.nouns.experiment import Guide
 
 
 class Shape(NamedTuple):
@@ -176,6 +179,21 @@ def least_flop(shape: Shape, call: Call) -> float:
     matmuls = [each for one in operators(shape, call) if one.kind == "matmul" for each in one.matmuls]
     seen = call.context if call.new == 1 else (call.new + 1) / 2
     return sum(each.flop for each in matmuls) + 4.0 * shape.layers * call.batch * call.new * seen * shape.hidden
+
+
+def floors(call_at: Callable[[Point], Call], lines: tuple[str, ...]) -> tuple[Guide, Guide]:
+    """What the datasheet's bandwidth and its peak leave of the time at a point."""
+
+    def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+        return bytes_floor_s(hardware, call_at(point))
+
+    def at_peak(hardware: Hardware | None, point: Point) -> float | None:
+        return flop_floor_s(hardware, call_at(point))
+
+    return (
+        Guide("bytes", "bytes over the bandwidth", "DATASHEET", "time", at_bandwidth, lines),
+        Guide("flop", "FLOP over the peak", "DATASHEET", "time", at_peak, lines),
+    )
 
 
 def bytes_floor_s(hardware: Hardware | None, call: Call) -> float | None:

@@ -1,7 +1,7 @@
 """What the `decode` experiment runs: one step of the model, in each way, on caches full of random keys and values."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -46,35 +46,34 @@ class CallInputs(PointInputs):
         for keys, values in self.cache:
             keys.normal_(0.0, KEYS)
             values.normal_()
-        self._expected: torch.Tensor | None = None
-        self._compiled: Run | None = None
-        self._limits: tuple[dict[str, float], float] | None = None
 
     def run(self) -> torch.Tensor:
         """The call, operator by operator."""
         found: torch.Tensor = self.model(self.tokens, self.cache, self.call.context - self.call.new)
         return found
 
+    @cached_property
     def compiled(self) -> Run:
         """The call under torch.compile, which takes it whole."""
-        if self._compiled is None:
-            self._compiled = compiled(lambda: self.run(), fullgraph=True)  # its code is copied, a method's is not
-            compile_now(self._compiled)
-        return self._compiled
+        made: Run = compiled(lambda: self.run(), fullgraph=True)  # its code is copied, a method's is not
+        compile_now(made)
+        return made
 
+    @cached_property
     def limits(self) -> tuple[dict[str, float], float]:
         """The seconds of the step's kernels by limit, and of the step, from one diagnosis."""
-        if self._limits is None:
-            found = diagnose(self.run, device=self.tokens.device.type, budget_s=0.1)
-            self._limits = limits_of(found), found.step_s
-        return self._limits
+        found = diagnose(self.run, device=self.tokens.device.type, budget_s=0.1)
+        return limits_of(found), found.step_s
+
+    @cached_property
+    def expected(self) -> torch.Tensor:
+        """The logits to compare with."""
+        small = self.model.shape.dtype == "float32" or (self.call.batch == 1 and self.call.context <= CONTEXTS[0])
+        return (self.wider() if small else self.run()).double()
 
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected||, of the logits."""
-        if self._expected is None:
-            small = self.model.shape.dtype == "float32" or (self.call.batch == 1 and self.call.context <= CONTEXTS[0])
-            self._expected = (self.wider() if small else self.run()).double()
-        return relative(found, self._expected, self.model.embedding.dtype)
+        return relative(found, self.expected, self.model.embedding.dtype)
 
     def wider(self) -> torch.Tensor:
         """The logits of the same weights in twice the bits: of a copy of the model, which goes at once."""
@@ -107,7 +106,7 @@ def workload_of(variant: Variant, call: Call) -> Workload:
 def own(variant: Variant, given: CallInputs, run: Run) -> Measurement:
     """The kernels' seconds up to a limit, or what the driver reports of each second while the step runs in a loop."""
     if variant.way in LIMITS:
-        return Measurement(busy_s=added_up(variant.way, *given.limits()), device=variant.device)
+        return Measurement(busy_s=added_up(variant.way, *given.limits), device=variant.device)
     _, told = loop(run)
     if not told:
         raise UnavailableError("decode: the driver tells no utilisation here")
@@ -116,7 +115,7 @@ def own(variant: Variant, given: CallInputs, run: Run) -> Measurement:
 
 def way_of(way: str, given: CallInputs, device: str) -> tuple[Run, Callable[[], None]]:
     """The call in a way, warm, and what frees what it holds beside its inputs."""
-    run = given.compiled() if way in COMPILE_WAYS else given.run
+    run = given.compiled if way in COMPILE_WAYS else given.run
     if is_cpu(device) or way in ("eager", "compile", *LIMITS):
         run()
         return run, lambda: None

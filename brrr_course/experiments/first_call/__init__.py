@@ -41,7 +41,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="first_call",
     title="The first call",
     question="What does the first call pay for, and who pays it again?",
     axes=(
@@ -72,7 +71,5 @@ EXPERIMENT = Experiment(
     ),
     field="latency_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     anchors=({"part": KERNEL},),
 )

@@ -6,9 +6,8 @@ Nothing heavy is imported here: importing torch is itself one of the parts.
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_gpu, waiting
@@ -23,8 +22,7 @@ SETTINGS = {"cuda-no-compiler": {"CUDA_DISABLE_PTX_JIT": "1"}, "cuda-eager": {"C
 """What the driver is told, by environment variables that it reads when it starts."""
 
 
-@dataclass(frozen=True)
-class SetUpPart:
+class SetUpPart(NamedTuple):
     """`prepare` makes what must be there before; `run` is timed; `error` compares its result with what was made."""
 
     prepare: Callable[[str], Any]
@@ -32,32 +30,19 @@ class SetUpPart:
     error: Callable[[Any, Any], float]
 
 
-class PartOnDevice:
-    """A part on a device: what `prepare` made is kept for `run` and for the check."""
-
-    def __init__(self, part: SetUpPart, device: str, settings: dict[str, str]) -> None:
-        self.part, self.device, self.settings = part, device, settings
-        self.made: Any = None
-
-    def prepare(self) -> None:
-        """Set the driver's environment, then make what must be there."""
-        os.environ.update(self.settings)
-        self.made = self.part.prepare(self.device)
-
-    def run(self) -> Any:
-        """The part that is timed."""
-        return self.part.run(self.made)
-
-    def error(self, result: Any) -> float:
-        """How wrong its result is."""
-        return self.part.error(self.made, result)
-
-
 def workload(variant: Variant, point: Point) -> Workload:
-    """One part; `prepare`, among the others, must be called before it."""
-    chosen = PartOnDevice(PARTS[str(point["part"])], variant.device, SETTINGS.get(variant.way, {}))
-    wait, others = waiting(variant.device), {"prepare": chosen.prepare}
-    return Workload(chosen.run, cost(variant, point), chosen.error, TOLERANCE, wait, others=others)
+    """One part; `prepare`, among the others, must be called before it: it sets the driver's environment first."""
+    part, made = PARTS[str(point["part"])], list[Any]()
+
+    def prepare() -> None:
+        os.environ.update(SETTINGS.get(variant.way, {}))
+        made[:] = [part.prepare(variant.device)]
+
+    def error(found: Any) -> float:
+        return part.error(made[0], found)
+
+    wait, others = waiting(variant.device), {"prepare": prepare}
+    return Workload(lambda: part.run(made[0]), cost(variant, point), error, TOLERANCE, wait, others=others)
 
 
 # ---- what must be there before ----
@@ -180,22 +165,12 @@ def _off(found: Any, true: Any) -> float:
     return float((found.cpu().double() - true).norm() / true.norm())
 
 
-def _sine_off(made: Any, found: Any) -> float:
-    return _off(found, made[0].cpu().double().sin())
+def _against(reference: Callable[[Any], Any]) -> Callable[[Any, Any], float]:
+    """The error of what comes of some tensors, by a function of these in float64."""
+    return lambda made, found: _off(found, reference([each.cpu().double() for each in made]))
 
 
-def _cosine_off(made: Any, found: Any) -> float:
-    return _off(found, made[0].cpu().double().cos())
-
-
-def _product_off(made: Any, found: Any) -> float:
-    return _off(found, made.cpu().double() @ made.cpu().double())
-
-
-def _convolution_off(made: Any, found: Any) -> float:
-    return _off(found, _convolve([each.cpu().double() for each in made]))
-
-
+SINE = _against(lambda made: made[0].sin())
 PARTS = {
     parts.IMPORT: SetUpPart(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
     parts.CONTEXT: SetUpPart(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
@@ -206,10 +181,12 @@ PARTS = {
     parts.COPY: SetUpPart(
         _to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())
     ),
-    parts.KERNEL: SetUpPart(_vector, _sine, _sine_off),
-    parts.OTHER: SetUpPart(_after_a_sine, _cosine, _cosine_off),
+    parts.KERNEL: SetUpPart(_vector, _sine, SINE),
+    parts.OTHER: SetUpPart(_after_a_sine, _cosine, _against(lambda made: made[0].cos())),
     parts.STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
-    parts.ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, _sine_off),
-    parts.MATMUL: SetUpPart(_matrix, lambda made: made @ made, _product_off),
-    parts.CONVOLUTION: SetUpPart(_image, _convolve, _convolution_off),
+    parts.ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, lambda made, found: SINE(made[:2], found)),
+    parts.MATMUL: SetUpPart(
+        _matrix, lambda made: made @ made, lambda made, found: _off(found, made.cpu().double() @ made.cpu().double())
+    ),
+    parts.CONVOLUTION: SetUpPart(_image, _convolve, _against(_convolve)),
 }

@@ -81,7 +81,7 @@ WORKS: dict[str, Work] = {
     "chain": Work(chain, "rs", "float t = x * s + r; y = t < 0 ? 0 : t", "scale_add_relu"),
     "norm": Work(norm, "wb", "", "layer_norm"),
     "softmax": Work(softmax, "", "", "softmax"),
-    "kept": Work(kept, "", "", "cos_kept", results=2),
+    "kept": Work(kept, "", results=2),
     "linear": Work(linear, "vb"),
 }
 

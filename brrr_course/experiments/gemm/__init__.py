@@ -99,7 +99,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="gemm",
     title="Products of matrices",
     question="What does one more column cost?",
     axes=(
@@ -119,12 +118,8 @@ EXPERIMENT = Experiment(
     ),
     field="span_s",
     package=__name__,
-    supports=supports,
-    settle=settle_s,
     anchors=({"columns": 1024, "size": SWEPT, "dtype": "float32"},
              {"columns": 1024, "size": SWEPT, "dtype": "bfloat16"}),
-    cost=cost,
-    predicts=predicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )  # fmt: skip

@@ -12,10 +12,9 @@ CPU_MOST = 2**23
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """torch groups products of bfloat16 only."""
-    if not variant.on_gpu:
-        return point["dtype"] == "float32" and int(point["count"]) * int(point["size"]) ** 2 <= CPU_MOST
-    return variant.way != "grouped" or point["dtype"] == "bfloat16"
+    """A CPU takes float32, and stops at CPU_MOST."""
+    weights = int(point["count"]) * int(point["size"]) ** 2
+    return variant.on_gpu or (point["dtype"] == "float32" and weights <= CPU_MOST)
 
 
 def _product(point: Point, *, large: bool) -> Matmul:
@@ -41,7 +40,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="gemm_many",
     title="Many small products",
     question="Four small products or a large one?",
     axes=(
@@ -54,17 +52,13 @@ EXPERIMENT = Experiment(
         Variant("graph", "one after the other, CUDA Graph", "cuda"),
         Variant("streams", "on streams, CUDA Graph", "cuda"),
         Variant("batched", "batched (bmm)", "cuda"),
-        Variant("grouped", "grouped (grouped_mm)", "cuda"),
         Variant("combined", "one large matmul", "cuda"),
         Variant("cpu-loop", "CPU, one after the other", "cpu", way="loop", stands_in_for="loop"),
         Variant("cpu-combined", "CPU, one large matmul", "cpu", way="combined", stands_in_for="combined"),
     ),
     field="span_s",
     package=__name__,
-    supports=supports,
     anchors=({"count": 4, "size": 512, "dtype": "float32"},),
-    cost=cost,
-    predicts=predicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )

@@ -1,11 +1,10 @@
-"""What the `gemm_many` experiment runs: the same products in a loop, on streams, batched, grouped, and as one."""
+"""What the `gemm_many` experiment runs: the same products in a loop, on streams, batched, and as one."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.roofline.calibrate.part import product_error
 from brrr.running.graphs import capture
@@ -76,23 +75,11 @@ def _batched(given: Gates) -> Way:
     return lambda: torch.bmm(given.each, many)
 
 
-def _grouped(given: Gates) -> Way:
-    """torch's product of groups of rows, each with weights of its own: here a gate's mini-batch is a group."""
-    grouped = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
-    if grouped is None:
-        raise UnavailableError(f"torch {torch.__version__} has no grouped_mm; the other ways are shown")
-    count = len(given.each)
-    rows = given.x.t().repeat(count, 1).contiguous()
-    ends = torch.arange(1, count + 1, device=rows.device, dtype=torch.int32) * COLUMNS
-    weights = given.each.transpose(1, 2)
-    return lambda: grouped(rows, weights, offs=ends).view(count, COLUMNS, -1).transpose(1, 2)
-
-
 def _combined(given: Gates) -> Way:
     return lambda: torch.mm(given.all, given.x)
 
 
 MAKERS: dict[str, Callable[[Gates], Way]] = {
     "loop": _loop, "graph": _graph, "streams": _streams,
-    "batched": _batched, "grouped": _grouped, "combined": _combined,
+    "batched": _batched, "combined": _combined,
 }  # fmt: skip

@@ -66,7 +66,6 @@ def text_of(kind: str, breaks: int) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="graph_breaks",
     title="A program with graph breaks",
     question="What does a line cost that torch.compile cannot take?",
     axes=(
@@ -82,8 +81,6 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     resident=True,
     anchors=({"breaks": 8, "kind": PRINT, "elements": SMALL}, {"breaks": 8, "kind": PRINT, "elements": LARGE}),
     rate=Rate("bytes", "B/s", "bandwidth"),

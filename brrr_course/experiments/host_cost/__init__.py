@@ -5,8 +5,6 @@ The question and the claims follow the remarks on overhead in "GPU Overheads and
 a row: what a whole chain is told at once (TorchScript, torch.compile, a CUDA Graph) can only pay there.
 """
 
-from dataclasses import dataclass
-
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
@@ -19,25 +17,13 @@ MOST_ON_CPU = 2**20
 ITEMSIZE = 4
 
 
-@dataclass(frozen=True)
-class Rung:
-    """One way of calling the operator: its name, its label, and whether a CPU has it too."""
-
-    name: str
-    label: str
-    on_cpu: bool = True
-
-
-RUNGS = (
-    Rung("module", "nn.Module"),
-    Rung("module-grad", "nn.Module, recorded for autograd"),
-    Rung("functional", "functional (F.relu)"),
-    Rung("relu", "torch.relu"),
-    Rung("out", "into an existing array (out=)"),
-    Rung("script", "TorchScript, no fusion"),
-    Rung("graph", "CUDA Graph replay", on_cpu=False),
-    Rung("pycuda", "launched by PyCUDA (prepared call)", on_cpu=False),
-)
+RUNGS = {
+    "module": "nn.Module", "module-grad": "nn.Module, recorded for autograd", "functional": "functional (F.relu)",
+    "relu": "torch.relu", "out": "into an existing array (out=)", "script": "TorchScript, no fusion",
+    "graph": "CUDA Graph replay", "pycuda": "launched by PyCUDA (prepared call)",
+}  # fmt: skip
+"""The ways of calling the operator."""
+ON_GPU_ALONE = ("graph", "pycuda")
 LOOPED = ("module", "module-grad", "graph", "pycuda")
 
 
@@ -54,7 +40,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="host_cost",
     title="One operator's cost on the host",
     question="What does the host do before the GPU may begin?",
     axes=(
@@ -62,15 +47,12 @@ EXPERIMENT = Experiment(
         Axis("operators", CHAINS, label="operators in a row", quick=CHAINS),
     ),
     variants=(
-        *(Variant(rung.name, rung.label, "cuda", line=rung.name) for rung in RUNGS),
-        *(Variant(f"cpu-{rung.name}", f"{rung.label}, on the CPU", "cpu", way=rung.name, stands_in_for=rung.name)
-          for rung in RUNGS if rung.on_cpu),
+        *(Variant(way, label, "cuda", line=way) for way, label in RUNGS.items()),
+        *(Variant(f"cpu-{way}", f"{label}, on the CPU", "cpu", way=way, stands_in_for=way)
+          for way, label in RUNGS.items() if way not in ON_GPU_ALONE),
     ),
     field="host_s",
-    lines=tuple(Line(f"{rung.name} in a loop", rung.name, "period_s", f"{rung.label}: a loop", shown=False)
-                for rung in RUNGS if rung.name in LOOPED),
+    lines=tuple(Line(f"{way} in a loop", way, "period_s", f"{RUNGS[way]}: a loop", shown=False) for way in LOOPED),
     package=__name__,
-    supports=supports,
-    cost=cost,
     anchors=({"elements": SMALL, "operators": 1},),
 )  # fmt: skip

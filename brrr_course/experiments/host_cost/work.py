@@ -10,7 +10,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.gpu import waiting
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import refuse_too_large, relative
 from brrr_course.experiments.host_cost import cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -36,11 +36,10 @@ def _error(x: torch.Tensor) -> Callable[[torch.Tensor], float]:
     """Against max(x, 0), made by other operators; a result on another device or of another size is wrong."""
 
     def error(out: torch.Tensor) -> float:
-        given, found = x.detach().double(), out.detach().double()
-        if found.shape != given.shape or found.device != given.device:
-            return math.nan
-        expected = torch.where(given > 0, given, 0.0)
-        return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
+        given = x.detach().double()
+        return (
+            relative(out.detach(), torch.where(given > 0, given, 0.0), x.dtype) if out.device == x.device else math.nan
+        )
 
     return error
 

@@ -39,7 +39,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="matmul",
     title="Matrix multiplication",
     question="Why does the GPU's time look constant?",
     axes=(
@@ -67,8 +66,5 @@ EXPERIMENT = Experiment(
         stand_in("synchronized", "queue", "latency_s", "CPU queue, clock stopped after synchronize()"),
     ),
     package=__name__,
-    supports=supports,
     anchors=({"size": 1024}, {"size": 8192}),
-    cost=cost,
-    predicts=predicted,
 )

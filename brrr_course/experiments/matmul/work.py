@@ -1,6 +1,7 @@
 """What the `matmul` experiment runs: torch's float32 product, without TF32, on each device."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,8 +10,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import matmul_cost
 from brrr.gpu import is_cpu, is_queue
 from brrr.roofline.calibrate.part import product_error
-from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import in_orders, refuse_too_large
 from brrr_course.nouns.experiment import Variant, Workload
 
 TOLERANCE = 1e-4
@@ -43,11 +43,5 @@ def queued_product(n: int) -> Workload:
     refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))
-    queue = CpuQueue()
-
-    def run() -> torch.Tensor:
-        queue.submit(lambda: torch.mm(a, b, out=out))
-        return out
-
-    check = product_error(a, b)
-    return Workload(run, matmul_cost(n, n, n, 4), check, TOLERANCE, queue.synchronize, queue.close, queue)
+    order = partial(torch.mm, a, b, out=out)
+    return in_orders([order], out, matmul_cost(n, n, n, 4), product_error(a, b), TOLERANCE)

@@ -62,7 +62,6 @@ def regime(ratio: float, gain: float) -> str:
 
 
 EXPERIMENT = Experiment(
-    name="memory_swap",
     title="The same calls, another memory",
     question="How much faster does a call get where only the memory is faster?",
     axes=(Axis("call", NAMES, label="call", scale="category", quick=(CALLS[STREAMS][0], CALLS[CACHED][0])),),

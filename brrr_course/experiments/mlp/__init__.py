@@ -138,7 +138,6 @@ TRACED_HIDDEN = (128, 512, 1024, 4096)
 TRACED = ("module", "graph", "pycuda", "pycuda-fused", "megakernel")
 
 EXPERIMENT = Experiment(
-    name="mlp",
     title="The textbook network",
     question="What is left of PyTorch's time if the overhead goes?",
     axes=(
@@ -153,8 +152,6 @@ EXPERIMENT = Experiment(
         for field, suffix, note, ways in OTHER_TIMES for way in ways
     ),
     package=__name__,
-    supports=supports,
-    settle=settle_s,
     cost=cost,
     predicts=predicted,
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),

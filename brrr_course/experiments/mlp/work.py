@@ -6,6 +6,7 @@ The CPU has two ways of its own: NumPy, and the CPU queue, whose orders are subm
 import copy
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, cast
 
 import torch
@@ -16,8 +17,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
 from brrr.networks.implementations import WAYS
 from brrr.networks.network import Network, Weights
-from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
+from brrr_course.experiments.checked import PointInputs, in_orders, refuse_too_large, relative, warmed
 from brrr_course.experiments.mlp.theory import cost, network_of
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -27,16 +27,18 @@ class NetworkInputs(PointInputs):
 
     def __init__(self, network: Network, device: str) -> None:
         self.weights = Weights.random(network, device)
-        self._expected: torch.Tensor | None = None
+
+    @cached_property
+    def expected(self) -> torch.Tensor:
+        """The result in float64."""
+        return self.weights.reference()
 
     def error(self, found: Any) -> float:
         """||found - expected|| / ||expected||; NaN for what is no tensor of that shape, or not on that device."""
         found = torch.from_numpy(found) if type(found).__module__ == "numpy" else found
         if not isinstance(found, torch.Tensor):
             return math.nan
-        if self._expected is None:
-            self._expected = self.weights.reference()
-        return self.weights.error(found, self._expected)
+        return self.weights.error(found, self.expected)
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -48,9 +50,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     weights = given.weights
     work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN else 1.0)
     if is_queue(variant.device):
-        queue = CpuQueue()
-        run = _submitted(queue, way, given)
-        return Workload(run, work, given.error, tolerance, queue.synchronize, queue.close, queue)
+        orders, result = _orders(way, given)
+        at_once: list[Run] = [lambda: [order() for order in orders]]
+        return in_orders(at_once if way == "graph" else orders, result, work, given.error, tolerance)
     if way.endswith("training"):
         return warmed(_training(way, weights, work), device)
     run, close = _made(way, network, given, weights)
@@ -170,21 +172,6 @@ def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
         return y
 
     return run, lambda: None
-
-
-def _submitted(queue: CpuQueue, way: str, given: NetworkInputs) -> Callable[[], torch.Tensor]:
-    """The network as orders to the CPU queue: three or two a layer, or one for all."""
-    orders, result = _orders(way, given)
-    if way == "graph":
-        listed = orders
-        orders = [lambda: [order() for order in listed]]
-
-    def run() -> torch.Tensor:
-        for order in orders:
-            queue.submit(order)
-        return result
-
-    return run
 
 
 def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:

@@ -48,7 +48,6 @@ def times(evidence: Evidence, model: str) -> dict[str, Estimate]:
 
 
 EXPERIMENT = Experiment(
-    name="mystery",
     title="Three programs to diagnose",
     question="Which regime is each program in?",
     axes=(Axis("model", MODELS, label="program", scale="category"),),
@@ -60,5 +59,4 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    cost=cost,
 )

@@ -65,7 +65,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="nested_sine",
     title="Nested sine",
     question="Four sines of each element: who is faster?",
     axes=(
@@ -106,10 +105,7 @@ EXPERIMENT = Experiment(
         Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
     ),
     package=__name__,
-    supports=supports,
     anchors=({"elements": 2**16}, {"elements": 2**24}),
-    cost=cost,
-    predicts=predicted,
     traces=(
         *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
         ("gpu-transfers-kept", {"elements": 2**24}),

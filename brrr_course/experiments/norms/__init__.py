@@ -33,7 +33,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
 
 EXPERIMENT = Experiment(
-    name="norms",
     title="A normalisation in three types",
     question="Does a normalisation take half the time with half the bits?",
     axes=(
@@ -45,7 +44,7 @@ EXPERIMENT = Experiment(
         *(Variant(way, label, "cuda") for way, label in WAYS.items()),
         *(Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way) for way, label in WAYS.items()),
     ),
-    field="busy_s", package=__name__, supports=supports, cost=cost, predicts=predicted,
+    field="busy_s", package=__name__,
     anchors=({"tokens": 16384, "width": 8192, "dtype": "float32"},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

@@ -75,7 +75,6 @@ def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float
 
 
 EXPERIMENT = Experiment(
-    name="occupancy",
     title="Blocks, and loads in flight",
     question="How many bytes must be on their way for the memory to be busy?",
     axes=(
@@ -87,8 +86,6 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     anchors=({"blocks": 132}, {"blocks": 8448}),
     rate=Rate("bytes", "B/s", "bytes read a second"),
     guides=(

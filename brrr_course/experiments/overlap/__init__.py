@@ -67,7 +67,6 @@ def _queued(way: str, label: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="overlap",
     title="Overlap",
     question="Can sending, computing and fetching happen at the same time?",
     axes=(
@@ -95,13 +94,11 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
     anchors=(
         {"elements": 2**26, "sines": 40},
         {"elements": 2**28, "sines": 40},
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
     ),
-    cost=cost,
     rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
     guides=(Guide("three lanes", "three equal parts at once", "PREDICTED", "ratio", three_lanes),),
     traces=(

@@ -6,7 +6,7 @@ Each result array is spoilt before its variant's check, so that nobody passes by
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -34,27 +34,22 @@ class Travelling(PointInputs):
         pinned = is_gpu(place)
         self.x, self.out = host_array(elements, pinned=pinned), host_array(elements, pinned=pinned)
         self.x.copy_(torch.randn(elements, device=place))
-        self._reference: torch.Tensor | None = None
-        self._pageable: tuple[torch.Tensor, torch.Tensor] | None = None
 
-    @property
+    @cached_property
     def pageable(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The input and a result array in pageable memory, made when first asked for."""
-        if self._pageable is None:
-            self._pageable = host_array(self.elements, pinned=False).copy_(self.x), torch.empty_like(self.x)
-        return self._pageable
+        return host_array(self.elements, pinned=False).copy_(self.x), torch.empty_like(self.x)
 
     def spoilt(self, array: torch.Tensor) -> torch.Tensor:
         """The array, filled with NaN."""
         return array.copy_(torch.full((), float("nan"), device=self.place).expand(len(array)).contiguous())
 
-    @property
+    @cached_property
     def reference(self) -> torch.Tensor:
         """The sines of the input in float64, on the GPU where there is one."""
-        if self._reference is None:
-            self._reference = self.x.to(self.place).double()
-            sine_in_place(self._reference, self.sines)
-        return self._reference
+        made: torch.Tensor = self.x.to(self.place).double()
+        sine_in_place(made, self.sines)
+        return made
 
     def error(self, found: torch.Tensor) -> float:
         """The relative error of a result, a piece at a time, so that its float64 copy stays small."""

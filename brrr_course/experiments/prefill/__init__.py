@@ -6,14 +6,12 @@ attention, whose work grows with the square.
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.decode import BYTES_GUIDE, FLOP_GUIDE, shape_of
-from brrr_course.experiments.decode.theory import Call, bytes_floor_s, cost_of, flop_floor_s
-from brrr_course.experiments.limits import LIMITS, limit_variants
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant
+from brrr_course.experiments.decode import shape_of
+from brrr_course.experiments.decode.theory import Call, cost_of, floors
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant
 
 TOKENS = tuple(2**power for power in range(15))
-CPU_TOKENS, TAKEN_APART = 1024, (1, 32, 256, 2048, 16384)
+CPU_TOKENS = 1024
 LINES = ("eager", "graph")
 
 
@@ -23,58 +21,34 @@ def call_at(point: Point) -> Call:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """A CPU stops at a prompt that takes it seconds; taken apart are a few lengths."""
-    if variant.way in LIMITS:
-        return int(point["tokens"]) in TAKEN_APART
+    """A CPU stops at a prompt that takes it seconds."""
     return variant.on_gpu or int(point["tokens"]) <= CPU_TOKENS
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """FLOP and bytes of the whole prompt. Of a part only a diagnosis tells."""
-    if variant.way in LIMITS:
-        return Cost(0.0, 0.0)
+    """FLOP and bytes of the whole prompt."""
     return cost_of(shape_of(variant), call_at(point))
 
 
-def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+def predicted(variant: Variant, point: Point) -> PredictedRun:
     """The operators one by one."""
-    if variant.way in LIMITS:
-        return None
     return PredictedRun(cost(variant, point), "graph" if variant.way == "graph" else "eager", shape_of(variant).dtype)
 
 
-def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-    """The least seconds by the bytes."""
-    return bytes_floor_s(hardware, call_at(point))
-
-
-def at_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The least seconds by the FLOP."""
-    return flop_floor_s(hardware, call_at(point))
-
-
 EXPERIMENT = Experiment(
-    name="prefill",
     title="A language model, a whole prompt",
     question="What does a prompt cost, by its length?",
     axes=(Axis("tokens", TOKENS, label="tokens of the prompt", quick=(1, 16, 128)),),
     variants=(
         Variant("eager", "eager", "cuda"),
         Variant("graph", "CUDA Graph", "cuda"),
-        *limit_variants(shown=False),
         Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     resident=True,
     anchors=({"tokens": 128}, {"tokens": 2048}),
     rate=Rate("flop", "FLOP/s", "throughput"),
     other_rates=(Rate("bytes", "B/s", "bandwidth"),),
-    guides=(
-        Guide("bytes", BYTES_GUIDE, "DATASHEET", "time", at_bandwidth, LINES),
-        Guide("flop", FLOP_GUIDE, "DATASHEET", "time", at_peak, LINES),
-    ),
+    guides=floors(call_at, LINES),
 )

@@ -54,7 +54,6 @@ def _queued(kind: str, way: str, label: str, *, shown: bool = True) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="pseudo_linear",
     title="Pseudo-Linear",
     question="How much faster is a layer that multiplies no matrices?",
     axes=(
@@ -85,7 +84,6 @@ EXPERIMENT = Experiment(
         Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
     ),
     package=__name__,
-    supports=supports,
     cost=cost,
     predicts=predicted,
     anchors=(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from brrr.roofline.calibrate.part import CHUNK, PROBES, product_error
+from brrr_course.experiments.checked import error_against, worst
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 EXACT_ROWS = 64
@@ -14,35 +15,15 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1))
 """Signs for the quadrants of a matrix: of any two quadrants, half of these give them one sign, and half two."""
 
 
-def worst(errors: Sequence[float]) -> float:
-    """The largest of the errors; NaN if one of them is.
-
-    >>> worst([1e-7, float("nan"), 2e-7])
-    nan
-    """
-    return math.nan if any(math.isnan(error) for error in errors) else max(errors)
-
-
-def relative_error(found: torch.Tensor, expected: Callable[[slice], torch.Tensor]) -> float:
-    """||found - expected|| / ||expected||, where `expected` gives a block of rows in float64."""
-    wrong = right = 0.0
-    for start in range(0, len(found), CHUNK):
-        rows = slice(start, start + CHUNK)
-        reference = expected(rows)
-        wrong += float((found[rows].double() - reference).square().sum())
-        right += float(reference.square().sum())
-    return math.sqrt(wrong / right) if right else math.nan
-
-
 def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x * w + b`; with an upstream gradient g, of `(y, dx, dw, db)`."""
 
     def error(result: Any) -> float:
         y, *gradients = result if isinstance(result, tuple) else (result,)
-        errors = [relative_error(y, lambda rows: x[rows].double() * w.double() + b.double())]
+        errors = [error_against(lambda x, w, b: x * w + b, (x,), (w, b))(y)]
         if g is not None:
             dx, dw, db = gradients
-            errors.append(relative_error(dx, lambda rows: g[rows].double() * w.double()))
+            errors.append(error_against(torch.mul, (g,), (w,))(dx))
             errors.append(_vector_error(dw, _row_sum(g, lambda rows: g[rows].double() * x[rows].double())))
             errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
         return worst(errors)

@@ -9,11 +9,10 @@ from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_queue, waiting
-from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, compile_now, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, compile_now, in_orders, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import inexact_share, linear_error, pseudo_error, whole_numbers
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE, cost, sizes
-from brrr_course.nouns.experiment import Variant, Workload
+from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCE = 1e-4
 """float32 stays far below; TF32, near 3e-4, would be found out."""
@@ -152,22 +151,12 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
 def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
     orders, results = _orders(layer, inputs, fused=variant.way == "triton")
-    queue = CpuQueue()
     with torch.no_grad():
         for result in results:
             result.fill_(float("nan"))
-
-    def all_at_once() -> None:
-        for order in orders:
-            order()
-
-    def run() -> Any:
-        for order in orders if variant.way == "eager" else [all_at_once]:
-            queue.submit(order)
-        return results if inputs.backward else results[0]
-
-    work, error = cost(variant, point), _error(layer, inputs)
-    return Workload(run, work, error, TOLERANCE, queue.synchronize, queue.close, queue)
+    at_once: list[Run] = [lambda: [order() for order in orders]]
+    given, found = orders if variant.way == "eager" else at_once, results if inputs.backward else results[0]
+    return in_orders(given, found, cost(variant, point), _error(layer, inputs), TOLERANCE, held=inputs)
 
 
 def _orders(

@@ -85,7 +85,6 @@ def _shared_lines() -> Iterator[Line]:
 
 
 EXPERIMENT = Experiment(
-    name="pseudo_linear_flaws",
     title="Pseudo-Linear, the benchmark's flaws",
     question="How much of a speed-up can a benchmark hide?",
     axes=(
@@ -96,7 +95,5 @@ EXPERIMENT = Experiment(
     lines=tuple(_shared_lines()),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     anchors=({"width": 1024, "batch": 2048},),
 )

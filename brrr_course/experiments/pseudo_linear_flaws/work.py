@@ -1,15 +1,14 @@
 """What the `pseudo_linear_flaws` experiment runs: the posted benchmark's function, with and without each flaw."""
 
 import math
-from typing import Any
+from functools import partial
 
 import torch
 from torch.nn.functional import linear
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_queue, waiting
-from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import Function, refuse_too_large
+from brrr_course.experiments.checked import Function, in_orders, refuse_too_large
 from brrr_course.experiments.pseudo_linear.check import linear_error, pseudo_error
 from brrr_course.experiments.pseudo_linear.theory import ITEMSIZE
 from brrr_course.experiments.pseudo_linear.work import TOLERANCE, pseudo
@@ -83,18 +82,10 @@ class Bench:
 
 def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
     """The same function on the CPU queue: one order for each step, each on what the last one left behind."""
-    queue = CpuQueue()
     latest = [torch.full_like(bench.x, float("nan"))]
 
     def order(step: Function) -> None:
         latest[0] = step(latest[0])
 
-    def run() -> Any:
-        for step in bench.steps():
-            queue.submit(order, step)
-        return latest
-
-    def error(result: list[torch.Tensor]) -> float:
-        return bench.error(result[0])
-
-    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+    orders = [partial(order, step) for step in bench.steps()]
+    return in_orders(orders, latest, cost(variant, point), lambda result: bench.error(result[0]), TOLERANCE)

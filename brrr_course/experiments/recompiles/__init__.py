@@ -11,16 +11,12 @@ from brrr_course.nouns.experiment import Axis, Experiment, Variant
 CALLS, LAYERS = tuple(range(1, 41)), 6
 WIDTH, CPU_WIDTH = 512, 64
 FIRST_BATCH = 64
-EAGER, STATIC, AUTO, MARK, DYNAMIC = "eager", "static", "auto", "mark", "dynamic"
-NUMBER, KEPT = "number", "kept"
-SETTINGS = {STATIC: False, DYNAMIC: True}
-"""Of the argument `dynamic`; None in the other ways."""
+EAGER, STATIC, AUTO, MARK, NUMBER, KEPT = "eager", "static", "auto", "mark", "number", "kept"
 LABELS = {
     EAGER: "as written",
     STATIC: "another batch, dynamic=False",
     AUTO: "another batch, dynamic=None (the default)",
     MARK: "another batch, mark_dynamic",
-    DYNAMIC: "another batch, dynamic=True",
     NUMBER: "another number as an argument",
     KEPT: "another number as a module's attribute",
 }
@@ -38,7 +34,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="recompiles",
     title="Forty calls, each a little different",
     question="Which calls of a compiled program compile again?",
     axes=(Axis("call", CALLS, label="call", scale="linear", quick=(1, 2)),),
@@ -51,7 +46,6 @@ EXPERIMENT = Experiment(
     ),
     field="latency_s",
     package=__name__,
-    cost=cost,
     resident=True,
     anchors=({"call": 40},),
 )  # fmt: skip

@@ -47,7 +47,7 @@ def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]
 
     # what torch has seen to change it remembers by a program's file, line and name
     forward.__code__ = forward.__code__.replace(co_name=f"forward_{way}_{device}")
-    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": asked.SETTINGS.get(way)}
+    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": False if way == asked.STATIC else None}
     call: Callable[..., torch.Tensor] = forward if way == asked.EAGER else compiled(forward, **options)
     compile_now(lambda: compiled(torch.neg, **options)(program.layers[0]))  # torch loads its compiler once
     program(torch.randn(8, width, device=device), 1)

@@ -109,7 +109,6 @@ def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="remat",
     title="Saved, or computed again",
     question="Is it faster to save activations for the backward pass, or to compute them again?",
     axes=(
@@ -127,10 +126,7 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     on_cpu={way: f"cpu {way}" for way in ("eager", "checkpoint")},
-    predicts=predicted,
     anchors=(
         {"activation": "hardswish", "depth": 8, "elements": 2**26},
         {"activation": "cos", "depth": 8, "elements": 2**26},

@@ -49,7 +49,6 @@ def _queued(name: str, label: str, way: str, kind: str, line: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="repeat",
     title="One operation, repeated",
     question="How much arithmetic fits into the time of one read and one write?",
     axes=(
@@ -71,7 +70,6 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
     cost=cost,
     predicts=predicted,
     anchors=(

@@ -16,8 +16,7 @@ import torch
 
 from brrr.core.measurement import Point
 from brrr.gpu import is_queue, waiting
-from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, compile_now, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large
 from brrr_course.experiments.repeat.theory import FMA, ITEMSIZE, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -27,7 +26,6 @@ TOLERANCE = {torch.float32: 4e-5, torch.float16: 7e-4, torch.bfloat16: 4e-3}
 EXACT = 1e-6
 """For a chain that rounds at each step, against one that rounds at the same places."""
 
-CHUNK = 2**24
 SAMPLE = 2**18
 
 
@@ -44,7 +42,7 @@ def scale_and_shift(factor: float, addend: float | None, repeat: int) -> tuple[f
 def fused_error(x: torch.Tensor, factor: float, addend: float | None, repeat: int) -> Callable[[Any], float]:
     """||y - reference|| / ||reference|| over all elements; NaN for another shape or type."""
     scale, shift = scale_and_shift(factor, addend, repeat)
-    return _error(x, lambda part: part.double() * scale + shift)
+    return error_against(lambda part: part * scale + shift, (x,))
 
 
 def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat: int) -> Callable[[Any], float]:
@@ -55,14 +53,14 @@ def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat:
     """
 
     def steps(part: torch.Tensor) -> torch.Tensor:
-        y = part.double()
+        y = part
         for _ in range(repeat):
             y = (y * factor).to(x.dtype).double()
             y = y if addend is None else (y + addend).to(x.dtype).double()
         return y
 
     places = torch.arange(x.numel(), device=x.device) if x.numel() <= SAMPLE else sampled(x.numel(), x.device)
-    inner = _error(x[places], steps)
+    inner = error_against(steps, (x[places],))
     return lambda y: inner(y[places]) if _fits(x, y) else math.nan
 
 
@@ -71,20 +69,6 @@ def sampled(count: int, device: torch.device) -> torch.Tensor:
     part = count // SAMPLE
     inside = torch.arange(SAMPLE, device=device) * part + torch.randint(part, (SAMPLE,), device=device)
     return torch.cat([torch.tensor([0, count - 1], device=device), inside])
-
-
-def _error(x: torch.Tensor, expected: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], float]:
-    def error(y: Any) -> float:
-        if not _fits(x, y):
-            return math.nan
-        wrong = right = 0.0
-        for start in range(0, x.numel(), CHUNK):
-            reference = expected(x[start : start + CHUNK])
-            wrong += float((y[start : start + CHUNK].double() - reference).square().sum())
-            right += float(reference.square().sum())
-        return math.sqrt(wrong / right) if right else math.nan
-
-    return error
 
 
 def _fits(x: torch.Tensor, y: Any) -> bool:
@@ -258,21 +242,9 @@ def _queued(
     variant: Variant, point: Point, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
     """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
-    kind, repeat, out, queue = variant.kind, int(point["repeat"]), _empty(inputs), CpuQueue()
-
-    def first() -> None:
-        torch.mul(inputs.x, inputs.factor, out=out)
-
-    def again() -> None:
-        out.mul_(inputs.factor)
-
-    def run() -> torch.Tensor:
-        if variant.way == "fused":
-            queue.submit(blockwise, inputs, kind, repeat, out)
-        else:
-            queue.submit(first)
-            for _ in range(repeat - 1):
-                queue.submit(again)
-        return out
-
-    return Workload(run, cost(variant, point), error, tolerance, queue.synchronize, queue.close, queue)
+    repeat, out = int(point["repeat"]), _empty(inputs)
+    orders: list[Run] = [partial(blockwise, inputs, variant.kind, repeat, out)]
+    if variant.way == "eager":
+        again = [partial(out.mul_, inputs.factor)] * (repeat - 1)
+        orders = [partial(torch.mul, inputs.x, inputs.factor, out=out), *again]
+    return in_orders(orders, out, cost(variant, point), error, tolerance, held=inputs)

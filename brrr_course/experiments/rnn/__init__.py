@@ -54,8 +54,6 @@ def supports(variant: Variant, point: Point) -> bool:
         return False
     usual = cell != "rnn_relu" and dtype != "bfloat16" and hidden == MAIN and steps != STEPS[-1]
     match variant.way:
-        case "cudnn-tf32":
-            return dtype == "float32" and steps != STEPS[-1]
         case "cudnn-pad8" | "cudnn-pad16" as way:
             return dtype != "float32" and hidden != HIDDEN[0] and batch % PADDED[way] != 0
         case "graph":
@@ -100,7 +98,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 LABELS = {
-    "persistent": "weights kept on the chip", "cudnn": "cuDNN", "cudnn-tf32": "cuDNN, TF32",
+    "persistent": "weights kept on the chip", "cudnn": "cuDNN",
     "cudnn-pad8": "cuDNN, batch padded to 8", "cudnn-pad16": "cuDNN, batch padded to 16",
     "cudnn-graph": "cuDNN in a CUDA Graph", "graph": "a loop of products, CUDA Graph",
     "train-persistent": "training step, weights kept on the chip",
@@ -119,7 +117,6 @@ def _variant(name: str, label: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="rnn",
     title="A recurrent layer that stays on the chip",
     question="What does one time step take?",
     axes=(
@@ -139,9 +136,7 @@ EXPERIMENT = Experiment(
         for name, label in LABELS.items() if name not in TRAINED
     ),
     package=__name__,
-    supports=supports,
     anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
-    cost=cost,
     predicts=unpredicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -10,14 +10,14 @@ from torch.nn.functional import pad
 
 from brrr.core.measurement import Point
 from brrr.gpu.precision import float32_recurrence
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
+from brrr_course.experiments.checked import PointInputs, peak_bytes_of, refuse_too_large, relative, warmed, worst
 from brrr_course.experiments.rnn import PADDED, cost
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 3e-2}
 """Of the result after all steps; TF32 (about 3e-4) would be found out among float32."""
-TF32_TOLERANCE, TRAINING = 3e-3, 5.0
-"""TF32 rounds as float16 does; gradients are sums over all steps, and their errors larger."""
+TRAINING = 5.0
+"""Gradients are sums over all steps, and their errors larger."""
 
 Module = torch.nn.RNN | torch.nn.LSTM
 
@@ -40,24 +40,18 @@ class LayerInputs(PointInputs):
         kind, shape = getattr(torch, dtype), (steps, batch, hidden)
         self.cell, self.module = cell, make_module(cell, hidden, device, kind)
         self.x, self.above = (torch.randn(shape, device=device).to(kind) for _ in range(2))
-        self._forward: tuple[torch.Tensor, ...] = ()
-        self._trained: tuple[torch.Tensor, ...] = ()
 
-    @property
+    @cached_property
     def forward(self) -> tuple[torch.Tensor, ...]:
         """The result in float64, of the weights and the input as they are rounded."""
-        if not self._forward:
-            with torch.no_grad():
-                self._forward = (copy.deepcopy(self.module).double()(self.x.double())[0],)
-        return self._forward
+        with torch.no_grad():
+            return (copy.deepcopy(self.module).double()(self.x.double())[0],)
 
-    @property
+    @cached_property
     def trained(self) -> tuple[torch.Tensor, ...]:
         """The gradients in float64: of the input, then of the weights."""
-        if not self._trained:
-            wide = copy.deepcopy(self.module).double().train()
-            self._trained = gradients(wide, wide, self.x.double(), self.above.double())
-        return self._trained
+        wide = copy.deepcopy(self.module).double().train()
+        return gradients(wide, wide, self.x.double(), self.above.double())
 
     def error(self, found: Any, training: bool = False) -> float:
         """The worst relative error of the results; NaN for another number, shape or type of them."""
@@ -65,8 +59,7 @@ class LayerInputs(PointInputs):
         given = found if isinstance(found, tuple) else (found,)
         if len(given) != len(expected):
             return float("nan")
-        errors = [float(relative(one, other, self.x.dtype)) for one, other in zip(given, expected, strict=True)]
-        return float("nan") if any(each != each for each in errors) else max(errors)
+        return worst(relative(one, other, self.x.dtype) for one, other in zip(given, expected, strict=True))
 
 
 def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -84,35 +77,23 @@ def workload(variant: Variant, point: Point) -> Workload:
     given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.way](given)
     tolerance = TOLERANCES[given.x.dtype] * (TRAINING if training else 1.0)
-    tolerance = TF32_TOLERANCE if variant.way == "cudnn-tf32" else tolerance
 
     def error(found: Any, kept: LayerInputs = given) -> float:
         return kept.error(found, training)
 
-    others = {"peak_bytes": lambda: peak_bytes(run)} if training else {}
+    others = {"peak_bytes": peak_bytes_of(run, device)} if training else {}
     return warmed(Workload(run, made, error, tolerance, others=others), device)
-
-
-def peak_bytes(run: Run) -> int:
-    """The most memory that one call takes at once, beside what is there before."""
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    result = run()
-    torch.cuda.synchronize()
-    del result
-    return torch.cuda.max_memory_allocated() - before
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The ways.
 
 
-def _module(given: LayerInputs, tf32: bool = False) -> Run:
+def _module(given: LayerInputs) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
 
     def run() -> torch.Tensor:
-        with torch.no_grad(), float32_recurrence(tf32):
+        with torch.no_grad(), float32_recurrence():
             found: torch.Tensor = given.module(given.x)[0]
         return found
 
@@ -180,7 +161,7 @@ def _train_cudnn(given: LayerInputs) -> Run:
 
 
 MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
-    "persistent": persistent, "cudnn": _module, "cpu": _module, "cudnn-tf32": lambda given: _module(given, tf32=True),
+    "persistent": persistent, "cudnn": _module, "cpu": _module,
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
     "train-cudnn": _train_cudnn,

@@ -65,7 +65,6 @@ def _on_cpu(name: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="rnn_ladder",
     title="A recurrent network, rung by rung",
     question="What does each rung gain?",
     axes=(
@@ -86,7 +85,6 @@ EXPERIMENT = Experiment(
     supports=grid.supports,
     anchors=(grid.place(),),
     traces=tuple((name, grid.place(steps=grid.LENGTHS[0])) for name in TRACED),
-    cost=cost,
     predicts=unpredicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=grid.PRODUCTS,

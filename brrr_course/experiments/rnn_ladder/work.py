@@ -1,6 +1,7 @@
 """What the `rnn_ladder` experiment runs: one network of torch's, its weights shared by all ways of a point."""
 
 import copy
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -27,14 +28,17 @@ class LadderInputs(PointInputs):
         kind = getattr(torch, dtype)
         self.module = MODULES[cell](hidden, hidden, num_layers=layers, device=device, dtype=kind).eval()
         self.x = torch.randn(steps, batch, hidden, device=device).to(kind)
-        self._expected: torch.Tensor | None = None
+
+    @cached_property
+    def expected(self) -> torch.Tensor:
+        """The result of the same network in float64."""
+        with torch.no_grad():
+            found: torch.Tensor = copy.deepcopy(self.module).double()(self.x.double())[0]
+        return found
 
     def error(self, found: Any) -> float:
-        """The relative error of the result against the same network in float64."""
-        if self._expected is None:
-            with torch.no_grad():
-                self._expected = copy.deepcopy(self.module).double()(self.x.double())[0]
-        return relative(found, self._expected, self.x.dtype)
+        """The relative error of the result."""
+        return relative(found, self.expected, self.x.dtype)
 
 
 def workload(variant: Variant, point: Point) -> Workload:

@@ -39,14 +39,12 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
 
 EXPERIMENT = Experiment(
-    name="run_ahead",
     title="Running ahead",
     question="From which size on does the GPU stop waiting for the CPU?",
     axes=(Axis("elements", ELEMENTS, label="elements in each of 20 products (float32)", quick=(1024, 65536, 2**20)),),
     variants=(
         Variant("eager", "GPU, one launch after the other", "cuda"),
         Variant("graph", "GPU, as one CUDA Graph", "cuda"),
-        Variant("cpu", "CPU", "cpu"),
         Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
     ),
     lines=(
@@ -55,15 +53,11 @@ EXPERIMENT = Experiment(
         Line("period", "eager", "period_s", "the loop"),
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),
         Line("graph busy", "graph", "busy_s", "the GPU: working, as a CUDA Graph", shown=False),
-        Line("cpu", "cpu", "period_s", "the loop on the CPU alone", shown=False),
         stand_in("host", "queue", "host_s", "submitting the orders"),
         stand_in("busy", "queue", "kernel_s", "the worker: working"),
         stand_in("period", "queue", "period_s", "the loop, CPU queue"),
     ),
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"elements": 65536},),
     traces=(
         *(("eager", {"elements": size}) for size in TRACED),

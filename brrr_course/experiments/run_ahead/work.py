@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
 from brrr.gpu import is_queue, waiting
-from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import error_against, in_orders, refuse_too_large
 from brrr_course.experiments.run_ahead import MULTIPLIER, OPERATORS, cost
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -22,9 +24,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     elements, device = int(point["elements"]), variant.processor
     refuse_too_large(4 * 4 * elements, device, f"run_ahead {elements}")
     x = torch.randn(elements, device=device)
-    made, error = cost(variant, point), _error(x)
+    made, error = cost(variant, point), error_against(lambda part: part * MULTIPLIER**OPERATORS, (x,))
     if is_queue(variant.device):
-        return _queued(x, Workload(lambda: None, made, error, TOLERANCE))
+        return _queued(x, made, error)
     if variant.way == "graph":
         from brrr.running.graphs import capture
 
@@ -43,34 +45,11 @@ def chain(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _error(x: torch.Tensor) -> Callable[[torch.Tensor], float]:
-    """The relative error against the power in float64."""
-
-    def error(out: torch.Tensor) -> float:
-        expected = x.double() * MULTIPLIER**OPERATORS
-        return float(torch.linalg.norm(out.double() - expected) / torch.linalg.norm(expected))
-
-    return error
-
-
-def _queued(x: torch.Tensor, made: Workload) -> Workload:
+def _queued(x: torch.Tensor, made: Cost, error: Callable[[Any], float]) -> Workload:
     """Each operator is submitted to the CPU queue, into memory that was spoilt before.
 
     NumPy's product leaves the interpreter free and keeps to one core, so that the worker does not work on the host's.
     """
-    queue, out = CpuQueue(), torch.full_like(x, math.nan)
-    source, target = x.numpy(), out.numpy()
-
-    def first() -> None:
-        np.multiply(source, MULTIPLIER, out=target)
-
-    def multiply() -> None:
-        np.multiply(target, MULTIPLIER, out=target)
-
-    def run() -> torch.Tensor:
-        queue.submit(first)
-        for _ in range(OPERATORS - 1):
-            queue.submit(multiply)
-        return out
-
-    return Workload(run, made.cost, made.error, made.tolerance, queue.synchronize, queue.close, queue)
+    out = torch.full_like(x, math.nan)
+    first, again = (partial(np.multiply, each.numpy(), MULTIPLIER, out=out.numpy()) for each in (x, out))
+    return in_orders([first, *[again] * (OPERATORS - 1)], out, made, error, TOLERANCE)

@@ -66,7 +66,6 @@ def _variants() -> Iterator[Variant]:
 
 
 EXPERIMENT = Experiment(
-    name="scaling",
     title="Twice the batch",
     question="Does twice the batch take twice as long?",
     axes=(Axis("batch", BATCHES, label="batch (rows of the input)", quick=(1, 64, 4096)),),
@@ -76,7 +75,5 @@ EXPERIMENT = Experiment(
         Line(f"{kind} busy", kind, "busy_s", f"{label}: the GPU working", shown=False) for kind, label in KINDS
     ),
     package=__name__,
-    supports=supports,
-    cost=cost,
     anchors=({"batch": 64},),
 )

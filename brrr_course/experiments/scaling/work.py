@@ -5,7 +5,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr.gpu import waiting
 from brrr.roofline.calibrate.part import product_error
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import error_against, refuse_too_large
 from brrr_course.experiments.scaling import DIMENSION, OPERATORS, cost, rows, width
 from brrr_course.nouns.experiment import Variant, Workload
 
@@ -22,12 +22,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     if variant.kind == "gemm":
         weights = torch.randn(DIMENSION, DIMENSION, device=device) * (2 / DIMENSION) ** 0.5
         return Workload(lambda: x @ weights, made, product_error(x, weights), TOLERANCE["gemm"], synchronize=wait)
-
-    def error(out: torch.Tensor) -> float:
-        expected = chain(x.double())
-        return float(torch.linalg.norm(out.double() - expected) / torch.linalg.norm(expected))
-
-    return Workload(lambda: chain(x), made, error, TOLERANCE["chain"], synchronize=wait)
+    return Workload(lambda: chain(x), made, error_against(chain, (x,)), TOLERANCE["chain"], synchronize=wait)
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:

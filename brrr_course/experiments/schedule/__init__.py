@@ -27,7 +27,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="schedule",
     title="Schedule",
     question="Which chunks and buffers make a pipeline fastest?",
     axes=(
@@ -40,5 +39,4 @@ EXPERIMENT = Experiment(
     ),
     field="period_s",
     package=__name__,
-    cost=cost,
 )

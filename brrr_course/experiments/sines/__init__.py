@@ -39,7 +39,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="sines",
     title="A chain of sines",
     question="How long does fusion gain what the bytes say?",
     axes=(
@@ -56,10 +55,7 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
     on_cpu={"eager": "cpu eager", **dict.fromkeys(("script", "compile", "cuda"), "cpu blocks")},
-    predicts=predicted,
     anchors=({"sines": 4, "elements": LARGE},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

@@ -77,7 +77,6 @@ CLASSICAL = ("sgemm",)
 """What the peak bounds: a way with levels may have an effective rate above it."""
 
 EXPERIMENT = Experiment(
-    name="strassen",
     title="Strassen's algorithm",
     question="Can a product of matrices be faster than the hardware's peak?",
     axes=(
@@ -92,8 +91,6 @@ EXPERIMENT = Experiment(
     variants=ways.VARIANTS,
     field="span_s",
     package=__name__,
-    supports=supports,
-    settle=settle_s,
     cost=ways.cost,
     on_cpu={(gpu := ways.line_name(way.name)): f"cpu {gpu}" for way in ways.ON_CPU if way.form != "winograd"},
     predicts=ways.predicted,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -85,7 +85,6 @@ class SquareInputs(PointInputs):
         self.outs: dict[str, torch.Tensor] = {}
         self.rights: dict[tuple[Way, str], Right] = {}
         self._arena: Arena | None = None
-        self._expected: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def matrices(self, operand: str) -> tuple[torch.Tensor, torch.Tensor]:
         """Both operands in a type: rounded beforehand, once."""
@@ -127,15 +126,14 @@ class SquareInputs(PointInputs):
         """
         if not isinstance(found, torch.Tensor) or found.shape != (self.n, self.n) or found.device.type != self.device:
             return math.nan
-        rows, expected = self._reference()
+        rows, expected = self._reference
         return float(torch.linalg.norm(found[rows].double() - expected) / torch.linalg.norm(expected))
 
+    @cached_property
     def _reference(self) -> tuple[torch.Tensor, torch.Tensor]:
-        if self._expected is None:
-            a, b = self.operands["float32"]
-            rows = torch.randperm(self.n, device=self.device)[:ROWS].sort().values
-            self._expected = rows, a[rows].double() @ b.double()
-        return self._expected
+        a, b = self.operands["float32"]
+        rows = torch.randperm(self.n, device=self.device)[:ROWS].sort().values
+        return rows, a[rows].double() @ b.double()
 
 
 def workload(variant: Variant, point: Point) -> Workload:

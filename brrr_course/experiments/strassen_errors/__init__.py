@@ -39,7 +39,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="strassen_errors",
     title="Errors of Strassen's algorithm",
     question="How much accuracy does each level cost?",
     axes=(
@@ -55,6 +54,4 @@ EXPERIMENT = Experiment(
     ),
     field="span_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
 )

@@ -21,13 +21,9 @@ CACHED_BYTES = 2**27
 
 QUEUE_MAX = 2**24
 
-WHOLE = "write-whole"
-
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue stops at QUEUE_MAX numbers; a warp's start is mended where its numbers are neighbours."""
-    if variant.way == WHOLE:
-        return int(point["stride"]) == 1
+    """The CPU queue stops at QUEUE_MAX numbers."""
     return variant.on_gpu or int(point["numbers"]) <= QUEUE_MAX
 
 
@@ -56,43 +52,33 @@ def sectors(point: Point, nbytes: int = SECTOR) -> int:
     return count if stride >= each else (offset + (count - 1) * stride) // each - offset // each + 1
 
 
-def useful(variant: Variant, point: Point) -> int:
-    """The useful bytes: the touched numbers once, and for a copy the result too."""
-    return ITEMSIZE * touched(point) * (2 if variant.way == "copy" else 1)
-
-
 def cost(variant: Variant, point: Point) -> Cost:
-    """The useful bytes; `eager_bytes` are those of all sectors that are touched, and of a copy's result."""
-    result = ITEMSIZE * touched(point) if variant.way == "copy" else 0
-    return Cost(0.0, float(useful(variant, point)), eager_bytes=float(SECTOR * sectors(point) + result))
+    """The useful bytes; `eager_bytes` are those of all sectors that are touched."""
+    return Cost(0.0, float(ITEMSIZE * touched(point)), eager_bytes=float(SECTOR * sectors(point)))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One kernel that moves whole sectors of 32 bytes: all that hold a number which is touched.
 
     Beyond the caches the memory hands out two sectors at once, and a sector that is written in part is read before.
-    A copy also writes its result, one number behind the other.
     """
-    how = variant.way
     whole = float(SECTOR * sectors(point))
     in_memory = ITEMSIZE * int(point["numbers"]) > CACHED_BYTES
     fetched = float(PIECE * sectors(point, PIECE)) if in_memory else whole
-    if how in ("write", WHOLE):
-        read, written = fetched * _filled_in_part(how, point) if in_memory else 0.0, whole
-    else:
-        read, written = fetched, float(ITEMSIZE * touched(point)) if how == "copy" else 0.0
-    return alone(OperatorCost(f"strided {how}", 0.0, read, written, "float32", (), ONE_KERNEL))
+    read, written = fetched, 0.0
+    if variant.way == "write":
+        read, written = fetched * _filled_in_part(point) if in_memory else 0.0, whole
+    return alone(OperatorCost(f"strided {variant.way}", 0.0, read, written, "float32", (), ONE_KERNEL))
 
 
-def _filled_in_part(how: str, point: Point) -> float:
+def _filled_in_part(point: Point) -> float:
     """The share of the sectors that are written in part, as the threads of a warp fill them.
 
     Of neighbours none, but where a warp begins inside a sector: it shares one of its four with the warp before.
     """
     if int(point["stride"]) > 1:
         return 1.0
-    straight = how == WHOLE or int(point["offset"]) % (SECTOR // ITEMSIZE) == 0
-    return 0.0 if straight else 0.25
+    return 0.25 if int(point["offset"]) % (SECTOR // ITEMSIZE) else 0.0
 
 
 def by_sectors(hardware: Hardware | None, point: Point) -> float | None:
@@ -103,7 +89,6 @@ def by_sectors(hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="strides",
     title="Strides and crooked starts",
     question="Who reads one number in eight: does it take an eighth of the time?",
     axes=(
@@ -114,17 +99,11 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("read", "read", "cuda"),
         Variant("write", "write", "cuda"),
-        Variant(WHOLE, "write, warps begin with a sector", "cuda", shown=False),
-        Variant("copy", "torch, x[offset::stride] copied", "cuda", shown=False),
         Variant("queue-read", "x[offset::stride] summed", "cpu-queue", way="read", stands_in_for="read"),
         Variant("queue-write", "x[offset::stride] filled", "cpu-queue", way="write", stands_in_for="write"),
-        Variant("queue-copy", "x[offset::stride] copied", "cpu-queue", way="copy", shown=False, stands_in_for="copy"),
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"stride": 1, "offset": 0, "numbers": 2**26}, {"stride": 8, "offset": 0, "numbers": 2**26}),
     rate=Rate("bytes", "B/s", "useful bytes a second"),
     guides=(

@@ -1,4 +1,4 @@
-"""What the `strides` experiment runs: one number in every `stride` read, written or copied, and checked exactly."""
+"""What the `strides` experiment runs: one number in every `stride` read or written, and checked exactly."""
 
 import math
 from collections.abc import Callable
@@ -9,10 +9,8 @@ import torch
 from brrr.core.measurement import Point
 from brrr.gpu import is_cpu
 from brrr_course.experiments.checked import queued, refuse_too_large, warmed
-from brrr_course.experiments.strides import ITEMSIZE, WHOLE, cost, touched
+from brrr_course.experiments.strides import ITEMSIZE, cost, touched
 from brrr_course.nouns.experiment import Variant, Workload
-
-WARP = 32
 
 SUM_TOLERANCE = 1e-5
 UNTOUCHED = -1
@@ -37,12 +35,6 @@ def strided(x: torch.Tensor, point: Point) -> torch.Tensor:
     [1, 5, 9]
     """
     return x[int(point["offset"]) :: int(point["stride"])]
-
-
-def _copy(point: Point, device: str) -> Made:
-    x = torch.randn(int(point["numbers"]), device=device)
-    view, out = strided(x, point), torch.full((touched(point),), math.nan, device=device)
-    return lambda: out.copy_(view), lambda found: _exact(found, view), 0.0
 
 
 def _cpu_read(point: Point, device: str) -> Made:
@@ -82,13 +74,13 @@ def _read(point: Point, device: str) -> Made:
     return run, error, 0.0
 
 
-def _write(point: Point, device: str, idle: int = 0) -> Made:
+def _write(point: Point, device: str) -> Made:
     """By `strides.cu`: base, base + 1, ... into the touched words, and nothing anywhere else."""
     from brrr.kernels.strides import strided_write
 
     numbers, base, count = int(point["numbers"]), int(torch.randint(2**30, ())), touched(point)
     x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
-    launch = strided_write(x, base, count, int(point["stride"]), int(point["offset"]), idle)
+    launch = strided_write(x, base, count, int(point["stride"]), int(point["offset"]))
 
     def run() -> torch.Tensor:
         launch()
@@ -102,16 +94,9 @@ def _write(point: Point, device: str, idle: int = 0) -> Made:
     return run, error, 0.0
 
 
-def _write_whole(point: Point, device: str) -> Made:
-    """The same, but every warp begins with a sector, as torch's arrays do: an offset leaves some threads idle."""
-    return _write(point, device, idle=int(point["offset"]) % WARP)
-
-
 def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:
     return 0.0 if torch.equal(found, expected) else math.nan
 
 
-MAKERS: dict[str, Callable[[Point, str], Made]] = {
-    "read": _read, "write": _write, WHOLE: _write_whole, "copy": _copy,
-}  # fmt: skip
-CPU_MAKERS: dict[str, Callable[[Point, str], Made]] = {"copy": _copy, "read": _cpu_read, "write": _cpu_write}
+MAKERS: dict[str, Callable[[Point, str], Made]] = {"read": _read, "write": _write}
+CPU_MAKERS: dict[str, Callable[[Point, str], Made]] = {"read": _cpu_read, "write": _cpu_write}

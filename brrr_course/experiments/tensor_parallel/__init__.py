@@ -41,13 +41,13 @@ def cost(variant: Variant, point: Point) -> Cost:
 LABELS = {"split": "split over two devices", "alone": "split, without the all-reduce", "one": "one device"}
 
 EXPERIMENT = Experiment(
-    name="tensor_parallel", title="Two layers split over two devices", question="When does it pay to split a layer?",
+    title="Two layers split over two devices", question="When does it pay to split a layer?",
     axes=(
         Axis("width", WIDTHS, label="width", quick=(1024,)),
         Axis("batch", BATCHES, label="batch", quick=(1, 16)),
     ),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, supports=supports, cost=cost, predicts=unpredicted, resident=True,
+    field="period_s", package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"width": 8192, "batch": 1},),
     rate=Rate("flop", "FLOP/s", "throughput of both"),
 )  # fmt: skip

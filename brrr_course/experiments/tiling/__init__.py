@@ -21,7 +21,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="tiling",
     title="Tiling",
     question="Which tile makes a layer's kernel fastest?",
     axes=(
@@ -34,5 +33,4 @@ EXPERIMENT = Experiment(
     variants=(Variant("layer", "relu(x @ w.T + b), one kernel", "cuda"),),
     field="period_s",
     package=__name__,
-    cost=cost,
 )

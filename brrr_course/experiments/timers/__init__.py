@@ -1,7 +1,7 @@
-"""Every timer on the same functions, against truths that are known by construction: how far is each one off?
+"""Every timer on the same functions: how far is each one off?
 
-The truths use no profiler: kernels that spin for a set time and write down the GPU's own clock at their start and end,
-and functions whose host and device work is put there on purpose.
+Some are made for it: kernels that spin for a set time, which they check by the GPU's own clock, and functions whose
+host and device work is put there on purpose.
 """
 
 from brrr.core.measurement import Field, Point
@@ -24,8 +24,6 @@ FUNCTIONS = (*OPERATORS, *CHAIN_NAMES, "syncs")
 CONSTRUCTED = (*SPIN_NAMES, *SPIN_CHAIN_NAMES, *INJECTED_NAMES)
 QUEUE_FUNCTIONS = ("product-128", "product-512", "product-1000")
 
-OWN_TIMERS = ("measure", "truth")
-
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which timer is asked about which function in which cache state."""
@@ -34,10 +32,8 @@ def supports(variant: Variant, point: Point) -> bool:
         return False
     if is_queue(variant.device):
         return not cold
-    if variant.timer == "truth":
-        return function in CONSTRUCTED and not cold
     if function in CONSTRUCTED:
-        return variant.timer in OWN_TIMERS and not cold
+        return variant.timer == "measure" and not cold
     if cold:  # what do_bench times is a cold cache: it overwrites the L2 before each call
         return variant.timer in ("measure", "do-bench")
     if variant.timer == "do-bench-cudagraph":
@@ -47,8 +43,8 @@ def supports(variant: Variant, point: Point) -> bool:
     return variant.timer != "do-bench"
 
 
-def _timer(timer: str, label: str, field: Field, *, line: str = "", shown: bool = True) -> Variant:
-    return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line, shown=shown)
+def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
+    return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line)
 
 
 def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
@@ -56,7 +52,6 @@ def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
 
 
 EXPERIMENT = Experiment(
-    name="timers",
     title="Timers",
     question="Which timer tells the truth?",
     axes=(
@@ -71,7 +66,6 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("measure", "measure(): kernels alone", "cuda", work="function", field="kernel_s"),
-        _timer("truth", "known by construction", "kernel_s", shown=False),
         _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
         _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
         _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
@@ -87,6 +81,5 @@ EXPERIMENT = Experiment(
     ),
     field="latency_s",
     package=__name__,
-    supports=supports,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
 )

@@ -1,4 +1,4 @@
-"""What the `timers` experiment runs: operators of all sizes, chains, and functions whose truth is built in."""
+"""What the `timers` experiment runs: operators of all sizes, chains, and functions that take a set time."""
 
 import time
 from collections.abc import Callable
@@ -6,16 +6,15 @@ from typing import Any
 
 import torch
 
-from brrr.core.measurement import Estimate, Measurement, Point, median
+from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.roofline.calibrate.part import product_error
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import error_against, refuse_too_large
 from brrr_course.experiments.matmul.work import queued_product
 from brrr_course.nouns.experiment import Variant, Workload
 
 FP32_TOLERANCE = 1e-4
 EXACT = 0.0
-SAMPLES = 40
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -47,16 +46,6 @@ def _on_gpu(
     )
 
 
-def _against(reference: Callable[[], torch.Tensor]) -> Callable[[torch.Tensor], float]:
-    """The relative error against a reference in float64."""
-
-    def error(out: torch.Tensor) -> float:
-        expected = reference()
-        return float(torch.linalg.norm(out.double() - expected) / torch.linalg.norm(expected))
-
-    return error
-
-
 def _shape(text: str) -> tuple[int, int]:
     rows, columns = text.split("x")
     return int(rows), int(columns)
@@ -68,13 +57,13 @@ def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
 
 def _relu(shape: str) -> Workload:
     x = torch.randn(*_shape(shape), device="cuda")
-    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), _against(lambda: x.double().clamp(min=0)), tolerance=EXACT)
+    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), tolerance=EXACT)
 
 
 def _softmax(shape: str) -> Workload:
     x = torch.randn(*_shape(shape), device="cuda")
     cost = Cost(flop=5.0 * x.numel(), bytes=2.0 * x.nbytes)
-    return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, _against(lambda: torch.softmax(x.double(), -1)))
+    return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, error_against(lambda t: torch.softmax(t, -1), (x,)))
 
 
 def _copy(size: str) -> Workload:
@@ -102,7 +91,7 @@ def _chain(length: str) -> Workload:
         lambda t: _repeated(torch.relu, t, int(length)),
         (x,),
         _elementwise_cost(x, int(length)),
-        _against(lambda: x.double().clamp(min=0)),
+        error_against(torch.relu, (x,)),
         tolerance=EXACT,
     )
 
@@ -124,7 +113,7 @@ def _mixed(length: str) -> Workload:
         return t
 
     return _on_gpu(
-        lambda t: chain(t, t), (x,), _elementwise_cost(x, int(length)), _against(lambda: chain(x.double(), x.double()))
+        lambda t: chain(t, t), (x,), _elementwise_cost(x, int(length)), error_against(lambda t: chain(t, t), (x,))
     )
 
 
@@ -141,30 +130,20 @@ def _syncs(_: str) -> Workload:
     )
 
 
-# ---- functions whose truth is built in ----
+# ---- functions that take a set time ----
 
 
 def _spin(duration: str) -> Workload:
-    from brrr.timing.gate import spin, timer_tick_s
+    from brrr.timing.gate import spin
 
     seconds = float(duration.removesuffix("us")) * 1e-6
     out = torch.zeros(3, dtype=torch.int64, device="cuda")
-
-    def truth() -> Measurement:
-        elapsed = []
-        for _ in range(SAMPLES):
-            spin(seconds, out)
-            start, end, _cycles = out.tolist()
-            elapsed.append((end - start) * 1e-9)
-        return Measurement(kernel_s=Estimate.of(elapsed, timer_tick_s()), device="global timer")
-
-    return _spinning(lambda: spin(seconds, out), out, seconds, truth)
+    return _spinning(lambda: spin(seconds, out), out, seconds)
 
 
 def _spins(text: str) -> Workload:
-    """A chain of spin kernels; its truth is the first one's first to the last one's last clock reading."""
-    from brrr.timing.calibration import pairs_s
-    from brrr.timing.gate import spin, timer_tick_s
+    """A chain of spin kernels."""
+    from brrr.timing.gate import spin
 
     count, duration = text.split("x")
     seconds = float(duration.removesuffix("us")) * 1e-6
@@ -175,18 +154,7 @@ def _spins(text: str) -> Workload:
         for row in rows:
             spin(seconds, row)
 
-    def truth() -> Measurement:
-        spans, sums = [], []
-        for _ in range(SAMPLES):
-            if pairs_s(chain, 1, 0.1) is None:
-                continue
-            stamps = out.tolist()
-            spans.append((stamps[-1][1] - stamps[0][0]) * 1e-9)
-            sums.append(sum(end - start for start, end, _ in stamps) * 1e-9)
-        tick = timer_tick_s()
-        return Measurement(span_s=Estimate.of(spans, tick), kernel_s=Estimate.of(sums, tick), device="global timer")
-
-    return _spinning(chain, rows[-1], seconds, truth)
+    return _spinning(chain, rows[-1], seconds)
 
 
 def _injected(text: str) -> Workload:
@@ -204,16 +172,10 @@ def _injected(text: str) -> Workload:
             pass
         spin(device_s, out)
 
-    def truth() -> Measurement:
-        """The larger of the host's part (with one launch) and the device's part (with one gap)."""
-        launch, gap = _launch_s(out), _gap_s(out)
-        period = max(host_s + launch, device_s + gap)
-        return Measurement(period_s=Estimate(period, period, period, SAMPLES), device="by construction")
-
-    return _spinning(run, out, device_s, truth)
+    return _spinning(run, out, device_s)
 
 
-def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float, truth: Callable[[], Measurement]) -> Workload:
+def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float) -> Workload:
     """A spin kernel is right if it spun for its time, not less and not a quarter of a microsecond more."""
 
     def error(_: Any) -> float:
@@ -221,32 +183,4 @@ def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float, truth: 
         spun = (end - start) * 1e-9
         return 0.0 if seconds <= spun <= 1.01 * seconds + 0.3e-6 else float("nan")
 
-    return Workload(run, Cost(0.0, 24.0), error, EXACT, synchronize=torch.cuda.synchronize, others={"truth": truth})
-
-
-def _launch_s(out: torch.Tensor) -> float:
-    """What one launch of the spin kernel costs the host, in seconds."""
-    from brrr.timing.gate import spin
-
-    samples = []
-    for _ in range(SAMPLES):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        spin(0.0, out)
-        samples.append(time.perf_counter() - start)
-    return median(samples)
-
-
-def _gap_s(out: torch.Tensor) -> float:
-    """What a kernel adds to a full queue beyond its spinning: its start, its end and the gap to the next one."""
-    from brrr.timing.calibration import pairs_s
-    from brrr.timing.gate import spin
-
-    def chain(length: int) -> float:
-        def spins() -> None:
-            for _ in range(length):
-                spin(5e-6, out)
-
-        return median([pair[0] for pair in (pairs_s(spins, 1, 0.1) for _ in range(SAMPLES)) if pair])
-
-    return (chain(22) - chain(2)) / 20 - 5e-6
+    return Workload(run, Cost(0.0, 24.0), error, EXACT, synchronize=torch.cuda.synchronize)

@@ -44,7 +44,6 @@ def both_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
 LINK_LINES = ("up pageable", "up pinned", "down pageable", "down pinned")
 
 EXPERIMENT = Experiment(
-    name="transfers",
     title="Transfers",
     question="What does it cost to send data to the GPU and back?",
     axes=(
@@ -81,9 +80,7 @@ EXPERIMENT = Experiment(
         stand_in("up pinned issued", "queue-pinned", "host_s", "to the queue, direct: until return", False),
     ),
     package=__name__,
-    supports=supports,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
-    cost=cost,
     rate=Rate("bytes", "B/s", "bandwidth"),
     guides=(
         Guide("link", "the link's limit, one direction", "DATASHEET", "rate", link_bytes_per_s, LINK_LINES),

@@ -40,7 +40,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
 
 EXPERIMENT = Experiment(
-    name="unary",
     title="One operator on each element",
     question="Does an operator that computes more take longer?",
     axes=(
@@ -54,9 +53,6 @@ EXPERIMENT = Experiment(
     field="busy_s",
     lines=tuple(Line(f"{name} latency", name, "latency_s", f"{name}, one call", False) for name in ("relu", "gelu")),
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"elements": 2**16, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),

@@ -21,7 +21,6 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 
 EXPERIMENT = Experiment(
-    name="utilisation",
     title="The driver's utilisation",
     question="A GPU is 100 % utilised. Does it work?",
     axes=(
@@ -35,6 +34,5 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    cost=cost,
     anchors=(TINY,),
 )

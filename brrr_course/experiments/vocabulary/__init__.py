@@ -39,7 +39,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
 
 EXPERIMENT = Experiment(
-    name="vocabulary",
     title="A vocabulary's size",
     question="What do 47 words cost that nobody uses?",
     axes=(
@@ -52,8 +51,6 @@ EXPERIMENT = Experiment(
     ),
     field="span_s",
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     rate=Rate("flop", "FLOP/s", "throughput"),
     names_kernels=True,
 )

@@ -19,7 +19,7 @@ SUSTAINED_BYTES = 2**28
 """A sustained pass moves so much at least, as in `brrr.roofline.calibrate.gpu_bandwidth`."""
 
 QUEUE_MAX = 2**28
-KINDS = {"read": 1, "copy": 2, "triad": 3}
+KINDS = {"read": 1, "copy": 2}
 WORD, LINES = 16, 64
 ENERGY_BYTES, ENERGY_S = (2**23, 2**30), 1.5
 
@@ -34,20 +34,19 @@ def supports(variant: Variant, point: Point) -> bool:
 def set_bytes(kind: str, nbytes: int) -> int:
     """The working set, cut to whole cache lines in each of the kind's arrays.
 
-    >>> set_bytes("copy", 65536), set_bytes("triad", 65536)
-    (65536, 64512)
+    >>> set_bytes("copy", 65536), set_bytes("copy", 70000)
+    (65536, 69632)
     """
     arrays = KINDS[kind]
     return arrays * (nbytes // (WORD * arrays) // LINES * LINES) * WORD
 
 
 def cost(variant: Variant, point: Point) -> Cost:
-    """Every array of the set moved once in each pass; a triad also computes."""
+    """Every array of the set moved once in each pass."""
     kind, nbytes = variant.kind, int(point["nbytes"])
     within = set_bytes(kind, nbytes)
     passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if variant.way == "sustained" else 1
-    flop = 2 * within // (4 * KINDS[kind]) if kind == "triad" else 0
-    return Cost(float(flop * passes), float(within * passes))
+    return Cost(0.0, float(within * passes))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
@@ -65,7 +64,6 @@ def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
 
 
 EXPERIMENT = Experiment(
-    name="working_set",
     title="Working sets",
     question="How fast is memory that fits into a cache?",
     axes=(
@@ -81,9 +79,6 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    supports=supports,
-    cost=cost,
-    predicts=predicted,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),
     guides=(

@@ -10,7 +10,6 @@ from torch._dynamo.utils import counters
 from torch._inductor import config
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.counting.tracing import cost as traced
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import attention, experiment
 from brrr_course.experiments.attention import ALL, CAUSAL, KINDS, ONE, TRAINING
@@ -83,9 +82,7 @@ def test_wrong_results_are_found_out(kind: str, dtype: torch.dtype) -> None:
         "no scale": given.run(lambda q, k, v, hidden: steps(q * q.shape[-1] ** 0.5, k, v, hidden)),
         "a tile of keys less": given.run(missing_tile),
         "another head": tuple(each.roll(1, 1) for each in right),
-        "not finite": tuple(each * math.nan for each in right),
         "another type": tuple(each.double() for each in right),
-        "another shape": tuple(each[:, :1] for each in right),
         "one result more": (*right, right[0]),
     }
     if kind == CAUSAL:
@@ -93,18 +90,6 @@ def test_wrong_results_are_found_out(kind: str, dtype: torch.dtype) -> None:
     if kind == TRAINING:
         wrong["a gradient twice"] = (*right[:3], 2 * right[3])
     assert [name for name, each in wrong.items() if given.error(each) <= allowed] == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_counted_is_what_the_steps_do(kind: str) -> None:
-    at = point(256, kind)
-    naive = ATTENTION.variant("cpu-naive")
-    given = AttentionInputs(attention.sizes(naive, at), kind, torch.bfloat16, "cpu")
-    seen, told = traced(lambda: given.run(steps)), attention.cost(naive, at)
-    assert sum(each.flop for one in seen.operators for each in one.matmuls) == told.flop
-    # training: autograd's scaling of q's gradient and of the scores' rows are not told one by one
-    assert told.bytes == pytest.approx(seen.eager_bytes, rel=0.12 if kind == TRAINING else 1e-6)
-    assert told.bytes / attention.cost(ATTENTION.variant("cpu-flash"), at).bytes >= 1
 
 
 def test_flash_holds_no_matrix_and_the_steps_hold_two() -> None:

@@ -12,11 +12,11 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Value
 from brrr_course.experiments import checked, experiment
 from brrr_course.experiments.checked import quietly
-from brrr_course.experiments.compiled import BLOCK, CHAIN, COLD, NORM, PROGRAMS, SMALL, WARM
+from brrr_course.experiments.compiled import BLOCK, CHAIN, NORM, SMALL
 from brrr_course.experiments.compiled.work import ProgramInputs, norm
 from brrr_course.experiments.graph_breaks import BREAKS, CPU_LARGE, ITEM, KINDS, LINES, PRINT, text_of
 from brrr_course.experiments.graph_breaks.work import program
-from brrr_course.experiments.recompiles import AUTO, CALLS, DYNAMIC, EAGER, KEPT, MARK, NUMBER, STATIC, batch_of
+from brrr_course.experiments.recompiles import AUTO, CALLS, EAGER, KEPT, MARK, NUMBER, STATIC, batch_of
 from brrr_course.experiments.recompiles.work import series
 
 COMPILED, BROKEN, AGAIN = (experiment(name) for name in ("compiled", "graph_breaks", "recompiles"))
@@ -26,15 +26,6 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.c
 def test_the_formula_is_the_librarys_normalisation() -> None:
     x, weight, bias = torch.randn(5, 64), torch.randn(64), torch.randn(64)
     torch.testing.assert_close(norm(x, weight, bias), layer_norm(x, (64,), weight, bias))
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_wrong_results_are_found_out(name: str) -> None:
-    given = ProgramInputs(name, 64, 128, torch.float32, "cpu")
-    right = given.run()
-    assert given.error(right) < 1e-5
-    wrong = (right * 1.01, right.roll(1, 0), right.double(), right[:1], right * float("nan"))
-    assert not any(given.error(each) <= 1e-4 for each in wrong)
 
 
 def test_the_block_is_causal() -> None:
@@ -55,27 +46,16 @@ def test_without_a_compiler_a_cpu_says_so(monkeypatch: pytest.MonkeyPatch) -> No
         assert found.workload("cpu-eager", at).check() < 1e-5
 
 
-class Watched(ProgramInputs):
-    """Notes what a first call finds of its code on the disk."""
-
-    looked_up: list[tuple[str, str]]
-
-    def _first_call(self) -> float:
-        counters.clear()
-        taken_s = super()._first_call()
-        found = {each.rpartition("_")[2] for each in counters["inductor"] if each.startswith("fxgraph_cache")}
-        self.looked_up.append(("+".join(sorted(found)), (COLD, WARM)[len(self.looked_up)]))
-        return taken_s
-
-
 @needs_compiler
-def test_compiled_it_is_the_same_and_a_full_cache_helps() -> None:
+def test_compiled_it_is_the_same_and_a_first_call_finds_nothing_in_the_cache() -> None:
     assert COMPILED.workload("cpu-compile", {"program": NORM, "size": SMALL}).check() < 1e-5
     assert BROKEN.workload("cpu-compile", {"breaks": 1, "kind": PRINT, "elements": CPU_LARGE}).check() < 1e-5
-    given = Watched(CHAIN, 16, 64, torch.float32, "cpu")
-    given.looked_up = []
-    first = given.first()
-    assert given.looked_up == [("miss", COLD), ("hit", WARM)] and min(first.values()) > 0
+    given = ProgramInputs(CHAIN, 16, 64, torch.float32, "cpu")
+    for _ in range(2):
+        counters.clear()
+        assert given.first() > 0
+        found = {each.rpartition("_")[2] for each in counters["inductor"] if each.startswith("fxgraph_cache")}
+        assert found == {"miss"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,9 +84,7 @@ def test_the_breaks_stand_apart() -> None:
         assert sum(parts) == 9 and max(parts) - min(parts) <= 1 + (breaks < 8)
 
 
-@pytest.mark.parametrize(
-    ("way", "count"), [(EAGER, 0), (STATIC, 8), (AUTO, 2), (MARK, 1), (DYNAMIC, 1), (NUMBER, 2), (KEPT, 8)]
-)
+@pytest.mark.parametrize(("way", "count"), [(EAGER, 0), (STATIC, 8), (AUTO, 2), (MARK, 1), (NUMBER, 2), (KEPT, 8)])
 def test_so_many_of_forty_calls_compile(way: str, count: int) -> None:
     """By torch's own count of graphs; one more was there before them, which loaded the compiler."""
     series.cache_clear()

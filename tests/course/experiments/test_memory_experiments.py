@@ -1,6 +1,5 @@
 """The experiments `unary`, `working_set`, `strides` and `occupancy`: costs, runs on a CPU, claims that fail."""
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -65,15 +64,6 @@ def test_each_operator_is_told_from_the_others(name: str, dtype: torch.dtype) ->
         assert (error <= unary_work.TOLERANCE[dtype]) == (other == name), other
 
 
-def test_a_spoilt_operator_is_found() -> None:
-    x = torch.randn(1000)
-    error = error_against(torch.cos, (x,))
-    y = torch.cos(x)
-    y[-1] = math.nan
-    assert math.isnan(error(y)) and math.isnan(error(torch.cos(x)[:-1])) and math.isnan(error(torch.cos(x).half()))
-    assert math.isnan(error(None))
-
-
 # ---- working sets ----
 
 
@@ -115,7 +105,7 @@ def test_what_whole_sectors_predict() -> None:
     assert heights == [pytest.approx(4.8e12 / each) for each in (1, 2, 8, 8, 8)]
 
 
-def test_blocks_cover_every_number_and_the_idle_threads() -> None:
+def test_blocks_cover_every_number() -> None:
     for count in (0, 1, 31, 1024, 1025, 2**28):
         for each in (strides_kernel.READS, strides_kernel.WRITES):
             found = strides_kernel.blocks(count, each) * each * strides_kernel.THREADS

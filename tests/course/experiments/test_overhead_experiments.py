@@ -9,7 +9,7 @@ from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course.experiments import experiment
 from brrr_course.experiments.adds import additions
 from brrr_course.experiments.adds.work import built
-from brrr_course.experiments.host_cost import RUNGS, SMALL
+from brrr_course.experiments.host_cost import ON_GPU_ALONE, RUNGS, SMALL
 
 ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost", "run_ahead", "scaling"))
 
@@ -20,9 +20,11 @@ ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost",
 def test_a_chain_that_is_one_operator_short_is_found_out() -> None:
     from brrr_course.experiments.run_ahead import MULTIPLIER
 
-    workload = AHEAD.workload("cpu", {"elements": 1000})
+    workload = AHEAD.workload("queue", {"elements": 1000})
+    workload.check()
     with pytest.raises(WrongResultError):
         workload.verified(workload.run() / MULTIPLIER)
+    workload.close()
 
 
 @pytest.mark.parametrize("wrong", [torch.ones(3), torch.zeros(SMALL)])
@@ -42,11 +44,10 @@ def test_the_script_leaves_torch_as_it_was() -> None:
 
 def test_autograd_is_recorded_on_the_upper_rungs_only() -> None:
     recorded = {}
-    for rung in RUNGS:
-        if rung.on_cpu:
-            workload = HOST.workload(f"cpu-{rung.name}", {"elements": 8, "operators": 2})
-            recorded[rung.name] = bool(workload.run().requires_grad)
-            workload.close()
+    for rung in RUNGS.keys() - {*ON_GPU_ALONE}:
+        workload = HOST.workload(f"cpu-{rung}", {"elements": 8, "operators": 2})
+        recorded[rung] = bool(workload.run().requires_grad)
+        workload.close()
     assert [name for name, grad in recorded.items() if grad] == ["module-grad"]
 
 

@@ -1,19 +1,11 @@
 """The sources' figures: whole, in range, and saying what their text says of them."""
 
-import doctest
-from collections.abc import Callable
-from pathlib import Path
 from statistics import mean
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from brrr.core.errors import ArgumentError, RecordingError
-from brrr.core.files import share
 from brrr_course.experiments import published
 
-FOLDER = share("data") / "published"
 SPEEDUP = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in published.mlp_speedups()}
 BATCHES = sorted({batch for _, batch, _, _ in SPEEDUP})
 
@@ -23,14 +15,11 @@ def gain(variant: str, over: str) -> dict[tuple[int, int, int], float]:
     return {(n, b, h): value / SPEEDUP[n, b, h, over] for (n, b, h, v), value in SPEEDUP.items() if v == variant}
 
 
-def test_doctests() -> None:
-    result = doctest.testmod(published)
-    assert (result.failed, result.attempted) == (0, 2)
-
-
-def test_the_grid_is_complete() -> None:
-    assert len(SPEEDUP) == 4 * 7 * 6 * 3
+def test_the_grids_are_complete_and_in_range() -> None:
+    assert len(SPEEDUP) == len(published.mlp_speedups()) == 4 * 7 * 6 * 3
     assert BATCHES == [2, 4, 8, 16, 32, 64, 128]
+    every = [row.speedup for row in (*published.mlp_speedups(), *published.pseudo_linear())]
+    assert min(every) > 0 and max(every) < 1000
 
 
 def test_overhead_claims() -> None:
@@ -56,8 +45,9 @@ def test_strassen_claims() -> None:
 
 
 def test_pseudo_linear_gains_with_width() -> None:
-    for table in published.TABLES:
+    for table in ("gpu_a_eager", "gpu_b_eager", "gpu_b_cuda_graph"):
         rows = published.pseudo_linear(table)
+        assert {row.table for row in rows} == {table}
         assert [row.width for row in rows] == sorted({row.width for row in rows})
         assert rows[-1].speedup == max(row.speedup for row in rows)
 
@@ -65,53 +55,3 @@ def test_pseudo_linear_gains_with_width() -> None:
 def test_a_cuda_graph_helps_at_every_width() -> None:
     eager = {row.width: row.speedup for row in published.pseudo_linear("gpu_b_eager")}
     assert all(row.speedup > eager[row.width] for row in published.pseudo_linear("gpu_b_cuda_graph"))
-
-
-def test_unknown_table_is_named() -> None:
-    with pytest.raises(ArgumentError, match="table is 'gpu_c'"):
-        published.pseudo_linear("gpu_c")
-
-
-Damage = Callable[[str], str]
-MLP, PSEUDO = "mlp_speedup_gtx1070.csv", "pseudo_linear.csv"
-
-
-@pytest.mark.parametrize(
-    ("file", "damage", "message"),
-    [
-        (MLP, lambda text: text.replace("overhead_128", "overhead_127"), "row 1: the columns are"),
-        (MLP, lambda text: text.replace("8,128,1.7,", "8,128,nan,"), "row 2: overhead_128 is 'nan'"),
-        (MLP, lambda text: text.replace("8,128,1.7,", "8,128,-1.7,"), "row 2: overhead_128 is '-1.7'"),
-        (MLP, lambda text: text.replace("8,128,1.7,", "8,12.8,1.7,"), "row 2: batch is '12.8'"),
-        (MLP, lambda text: text.replace("8,128,1.7,", "8,64,1.7,"), "stands there twice"),
-        (MLP, lambda text: text[:300], "row 2: it has "),
-        (MLP, lambda text: "", "row 1: the columns are"),
-        (MLP, lambda text: text.splitlines()[0], "it has no rows"),
-        (PSEUDO, lambda text: text.replace("gpu_a_eager,128", "gpu_z,128"), "row 2: table is 'gpu_z'"),
-        (PSEUDO, lambda text: text.replace("gpu_a_eager,128", "gpu_a_eager,0"), "row 2: width is '0'"),
-        (PSEUDO, lambda text: text.replace("0.9691576570785311", "fast"), "row 2: speedup is 'fast'"),
-        (PSEUDO, lambda text: text.replace("0.9691576570785311", "1e9"), "row 2: speedup is '1e9'"),
-    ],
-)
-def test_damage_is_named(tmp_path: Path, file: str, damage: Damage, message: str) -> None:
-    whole = (FOLDER / file).read_text(encoding="utf-8")
-    damaged = damage(whole)
-    assert damaged != whole
-    (tmp_path / file).write_text(damaged, encoding="utf-8")
-    read = published.read_mlp_speedups if file == MLP else published.read_pseudo_linear
-    with pytest.raises(RecordingError, match=message) as raised:
-        read(tmp_path / file)
-    assert file in str(raised.value)
-
-
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match=r"gone\.csv: cannot be read"):
-        published.read_pseudo_linear(tmp_path / "gone.csv")
-
-
-@given(text=st.text(max_size=80))
-def test_any_other_text_is_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    path = tmp_path_factory.mktemp("published") / PSEUDO
-    path.write_text("table,width,speedup\n" + text, encoding="utf-8")
-    with pytest.raises(RecordingError):
-        published.read_pseudo_linear(path)

@@ -84,20 +84,6 @@ def test_rounding_at_each_step_is_checked_step_by_step(dtype: str) -> None:
         assert math.isnan(error(right))
 
 
-@pytest.mark.parametrize("spoil", ["nan", "half", "shape", "type", "none"])
-def test_the_check_can_fail(spoil: str) -> None:
-    x = torch.randn(1000)
-    y = x * 1.01**8
-    error = checks.fused_error(x, 1.01, None, 8)
-    assert error(y) < 1e-6
-    if spoil == "nan":
-        y[3] = float("nan")
-    elif spoil == "half":
-        y[500:] = x[500:]
-    wrong = {"shape": y[:-1], "type": y.double(), "none": None}.get(spoil, y)
-    assert not error(wrong) <= 4e-5
-
-
 def test_fused_on_the_cpu_passes_over_the_memory_once_whatever_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Block by block, all steps on one before the next, and without torch's threads, which each step would wait for."""
     inputs, out = work.RepeatInputs(4 * work.BLOCK + 5, "float32", "cpu"), torch.empty(4 * work.BLOCK + 5)

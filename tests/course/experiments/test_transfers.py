@@ -82,11 +82,7 @@ def test_one_wrong_byte_is_one_wrong_byte() -> None:
     assert random_bytes(64, "cpu").tolist() != random_bytes(64, "cpu").tolist()
 
 
-def test_what_crosses_and_what_the_guides_say() -> None:
-    moved = {v.name: TRANSFERS.cost_at(v.name, {"nbytes": 1000}) for v in TRANSFERS.variants}
-    twice = {name for name, cost in moved.items() if cost is not None and cost.bytes == 2000}
-    assert twice == {"both-pinned", "device", "cpu"}
-    assert {cost.bytes for name, cost in moved.items() if cost is not None and name not in twice} == {1000}
+def test_what_the_guides_say() -> None:
     h200 = hardware("h200")
     assert link_bytes_per_s(h200, {"nbytes": 1}) == 63.02e9
     assert both_bytes_per_s(h200, {"nbytes": 1}) == 2 * 63.02e9
