@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from formulas import Made
+from formulas import Made, time_of
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.measurement import Measurement, Point, Value
@@ -141,7 +141,7 @@ class Grid(Made):
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         made: Any = self.times.get(variant)
         points = [tuple(p.values()) for p in MLP.points() if made and MLP.has(variant, p)]
-        return {p: Measurement(period_s=self._estimate(made(*p))) for p in points}
+        return {p: Measurement(period_s=time_of(made(*p), self.spread)) for p in points}
 
 
 def eager(layers: int, batch: int, hidden: int) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from formulas import Made
+from formulas import Made, time_of
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Value
@@ -102,7 +102,7 @@ class Layers(Made):
 
     def known(self, described: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
         name, factor = self.fields.get(variant, "span_s"), FACTORS.get(variant)
-        return {key: Measurement(**{name: self._estimate(1e-3 + OURS_S * factor * int(key[2]))})
+        return {key: Measurement(**{name: time_of(1e-3 + OURS_S * factor * int(key[2]), self.spread)})
                 for key in KEYS[variant] if factor}  # fmt: skip
 
 
