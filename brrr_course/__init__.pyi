@@ -2,7 +2,7 @@
 
 from brrr.drawing.roofline import ridge_by_generation as ridge_by_generation
 
-from .experiments.cos_cos.work import cos_cos as cos_cos
+from .experiments.cos_cos import cos_cos as cos_cos
 from .lessons.checking import check as check
 from .lessons.claims_table import claims as claims
 from .lessons.codegen import against_copy as against_copy

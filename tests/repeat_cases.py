@@ -12,7 +12,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 import torch
 
 from brrr.kernels.repeat import repeat_multiply
-from brrr_course.experiments.repeat.work import fused_error
+from brrr_course.experiments.repeat import fused_error
 
 COUNTS = (1, 3, 1023, 1024, 1025, 4099)
 REPEATS = (0, 1, 15, 16, 17, 100)

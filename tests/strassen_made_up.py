@@ -10,7 +10,7 @@ from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import Traffic
-from brrr_course.experiments.strassen.ways import way_of
+from brrr_course.experiments.strassen import way_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recording import Machine

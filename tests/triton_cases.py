@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from brrr.kernels import pseudo_linear as kernels
-from brrr_course.experiments.pseudo_linear.check import pseudo_error
+from brrr_course.experiments.pseudo_linear import pseudo_error
 
 SHAPES = ((1, 1), (1, 64), (64, 1), (3, 7), (31, 64), (65, 67), (130, 257), (7, 1031), (2500, 17), (4100, 3))
 TYPES = ("float32", "bfloat16", "float16")

@@ -1,4 +1,4 @@
-"""`brrr new-lesson`: the seven files of a lesson with its experiment, as a skeleton that runs, records and builds.
+"""`brrr new-lesson`: the six files of a lesson with its experiment, as a skeleton that runs, records and builds.
 
 brrr new-lesson 11 sorting        # in a clone of the repository
 
@@ -19,8 +19,7 @@ from brrr_course.nouns.places import COURSE
 
 LEDGER, CALCULATIONS = "data/claims.toml", "data/exercises.toml"
 FILES = {
-    "experiment": "brrr_course/experiments/{name}/__init__.py",
-    "work": "brrr_course/experiments/{name}/work.py",
+    "experiment": "brrr_course/experiments/{name}.py",
     "exercises": "brrr_course/lessons/exercises/lesson_{number}.py",
     "lesson": "notebooks/source/{number}_{name}.py",
     "solution": "notebooks/source/solutions/{number}_{name}.py",

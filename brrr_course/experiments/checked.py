@@ -1,8 +1,12 @@
 """What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
 
+from __future__ import annotations
+
 import gc
 import logging
 import math
+import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -10,16 +14,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
-import torch
-
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
 from brrr.counting.cost import Cost
 from brrr.gpu import free_bytes, is_cpu, is_gpu
-from brrr.networks.torch_ways import with_own_code
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.compilers import has_cpp_compiler
+from brrr_course.experiments.lazily import name_of, torch
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
 
@@ -109,7 +110,7 @@ def warmed(made: Workload, device: str) -> Workload:
 # ---- operators one by one, and fused ----
 
 CHUNK = 2**22
-TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
+TOLERANCE = {"float32": 1e-5, "bfloat16": 3e-2}
 """float32 stays far below, TF32 (3e-4) would be found out; operators one by one round a bfloat16 at each step."""
 
 BLOCK = 2**15
@@ -186,6 +187,8 @@ def compiled(function: Function, **options: Any) -> Function:
     >>> compiled(torch.nn.functional.silu) is not None
     True
     """
+    from brrr.networks.torch_ways import with_own_code
+
     made: Function = torch.compile(with_own_code(function), **{"dynamic": False, **options})
     return made
 
@@ -211,6 +214,11 @@ def quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
+
+
+def has_cpp_compiler() -> bool:
+    """Whether torch.compile finds a C++ compiler for the CPU."""
+    return any(shutil.which(each) for each in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if each)
 
 
 def ready_to_compile(variant: Variant) -> None:
@@ -262,10 +270,10 @@ def held_workload(
         return check(found)
 
     if is_cpu(device):
-        return Workload(run, made, error, TOLERANCE[dtype])
+        return Workload(run, made, error, TOLERANCE[name_of(dtype)])
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
     torch.cuda.synchronize()
-    return Workload(run, made, error, TOLERANCE[dtype], synchronize=torch.cuda.synchronize)
+    return Workload(run, made, error, TOLERANCE[name_of(dtype)], synchronize=torch.cuda.synchronize)
 
 
 # ---- the memory of a call ----

@@ -1,14 +1,15 @@
 """What a call takes of energy: a second of a loop, by the driver's count of joules."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
-
-import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement
 from brrr.gpu import GPU
 from brrr.gpu.probe import energy_j
+from brrr_course.experiments.lazily import torch
 
 SETTLE_S, LOOP_S, AHEAD = 0.3, 1.0, 16
 """A loop's energy is counted for so long, after so long; so many calls are launched at once."""

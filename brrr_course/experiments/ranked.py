@@ -16,9 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
-import torch
-import torch.distributed as dist
-
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point, Value, median
 from brrr.gpu import is_gpu
@@ -32,6 +29,7 @@ from brrr.tracing.recording import recorded_loop
 from brrr.tracing.spans import Span
 from brrr.tracing.timeline import Timeline
 from brrr_course.experiments.checked import PointInputs, worst
+from brrr_course.experiments.lazily import dist, torch
 from brrr_course.experiments.ranks import Rank, Ranks, ranks_on
 from brrr_course.nouns.experiment import Experiment, Variant, Workload
 

@@ -21,7 +21,7 @@ from brrr.core.recordings import own_root, search_path
 from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.gpu.device import this_device
 from brrr.kernels.elementwise.kernel import Elementwise
-from brrr_course.experiments.compilers import has_cpp_compiler
+from brrr_course.experiments.checked import has_cpp_compiler
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.source import quick
 from brrr_course.sources import source
@@ -133,8 +133,8 @@ def compiled_now(name: str, kind: DeviceKind) -> GeneratedCode:
 def _work(name: str, kind: DeviceKind) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     import torch
 
-    from brrr_course.experiments.cos_cos.work import cos_cos
-    from brrr_course.experiments.fusion.work import SCALE, WORKS
+    from brrr_course.experiments.cos_cos import cos_cos
+    from brrr_course.experiments.fusion import SCALE, WORKS
 
     device = tensors_on(kind)
     x, r = (torch.randn(ELEMENTS // WIDTH, WIDTH, device=device) for _ in range(2))

@@ -3,8 +3,7 @@
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
 from brrr_course.experiments import experiment as experiment_named
-from brrr_course.experiments.rnn import BATCHES
-from brrr_course.experiments.rnn.steps import MAIN, At, best_cudnn, place, step
+from brrr_course.experiments.rnn import BATCHES, MAIN, At, best_cudnn, place, step
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source_for
 

@@ -13,10 +13,10 @@ from brrr_course.experiments.block import AS_BERT, CLASSES, flop
 from brrr_course.experiments.compiled import FIRST_CALLS
 from brrr_course.experiments.gemm import DTYPES
 from brrr_course.experiments.judging import datasheet
-from brrr_course.experiments.memory_swap.claims import gain, swapped
+from brrr_course.experiments.memory_swap import gain, swapped
 from brrr_course.experiments.mystery import regime_of
 from brrr_course.experiments.mystery import times as program_times
-from brrr_course.experiments.rnn.steps import MAIN, At, place, step
+from brrr_course.experiments.rnn import MAIN, At, place, step
 from brrr_course.lessons.comparison import Subject
 from brrr_course.lessons.layer_model import Layer
 from brrr_course.lessons.rnn_data import both_steps

@@ -2,8 +2,7 @@
 
 from brrr.gpu import is_gpu
 from brrr_course.experiments import experiment
-from brrr_course.experiments.strassen.frontier import places, sizes
-from brrr_course.experiments.strassen.ways import CPU, way_of
+from brrr_course.experiments.strassen import CPU, places, sizes, way_of
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Source, quick
 

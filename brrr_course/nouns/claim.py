@@ -57,7 +57,7 @@ Judge = Callable[[Any], Verdict]
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the ledger with the title of its source; `package` has the functions that it may call."""
+    """A sentence of the ledger with the title of its source; `package` is the module whose functions it may call."""
 
     entry: Entry
     title: str
@@ -155,18 +155,17 @@ class Claim:
         found: Judge | None = functions_of(self.package).get(self.entry.judge)
         if found is None:
             raise RecordingError(
-                f"{ledger_path()}: {self.entry.id}.judge is {self.entry.judge!r}; expected a function of "
-                f"{self.package}.claims"
+                f"{ledger_path()}: {self.entry.id}.judge is {self.entry.judge!r}; expected a function of {self.package}"
             )
         return found
 
 
 @functools.cache
 def functions_of(package: str) -> Mapping[str, Callable[..., Any]]:
-    """What the claims of an experiment may call: the functions of its module `claims`, if it has one."""
-    if not package or find_spec(f"{package}.claims") is None:
+    """What the claims of an experiment may call: the functions of its module, if there is one."""
+    if not package or find_spec(package) is None:
         return {}
-    return {name: each for name, each in vars(import_module(f"{package}.claims")).items() if callable(each)}
+    return {name: each for name, each in vars(import_module(package)).items() if callable(each)}
 
 
 def scope_of(entry: Entry, evidence: Any, functions: Mapping[str, Callable[..., Any]] = {}) -> Scope:
@@ -233,7 +232,7 @@ def weakest(statuses: Iterable[Status]) -> Status:
 
 
 def claims_of(experiment: str, package: str = "") -> tuple[Claim, ...]:
-    """The claims of an experiment, in the ledger's order; `package` has its module `claims`.
+    """The claims of an experiment, in the ledger's order; `package` is the module whose functions they may call.
 
     >>> claims_of("made-up")
     ()

@@ -1,7 +1,7 @@
 """An experiment: a question, its sliders, what is run, which lines are drawn, and what is claimed.
 
-Pure description: importing an experiment loads neither torch nor numpy. What a variant runs at a point is made by the
-function `workload` in the module `work` of the experiment's package, which is loaded when a live source asks for it.
+Importing an experiment loads neither torch nor numpy: `brrr_course.experiments.lazily` does, when something of them is
+first used. What a variant runs at a point is made by the function `workload` of the experiment's module.
 """
 
 from __future__ import annotations
@@ -292,9 +292,9 @@ class Experiment:
     field : str, optional
         The time that the variants' lines show, such as "period_s".
     package : str
-        The folder that it lies in (`__name__`). Its module `work` has the function `workload`, which makes a `Workload`
-        of a variant and a point; its module `claims`, if any, what its claims' expressions call. What it calls
-        `supports`, `cost`, `predicted` or `settle_s` need not be passed: it is the argument of that kind (ROLES).
+        The module that it stands in (`__name__`). Its function `workload` makes a `Workload` of a variant and a point,
+        and its claims' expressions may call its others. What it calls `supports`, `cost`, `predicted` or `settle_s`
+        before need not be passed: it is the argument of that kind (ROLES).
     supports : callable, optional
         Whether a variant exists at a point. By default all do.
     anchors : tuple of mapping
@@ -427,8 +427,7 @@ class Experiment:
 
     def workload(self, variant: str, point: Point) -> Workload:
         """The workload of a variant at a point (this loads torch or numpy)."""
-        work = import_module(f"{self.package}.work")
-        made = work.workload(self.variant(variant), self.point(**point))
+        made = import_module(self.package).workload(self.variant(variant), self.point(**point))
         assert isinstance(made, Workload)
         return made
 

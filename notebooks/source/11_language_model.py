@@ -19,7 +19,7 @@ from brrr_course import check, claims, compare, explore, guess
 # ## Guess: one reader
 #
 # First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the H100's memory moves 3.35 TB a second. How long does
-# one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/decode/llama.py`).
+# one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/llama.py`).
 # Call each user of the model a *reader*. One reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
 
 # %% tags=["guess"]

@@ -21,7 +21,7 @@ from brrr.networks.recurrent import rung
 from brrr.networks.torch_ways import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn.work import MAKERS, LayerInputs
+from brrr_course.experiments.rnn import MAKERS, LayerInputs
 from brrr_course.sources.timers import measure_point
 
 B: Any = torch.backends
@@ -204,7 +204,9 @@ def test_no_workload_asks_torch_for_what_it_may_refuse() -> None:
     found = [
         str(path) for path in Path(brrr_course.__file__).parent.rglob("*.py") if told.search(path.read_text("utf-8"))
     ]
-    assert [each for each in found if not each.endswith("first_call/work.py")] == [], "that runs in its own process"
+    assert [each for each in found if not each.endswith("experiments/first_call.py")] == [], (
+        "that runs in its own process"
+    )
 
 
 @pytest.mark.parametrize("setting", ["everywhere", "matmul", "medium"], indirect=True)

@@ -18,8 +18,7 @@ from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.trying import NOT_SAFE
 from brrr_course import Recorded
 from brrr_course.experiments import experiment
-from brrr_course.experiments.bits import ORDINARY
-from brrr_course.experiments.bits.work import ROTATED_BYTES
+from brrr_course.experiments.bits import ORDINARY, ROTATED_BYTES
 
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 INT4, INT8, FP8 = "weights alone in int4", "weights alone in int8", "the whole product in fp8"

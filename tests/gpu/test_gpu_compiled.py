@@ -8,8 +8,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.compiled import PROGRAMS, SIZES
 from brrr_course.experiments.graph_breaks import BREAKS, KINDS
 from brrr_course.experiments.graph_breaks import SMALL as FEW
-from brrr_course.experiments.recompiles import AUTO, KEPT, MARK, NUMBER, STATIC
-from brrr_course.experiments.recompiles.work import series
+from brrr_course.experiments.recompiles import AUTO, KEPT, MARK, NUMBER, STATIC, series
 from tests.gpu.measuring import timed
 
 COMPILED, BROKEN = experiment("compiled"), experiment("graph_breaks")

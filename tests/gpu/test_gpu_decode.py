@@ -6,8 +6,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from brrr.core.errors import DeviceMemoryError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.decode.theory import SMALL, Call
-from brrr_course.experiments.decode.work import TOLERANCE, CallInputs, way_of
+from brrr_course.experiments.decode import SMALL, TOLERANCE, Call, CallInputs, way_of
 
 SHAPE = SMALL._replace(dtype="bfloat16", layers=3)
 
@@ -20,7 +19,7 @@ def test_every_way_is_right(way: str, call: Call) -> None:
     given.expected = given.wider().double()
     error = given.error(run())
     print(f"{way} {call}: {error:.2g}")
-    assert error < TOLERANCE[torch.bfloat16]
+    assert error < TOLERANCE["bfloat16"]
     close()
 
 

@@ -7,8 +7,7 @@ from brrr.core.measurement import Value
 from brrr.kernels import fused
 from brrr.kernels.elementwise.kernel import elementwise
 from brrr_course.experiments import experiment
-from brrr_course.experiments.remat import saved_arrays
-from brrr_course.experiments.remat.work import peak_bytes
+from brrr_course.experiments.remat import peak_bytes, saved_arrays
 from tests.gpu.measuring import aside, timed
 
 DTYPES = {torch.float32: 1e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3, torch.float64: 1e-14}

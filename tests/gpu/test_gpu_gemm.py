@@ -14,7 +14,7 @@ from brrr.kernels.padding import padded_matmul
 from brrr.roofline.shapes import LAYOUTS
 from brrr.running.graphs import capture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
+from brrr_course.experiments.gemm import MAKERS, TOLERANCES, Operands
 from tests.gpu.measuring import timed
 from tests.strassen_on_gpu import error
 

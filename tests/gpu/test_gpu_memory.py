@@ -10,7 +10,8 @@ from brrr.core.measurement import Value
 from brrr.kernels import repeat as repeat_launch
 from brrr.kernels.repeat import repeat_multiply
 from brrr_course.experiments import experiment
-from brrr_course.experiments.repeat.work import TOLERANCE, fused_error
+from brrr_course.experiments.lazily import name_of
+from brrr_course.experiments.repeat import TOLERANCE, fused_error
 from tests.gpu.measuring import timed
 
 REPEAT, UNARY, SETS, STRIDES, OCCUPANCY = map(experiment, ("repeat", "unary", "working_set", "strides", "occupancy"))
@@ -27,7 +28,7 @@ def test_the_kernels_against_float64(count: int, addend: float | None, dtype: to
     x = (torch.rand(count, device="cuda") + 0.5).to(dtype)  # positive: a sum that cancels has no relative precision
     for repeat in (0, 1, 15, 16, 17, 512):
         error, factor = fused_error(x, 1 + 2**-7, addend, repeat), 1 + 2**-7
-        assert error(repeat_multiply(x, repeat, factor, addend)) <= TOLERANCE[dtype], "Triton"
+        assert error(repeat_multiply(x, repeat, factor, addend)) <= TOLERANCE[name_of(dtype)], "Triton"
         for launcher in (repeat_launch.by_bindings, repeat_launch.by_pycuda):
             # room behind the end, to see that nothing is written there
             room = torch.full((count + 64,), float("nan"), device="cuda", dtype=dtype)
@@ -36,7 +37,7 @@ def test_the_kernels_against_float64(count: int, addend: float | None, dtype: to
             except UnavailableError as missing:
                 print(missing)
                 continue
-            assert error(room[:count]) <= TOLERANCE[dtype], launcher.__name__
+            assert error(room[:count]) <= TOLERANCE[name_of(dtype)], launcher.__name__
             assert bool(room[count:].isnan().all()), f"{launcher.__name__} wrote behind the end"
 
 
@@ -76,7 +77,7 @@ def test_every_way_to_repeat_is_right(repeat: int, elements: int, dtype: str) ->
 
 @pytest.mark.parametrize("variant", ["cuda-mul", "triton-mul", "cuda-fma", "triton-fma"])
 def test_a_launch_with_a_step_too_few_is_found(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr_course.experiments.repeat import work
+    from brrr_course.experiments import repeat as work
 
     way, _ = variant.split("-")
     right = work.WAYS[way]

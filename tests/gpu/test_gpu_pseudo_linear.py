@@ -6,9 +6,9 @@ import torch
 from brrr.core.measurement import Value
 from brrr.kernels.pseudo_linear import pseudo_linear
 from brrr_course.experiments import experiment
+from brrr_course.experiments import pseudo_linear as work
 from brrr_course.experiments.checked import compile_now
-from brrr_course.experiments.pseudo_linear import work
-from brrr_course.experiments.pseudo_linear.check import inexact_share, pseudo_error, whole_numbers
+from brrr_course.experiments.pseudo_linear import inexact_share, pseudo_error, whole_numbers
 from brrr_course.sources.live import Live
 from brrr_course.sources.transition import find_transition, pays
 from tests.gpu.measuring import timed

@@ -8,8 +8,7 @@ from brrr.strassen.accuracy import split_error
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split import product_kernel
 from brrr.strassen.split.splitting import SplitSource, Terms, empty_terms, prepared_product, prepared_splits
-from brrr_course.experiments.strassen_errors import HARD, INPUTS
-from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
+from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
 from tests.gpu.measuring import aside
 from tests.strassen_split_calls import split, split_product
 

@@ -21,8 +21,7 @@ from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.terms import modelled_time
 from brrr_course import Recorded
 from brrr_course.experiments import experiment
-from brrr_course.experiments.bits import GROUP, ORDINARY, sizes
-from brrr_course.experiments.bits.work import ROTATED_BYTES, WAYS
+from brrr_course.experiments.bits import GROUP, ORDINARY, ROTATED_BYTES, WAYS, sizes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictor.md"
 BITS, SOURCE = experiment("bits"), Recorded("h100")

@@ -16,7 +16,7 @@ from brrr.strassen.predicting import Predictor, issuing_s
 from brrr.strassen.problem import Problem
 from brrr.strassen.ways import INNERS
 from brrr.strassen.workspace import Buffers, Traffic, launches
-from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, summed_product
+from brrr_course.experiments.strassen_errors import random_inputs, relative_error, summed_product
 from tests.refusals import refused, values
 
 # --- ways -------------------------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ import torch
 from brrr.strassen.choosing import plan
 from brrr.strassen.multiply import matmul, prepare
 from brrr.strassen.split.guard import SPREAD, lost_digits
-from brrr_course.experiments.strassen_errors import HARD, INPUTS
-from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
+from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
 from tests.strassen_split_calls import split, split_product
 
 ALL = [*INPUTS, *HARD]

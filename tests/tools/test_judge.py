@@ -13,8 +13,7 @@ import torch.distributed as dist
 from brrr.core.measurement import Estimate, Measurement
 from brrr.roofline.communication import Link
 from brrr.roofline.peaks import Peaks, read_peaks
-from brrr_course.experiments.data_parallel import BLOCK, DEFAULT, MLP, shape_at
-from brrr_course.experiments.data_parallel.work import network
+from brrr_course.experiments.data_parallel import BLOCK, DEFAULT, MLP, network, shape_at
 from tools.judge import diagnosis, whole
 from tools.judge.__main__ import RECORDINGS, cells, grouped, main, rows, verdict
 from tools.judge.bounds import Amount, truth

@@ -16,10 +16,10 @@ from brrr.roofline.communication import Link, exchange_s, fitted, overlapped_s
 from brrr.roofline.device_model import model_of
 from brrr.roofline.peaks import Peaks, find_peaks, short
 from brrr.roofline.predicting import predict
-from brrr_course.experiments.data_parallel import DEFAULT, shape_at
-from brrr_course.experiments.data_parallel.work import network
-from brrr_course.experiments.decode.llama import Llama, new_cache
-from brrr_course.experiments.decode.theory import Call, Shape
+from brrr_course.experiments.data_parallel import DEFAULT, network, shape_at
+from brrr_course.experiments.decode import Call
+from brrr_course.experiments.llama import Llama, new_cache
+from brrr_course.experiments.llama_sizes import Shape
 from brrr_course.experiments.ranks import RANKS
 from brrr_course.experiments.tensor_parallel import HIDDEN, sizes
 from tools.judge.host_speed import at_host_speed

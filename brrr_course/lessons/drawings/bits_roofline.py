@@ -12,7 +12,7 @@ from brrr.counting.cost import Cost
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
-from brrr_course.experiments.bits import EXPERIMENT, LABELS, ORDINARY, TOKENS, WAYS, WIDEST, cost
+from brrr_course.experiments.bits import EXPERIMENT, LABELS, ORDINARY, PRECISIONS, TOKENS, WIDEST, cost
 from brrr_course.lessons.drawings import Dial, LessonDrawing
 
 GPU = hardware("h100")
@@ -37,7 +37,7 @@ def limits(way: str, tokens: int) -> tuple[float, float]:
     ['40.1', '0.136']
     """
     made = of(way, tokens)
-    return made.bytes / GPU.memory_bytes_per_s, made.flop / GPU.peak(WAYS[way].peak)
+    return made.bytes / GPU.memory_bytes_per_s, made.flop / GPU.peak(PRECISIONS[way].peak)
 
 
 def rate(way: str, tokens: int) -> float:
@@ -71,7 +71,7 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     on.xaxis.set_minor_locator(NullLocator())
     on.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     on.set_xlabel("FLOP per byte")
-    _roofs(on, WAYS[way].peak)
+    _roofs(on, PRECISIONS[way].peak)
     _points(on, way, tokens)
     return style.picture(made, text(way, tokens))
 

@@ -16,9 +16,7 @@ from brrr.counting.cost import Matmul
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import MOST, SWEPT
-from brrr_course.experiments.gemm.claims import blocks, foretold, launched, tile
-from brrr_course.experiments.gemm.peer import heuristics_s
+from brrr_course.experiments.gemm import MOST, SWEPT, blocks, foretold, heuristics_s, launched, tile
 from brrr_course.experiments.judging import datasheet
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.nouns.source import Evidence, Source

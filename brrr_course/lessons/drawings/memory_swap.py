@@ -11,9 +11,16 @@ from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments.judging import datasheet
-from brrr_course.experiments.memory_swap import CALLS, REFERENCE, memory_share, regime
-from brrr_course.experiments.memory_swap.claims import gain, predicted, swapped
-from brrr_course.experiments.memory_swap.work import cost_of
+from brrr_course.experiments.memory_swap import (
+    CALLS,
+    REFERENCE,
+    cost_of,
+    gain,
+    memory_share,
+    predicted,
+    regime,
+    swapped,
+)
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.special_quantities import swap_evidence
 from brrr_course.nouns.source import Evidence, Source

@@ -18,7 +18,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr.roofline.device_model import model_of
 from brrr_course.experiments import experiment
 from brrr_course.experiments.judging import datasheet
-from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, GATES, HIDDEN, STEPS
+from brrr_course.experiments.rnn_ladder import BATCHES, CELLS, GATES, HIDDEN, STEPS
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.nouns.source import Evidence, Source
 

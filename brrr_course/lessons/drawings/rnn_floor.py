@@ -13,9 +13,7 @@ from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.roofline.persistent import Step
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn import BATCHES
-from brrr_course.experiments.rnn.floor import floor_of
-from brrr_course.experiments.rnn.steps import best_cudnn, place, step
+from brrr_course.experiments.rnn import BATCHES, best_cudnn, floor_of, place, step
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.drawings.rnn_batch import over_batches
 from brrr_course.nouns.source import Evidence, Source

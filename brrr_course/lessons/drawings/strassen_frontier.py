@@ -18,8 +18,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
-from brrr_course.experiments.strassen.frontier import Place, chosen, clocks_note, frontier
-from brrr_course.experiments.strassen.ways import accuracy_of, short, way_of
+from brrr_course.experiments.strassen import Place, accuracy_of, chosen, clocks_note, frontier, short, way_of
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.strassen_levels import described, sizes_with_errors
 from brrr_course.nouns.source import Source

@@ -8,7 +8,7 @@ import torch
 
 from brrr.core import units
 from brrr.gpu import is_cpu
-from brrr_course.experiments.fusion.theory import bytes_ratio
+from brrr_course.experiments.fusion import bytes_ratio
 from brrr_course.lessons.marks import StudentError, Wrong, ask, exercise
 from brrr_course.lessons.tensors import Watching, first_like, tensor
 

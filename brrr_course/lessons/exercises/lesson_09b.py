@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from brrr.strassen.algebra.reference import product
-from brrr_course.experiments.strassen_errors.inputs import random_inputs, row_error
+from brrr_course.experiments.strassen_errors import random_inputs, row_error
 from brrr_course.lessons.marks import Wrong, ask, exercise
 
 SIZE, INNER, LEVEL = 64, 256, 2

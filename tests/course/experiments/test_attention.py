@@ -12,8 +12,17 @@ from torch._inductor import config
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import attention, experiment
-from brrr_course.experiments.attention import ALL, CAUSAL, KINDS, ONE, TRAINING
-from brrr_course.experiments.attention.work import AttentionInputs, attention_in, steps, textbook
+from brrr_course.experiments.attention import (
+    ALL,
+    CAUSAL,
+    KINDS,
+    ONE,
+    TRAINING,
+    AttentionInputs,
+    attention_in,
+    steps,
+    textbook,
+)
 from brrr_course.experiments.checked import peak_bytes_of
 
 ATTENTION = experiment("attention")

@@ -10,8 +10,7 @@ import torch
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.bits import ORDINARY, OUTLIERS
-from brrr_course.experiments.bits.work import WAYS, LayerInputs, fours, run_of, scaled, whole
+from brrr_course.experiments.bits import ORDINARY, OUTLIERS, WAYS, LayerInputs, fours, run_of, scaled, whole
 from brrr_course.experiments.energy import energy_launched
 
 BITS = experiment("bits")

@@ -12,12 +12,9 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Value
 from brrr_course.experiments import checked, experiment
 from brrr_course.experiments.checked import quietly
-from brrr_course.experiments.compiled import BLOCK, CHAIN, NORM, SMALL
-from brrr_course.experiments.compiled.work import ProgramInputs, norm
-from brrr_course.experiments.graph_breaks import BREAKS, CPU_LARGE, ITEM, KINDS, LINES, PRINT, text_of
-from brrr_course.experiments.graph_breaks.work import program
-from brrr_course.experiments.recompiles import AUTO, CALLS, EAGER, KEPT, MARK, NUMBER, STATIC, batch_of
-from brrr_course.experiments.recompiles.work import series
+from brrr_course.experiments.compiled import BLOCK, CHAIN, NORM, SMALL, ProgramInputs, norm
+from brrr_course.experiments.graph_breaks import BREAKS, CPU_LARGE, ITEM, KINDS, LINES, PRINT, program, text_of
+from brrr_course.experiments.recompiles import AUTO, CALLS, EAGER, KEPT, MARK, NUMBER, STATIC, batch_of, series
 
 COMPILED, BROKEN, AGAIN = (experiment(name) for name in ("compiled", "graph_breaks", "recompiles"))
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")

@@ -10,18 +10,19 @@ from brrr.core.errors import ArgumentError, DeviceMemoryError
 from brrr.counting.tracing import cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.decode.llama import Llama, new_cache
-from brrr_course.experiments.decode.theory import (
+from brrr_course.experiments.decode import (
     LARGE,
     Call,
+    CallInputs,
     Shape,
     bytes_floor_s,
     cost_of,
     flop_floor_s,
     least_flop,
     moved_bytes,
+    way_of,
 )  # fmt: skip
-from brrr_course.experiments.decode.work import CallInputs, way_of
+from brrr_course.experiments.llama import Llama, new_cache
 
 TINY = Shape(words=64, hidden=32, layers=2, heads=4, kv_heads=2, inner=48, dtype="float32")
 PARTS = (("attention_norm", "input_layernorm"), ("network_norm", "post_attention_layernorm"),

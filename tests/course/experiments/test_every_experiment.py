@@ -99,12 +99,12 @@ def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(
     """Whatever a variant is called; a GPU's ways run on the CPU where they can, and wait for no GPU."""
     found, made = experiment(name), 0
     for constant, value in SMALLER.get(name, {}).items():
-        for module in (import_module(found.package), import_module(f"{found.package}.work")):
+        for module in (import_module(found.package),):
             monkeypatch.setattr(module, constant, value, raising=False)
     for variant, point in at_their_smallest(found):
         here = replace(variant, name="a name that says nothing", device="cpu" if variant.on_gpu else variant.device)
         try:
-            workload = import_module(f"{found.package}.work").workload(here, point)
+            workload = import_module(found.package).workload(here, point)
             workload.others.get("prepare", lambda: None)()
             result = workload.run()
         except (BrrrError, AssertionError, RuntimeError, KeyError):

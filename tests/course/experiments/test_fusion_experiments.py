@@ -17,10 +17,10 @@ from brrr.core.measurement import Point
 from brrr.counting.description import array
 from brrr.counting.tracing import cost as counted
 from brrr_course.experiments import experiment, remat
+from brrr_course.experiments import fusion as theory
+from brrr_course.experiments import remat as remat_work
+from brrr_course.experiments import sines as sines_work
 from brrr_course.experiments.checked import error_against, peak_bytes_of
-from brrr_course.experiments.fusion import theory
-from brrr_course.experiments.remat import work as remat_work
-from brrr_course.experiments.sines import work as sines_work
 from brrr_course.lessons.calculations import cases, tables
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.marks import Wrong

@@ -10,9 +10,7 @@ import torch
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Point
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import matmul_of, settle_s
-from brrr_course.experiments.gemm.claims import blocks, grids, tile, tiles
-from brrr_course.experiments.gemm.work import MAKERS, TOLERANCES, Operands
+from brrr_course.experiments.gemm import MAKERS, TOLERANCES, Operands, blocks, grids, matmul_of, settle_s, tile, tiles
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import steps as planned
 

@@ -11,10 +11,10 @@ from brrr.core.errors import BrrrError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Matmul
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm_many import work as many_work
-from brrr_course.experiments.gemm_many.work import Gates
+from brrr_course.experiments import gemm_many as many_work
+from brrr_course.experiments import vocabulary as vocabulary_work
+from brrr_course.experiments.gemm_many import Gates
 from brrr_course.experiments.vocabulary import PADDED, TOKENS, VOCABULARIES, WORDS
-from brrr_course.experiments.vocabulary import work as vocabulary_work
 from brrr_course.nouns.experiment import Experiment, Workload
 
 MANY, WORDY = experiment("gemm_many"), experiment("vocabulary")

@@ -11,9 +11,21 @@ from swap_made_up import SWAP, h100
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate
-from brrr_course.experiments.memory_swap import CALLS, NAMES, claims, memory_share, regime
-from brrr_course.experiments.memory_swap import work as swap_work
-from brrr_course.experiments.memory_swap.work import RUN, Call, cost_of, error_of, made, prepared, read
+from brrr_course.experiments import memory_swap as claims
+from brrr_course.experiments import memory_swap as swap_work
+from brrr_course.experiments.memory_swap import (
+    CALLS,
+    NAMES,
+    Call,
+    cost_of,
+    error_of,
+    made,
+    memory_share,
+    prepared,
+    read,
+    regime,
+    runs,
+)
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.recorded import Recorded
 from tools.judge import calls
@@ -72,7 +84,7 @@ def test_the_groups_are_what_the_experiment_says_of_them() -> None:
 # ---- what runs ----
 
 
-@pytest.mark.parametrize("operator", [*RUN, "adam"])
+@pytest.mark.parametrize("operator", [*runs(), "adam"])
 def test_a_result_is_held_against_float64(operator: str) -> None:
     call = small(operator)
     assert error_of(call, "cpu", prepared(call, made(call, "cpu"))()) < (1e-2 if operator == "cast" else 1e-5)
@@ -85,7 +97,7 @@ def test_a_wrong_result_is_found_out(wrong: Callable[[torch.Tensor], torch.Tenso
 
 
 def test_every_operator_is_called_and_every_call_has_one() -> None:
-    assert {read(name).operator for name in NAMES} == {*RUN, "adam"}
+    assert {read(name).operator for name in NAMES} == {*runs(), "adam"}
 
 
 def test_a_workload_checks_its_call(monkeypatch: pytest.MonkeyPatch) -> None:

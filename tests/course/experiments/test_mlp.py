@@ -15,9 +15,7 @@ from brrr.gpu.datasheet import hardware
 from brrr.networks import WAYS
 from brrr.networks.implementations import Implementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED
-from brrr_course.experiments.mlp.theory import floor_s
-from brrr_course.experiments.mlp.work import workload
+from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison

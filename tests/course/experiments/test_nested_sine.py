@@ -8,7 +8,7 @@ from formulas import Formula, Made
 
 from brrr.core.errors import WrongResultError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.nested_sine.work import (
+from brrr_course.experiments.nested_sine import (
     SAMPLE,
     UNIFORM_TOLERANCE,
     nested_sine,

@@ -7,8 +7,7 @@ import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.adds import additions
-from brrr_course.experiments.adds.work import built
+from brrr_course.experiments.adds import additions, built
 from brrr_course.experiments.host_cost import ON_GPU_ALONE, RUNGS, SMALL
 
 ADDS, HOST, AHEAD, SCALING = (experiment(name) for name in ("adds", "host_cost", "run_ahead", "scaling"))
@@ -52,7 +51,7 @@ def test_autograd_is_recorded_on_the_upper_rungs_only() -> None:
 
 
 def test_the_additions_are_made_one_by_one() -> None:
-    from brrr_course.experiments.adds.work import repeated
+    from brrr_course.experiments.adds import repeated
 
     class Counted:
         made = 0

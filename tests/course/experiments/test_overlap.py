@@ -9,8 +9,7 @@ import torch
 from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr_course.experiments import experiment
-from brrr_course.experiments.overlap.claims import balanced
-from brrr_course.experiments.overlap.toy import Toy, Travelling
+from brrr_course.experiments.overlap import Toy, Travelling, balanced
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import prioritized

@@ -15,10 +15,11 @@ from brrr.core.measurement import Measurement, Value
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment, pseudo_linear_flaws
-from brrr_course.experiments.pseudo_linear import check as checks
-from brrr_course.experiments.pseudo_linear import claims as thread_claims
-from brrr_course.experiments.pseudo_linear import theory, work
-from brrr_course.experiments.pseudo_linear_flaws import work as flaws_work
+from brrr_course.experiments import pseudo_linear as checks
+from brrr_course.experiments import pseudo_linear as theory
+from brrr_course.experiments import pseudo_linear as thread_claims
+from brrr_course.experiments import pseudo_linear as work
+from brrr_course.experiments import pseudo_linear_flaws as flaws_work
 from brrr_course.experiments.published import pseudo_linear
 from brrr_course.lessons.claims_table import claims
 from brrr_course.lessons.comparing import compare

@@ -22,9 +22,10 @@ from brrr.core.files import PACKAGE
 from brrr.core.measurement import Value
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.repeat import work
-from brrr_course.experiments.repeat import work as checks
-from brrr_course.experiments.repeat.claims import knee
+from brrr_course.experiments import repeat as checks
+from brrr_course.experiments import repeat as work
+from brrr_course.experiments.lazily import name_of
+from brrr_course.experiments.repeat import knee
 from brrr_course.nouns.expression import Table
 
 REPEAT = experiment("repeat")
@@ -68,7 +69,7 @@ def test_a_step_too_few_or_too_many_is_found(repeat: int, kind: str, dtype: str)
     out = torch.empty_like(inputs.x)
     for steps in (repeat - 1, repeat, repeat + 1):
         work.blockwise(inputs, kind, steps, out)
-        assert (error(out) <= checks.TOLERANCE[inputs.dtype]) == (steps == repeat)
+        assert (error(out) <= checks.TOLERANCE[name_of(inputs.dtype)]) == (steps == repeat)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -116,8 +117,8 @@ def test_factors_are_near_one_and_the_type_holds_them(dtype: str) -> None:
 # ---- Triton ----
 
 INTERPRETED = {
-    "float32": checks.TOLERANCE[torch.float32],
-    "float16": checks.TOLERANCE[torch.float16],
+    "float32": checks.TOLERANCE["float32"],
+    "float16": checks.TOLERANCE["float16"],
     "bfloat16": 2**-7,
 }
 """The interpreter cuts a float32 off where a GPU rounds it to the nearest bfloat16: twice the error."""
@@ -221,7 +222,9 @@ def test_torch_compile_makes_one_kernel_with_every_step(kind: str, dtype: torch.
     y, code = run_and_get_code(fused, inputs.x, inputs.factor_tensor, inputs.addend_tensor)
     text = "\n".join(code)
     assert text.count('extern "C"') == 1 and text.count(" * ") == 100 and "pow" not in text
-    assert checks.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)(y) <= checks.TOLERANCE[dtype]
+    assert (
+        checks.fused_error(inputs.x, inputs.factor, inputs.addend_for(kind), 100)(y) <= checks.TOLERANCE[name_of(dtype)]
+    )
 
 
 def test_launches_refuse_what_is_not_on_a_gpu() -> None:

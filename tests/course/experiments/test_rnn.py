@@ -13,10 +13,20 @@ from formulas import Made, time_of
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement, Value
 from brrr_course.experiments import experiment
+from brrr_course.experiments import rnn as claims
 from brrr_course.experiments.checked import relative
-from brrr_course.experiments.rnn import CELLS, DTYPES, claims
-from brrr_course.experiments.rnn.steps import best_cudnn, place, step
-from brrr_course.experiments.rnn.work import MAKERS, TOLERANCES, LayerInputs, gradients, make_module
+from brrr_course.experiments.rnn import (
+    CELLS,
+    DTYPES,
+    MAKERS,
+    TOLERANCES,
+    LayerInputs,
+    best_cudnn,
+    gradients,
+    make_module,
+    place,
+    step,
+)
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import steps as planned
@@ -50,7 +60,7 @@ def test_the_recording_stays_small() -> None:
 @pytest.mark.parametrize("name", ["cudnn", "cudnn-pad8", "cudnn-pad16"])
 def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
     given = LayerInputs(cell, 24, 3, 6, dtype, "cpu")
-    right, allowed = MAKERS[name](given)(), TOLERANCES[getattr(torch, dtype)]
+    right, allowed = MAKERS[name](given)(), TOLERANCES[dtype]
     wide = make_module(cell, 24, "cpu", torch.float64)
     wide.load_state_dict(given.module.state_dict())
     torch.testing.assert_close(right.double(), wide(given.x.double())[0].detach(), rtol=3e-2, atol=3e-2)
@@ -82,7 +92,7 @@ def test_gradients_are_those_of_float64(cell: str) -> None:
 def test_tf32_would_be_found_out_among_float32() -> None:
     given = LayerInputs("lstm", 24, 3, 6, "float32", "cpu")
     right = MAKERS["cudnn"](given)()
-    assert given.error(right * (1 + 3e-4)) > TOLERANCES[torch.float32]
+    assert given.error(right * (1 + 3e-4)) > TOLERANCES["float32"]
     assert relative(right, right.double(), torch.float32) == 0
 
 
@@ -157,4 +167,4 @@ def test_the_loop_that_is_captured_gives_the_layer(cell: str) -> None:
 
     given = LayerInputs(cell, 24, 3, 6, "float32", "cpu")
     with torch.no_grad():
-        assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES[torch.float32]
+        assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES["float32"]

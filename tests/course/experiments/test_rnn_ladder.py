@@ -10,10 +10,8 @@ import torch
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn_ladder import grid, product_of
-from brrr_course.experiments.rnn_ladder.claims import grids
-from brrr_course.experiments.rnn_ladder.grid import place
-from brrr_course.experiments.rnn_ladder.work import TOLERANCES, LadderInputs, product, way
+from brrr_course.experiments import rnn_ladder as grid
+from brrr_course.experiments.rnn_ladder import TOLERANCES, LadderInputs, grids, place, product, product_of, way
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import steps as planned
 
@@ -42,7 +40,7 @@ def test_the_recording_stays_small() -> None:
 @pytest.mark.parametrize("name", ["naive", "inputs", "cudnn"])
 def test_every_way_gives_the_network_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
     given = LadderInputs(cell, 24, 2, 3, 6, dtype, "cpu")
-    right, allowed = way(name, given)(), TOLERANCES[getattr(torch, dtype)]
+    right, allowed = way(name, given)(), TOLERANCES[dtype]
     assert given.error(right) <= allowed < given.error(right * (1 + 3 * allowed))
     assert math.isnan(given.error(right.double()))
 

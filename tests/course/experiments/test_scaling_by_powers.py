@@ -5,8 +5,15 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import FORMS, form_of
-from brrr_course.experiments.strassen_errors.inputs import random_inputs, relative_error, row_error, scaled_product
-from brrr_course.experiments.strassen_errors.scaling import STEPS, Scaling, shifted
+from brrr_course.experiments.strassen_errors import (
+    STEPS,
+    Scaling,
+    random_inputs,
+    relative_error,
+    row_error,
+    scaled_product,
+    shifted,
+)
 
 WAYS = pytest.mark.parametrize("way", STEPS)
 

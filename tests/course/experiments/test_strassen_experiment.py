@@ -18,20 +18,25 @@ from brrr.core.recordings import own_root
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
 from brrr_course.experiments import experiment
-from brrr_course.experiments.strassen import SIZES, claims
-from brrr_course.experiments.strassen import work as strassen_work
-from brrr_course.experiments.strassen.frontier import Place, chosen, frontier, judged, sizes
-from brrr_course.experiments.strassen.ways import (
+from brrr_course.experiments import strassen as claims
+from brrr_course.experiments import strassen as strassen_work
+from brrr_course.experiments.strassen import (
     MEASURED,
     ON_CPU,
+    SIZES,
+    Place,
     buffers,
+    chosen,
     fp32_bound,
     fp32_peak,
+    frontier,
+    judged,
     short,
+    sizes,
+    split_products,
     way_of,
     workspace_bytes,
 )
-from brrr_course.experiments.strassen.work import split_products
 from brrr_course.lessons.drawings.strassen_frontier import free, text
 from brrr_course.lessons.speedup_table import speedup_table
 from brrr_course.nouns.experiment import Experiment

@@ -12,8 +12,14 @@ from formulas import Formula, Made
 from brrr.core.errors import NotRecordedError, WrongResultError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.transfers import LINK_LINES, both_bytes_per_s, link_bytes_per_s
-from brrr_course.experiments.transfers.work import random_bytes, spoilt, wrong_share
+from brrr_course.experiments.transfers import (
+    LINK_LINES,
+    both_bytes_per_s,
+    link_bytes_per_s,
+    random_bytes,
+    spoilt,
+    wrong_share,
+)
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises.lesson_02 import cost_of
 from brrr_course.lessons.pretend import Gpu

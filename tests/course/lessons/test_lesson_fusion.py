@@ -14,7 +14,7 @@ import brrr_course
 from brrr import elementwise
 from brrr.core.errors import ArgumentError, NotRecordedError, UnavailableError
 from brrr_course.experiments import NAMES, experiment
-from brrr_course.experiments.fusion import theory
+from brrr_course.experiments import fusion as theory
 from brrr_course.lessons import codegen, triton_here
 from brrr_course.lessons import codegen as generated_module
 from brrr_course.lessons.codegen import WORKS, generated, recorded, write

@@ -12,8 +12,8 @@ from brrr.core.measurement import Measurement, Value
 from brrr.roofline import persistent
 from brrr_course import compare, guess, step_times
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn import BATCHES, floor
-from brrr_course.experiments.rnn.steps import place
+from brrr_course.experiments import rnn as floor
+from brrr_course.experiments.rnn import BATCHES, place
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.drawings import drawing, rnn_floor
 from brrr_course.lessons.exercises.lesson_08b import CASES, up_to

@@ -10,7 +10,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn_ladder.grid import BATCHES, CELLS, HIDDEN, STEPS
+from brrr_course.experiments.rnn_ladder import BATCHES, CELLS, HIDDEN, STEPS
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.drawings import drawing
 from brrr_course.lessons.drawings.rnn_batch import Limits

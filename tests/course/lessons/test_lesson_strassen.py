@@ -15,7 +15,7 @@ from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.ways import Way
 from brrr_course.experiments import experiment
-from brrr_course.experiments.strassen.frontier import chosen, frontier, sizes
+from brrr_course.experiments.strassen import chosen, frontier, sizes
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import Dial, Drawing, drawing, drawings
 from brrr_course.lessons.drawings.strassen_errors import errors

@@ -9,8 +9,8 @@ from swap_made_up import h100
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr_course import compare, drawing, guess
-from brrr_course.experiments.memory_swap import CALLS, NAMES, claims
-from brrr_course.experiments.memory_swap.work import cost_of
+from brrr_course.experiments import memory_swap as claims
+from brrr_course.experiments.memory_swap import CALLS, NAMES, cost_of
 from brrr_course.lessons.special_quantities import swap_evidence
 from brrr_course.sources import source
 from brrr_course.sources.recorded import Recorded

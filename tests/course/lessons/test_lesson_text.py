@@ -10,10 +10,8 @@ from brrr.gpu.datasheet import hardware
 from brrr_course import drawing, timeline
 from brrr_course.experiments import experiment
 from brrr_course.experiments.data_parallel import LARGE, MLP, NETWORKS, RNN
-from brrr_course.experiments.memory_swap import CALLS, regime
-from brrr_course.experiments.memory_swap.work import cost_of
-from brrr_course.experiments.rnn.floor import floor_of
-from brrr_course.experiments.rnn.steps import place
+from brrr_course.experiments.memory_swap import CALLS, cost_of, regime
+from brrr_course.experiments.rnn import floor_of, place
 from brrr_course.lessons.calculations import tables
 from brrr_course.lessons.drawings.exchange_line import line_of
 from brrr_course.nouns.source import Evidence

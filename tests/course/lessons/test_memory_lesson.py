@@ -12,7 +12,7 @@ from brrr.core.measurement import FIELDS, Measurement, Value
 from brrr.drawing.roofline import GROUPS, SERIES, ridge, ridge_by_generation
 from brrr.gpu.datasheet import datasheets, hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.repeat import theory
+from brrr_course.experiments import repeat as theory
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import Guess, guess
 from brrr_course.lessons.roofline_points import roofline_of

@@ -324,7 +324,7 @@ def test_a_claim_has_its_text_from_the_ledger(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_function_that_decides_must_be_there() -> None:
-    with pytest.raises(RecordingError, match=r"made-up\.x\.judge is 'no_such'; expected a function of tests\.claims"):
+    with pytest.raises(RecordingError, match=r"made-up\.x\.judge is 'no_such'; expected a function of tests"):
         Claim(made_up.claim(judge="no_such").entry, "source", "tests").verdict(None)
 
 

@@ -127,7 +127,7 @@ def test_an_unknown_name_names_those_there_are(what: str, among: str) -> None:
 
 
 def test_what_an_experiment_is_given_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "three.work", SimpleNamespace(workload=build))
+    monkeypatch.setitem(sys.modules, "three", SimpleNamespace(workload=build))
     assert THREE.has("a", {"size": 1024})
     assert THREE.has("b", {"size": 4})
     assert not THREE.has("b", {"size": 1024})

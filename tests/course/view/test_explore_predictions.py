@@ -68,14 +68,14 @@ def the_same(run: PredictedRun, counted: Cost) -> None:
 @pytest.mark.parametrize("name", ["copy", "relu", "gelu", "sigmoid", "tanh", "exp", "cos"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_unary_operators_as_tracing_finds_them(name: str, dtype: str) -> None:
-    from brrr_course.experiments.unary.work import OPERATORS
+    from brrr_course.experiments.unary import operator_of
 
-    the_same(run_of("unary", name, elements=1000, dtype=dtype), traced(OPERATORS[name], array(1000, dtype)))
+    the_same(run_of("unary", name, elements=1000, dtype=dtype), traced(operator_of(name), array(1000, dtype)))
 
 
 @pytest.mark.parametrize("kind", ["bias", "pseudo", "chain", "norm", "softmax", "kept", "linear"])
 def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
-    from brrr_course.experiments.fusion.work import SCALE, WORKS
+    from brrr_course.experiments.fusion import SCALE, WORKS
 
     shapes = {"x": (64, 1024), "r": (64, 1024), "v": (1024, 1024)}
     takes = f"x{WORKS[kind].takes}"
@@ -89,7 +89,7 @@ def test_works_of_fusion_as_tracing_finds_them(kind: str) -> None:
 
 @pytest.mark.parametrize("activation", ["hardswish", "cos"])
 def test_remat_operator_by_operator_as_tracing_finds_it(activation: str) -> None:
-    from brrr_course.experiments.remat.work import chain
+    from brrr_course.experiments.remat import chain
 
     counted = traced(chain(activation, 8), array(1000, requires_grad=True), backward=True)
     the_same(run_of("remat", "eager", activation=activation, depth=8, elements=1000), counted)
@@ -100,7 +100,7 @@ def test_remat_operator_by_operator_as_tracing_finds_it(activation: str) -> None
 def test_layers_as_tracing_finds_them(layer: str, direction: str) -> None:
     from torch.nn.functional import linear
 
-    from brrr_course.experiments.pseudo_linear.work import pseudo
+    from brrr_course.experiments.pseudo_linear import pseudo
 
     backward = direction != "forward"
     weight = (256, 256) if layer == "linear" else 256
@@ -128,8 +128,8 @@ def test_normalisations_as_tracing_finds_them(way: str, dtype: str) -> None:
 
 
 def test_chains_as_tracing_finds_them() -> None:
-    from brrr_course.experiments.nested_sine.work import nested_sine
-    from brrr_course.experiments.run_ahead.work import chain
+    from brrr_course.experiments.nested_sine import nested_sine
+    from brrr_course.experiments.run_ahead import chain
 
     the_same(run_of("run_ahead", "eager", elements=1000), traced(chain, array(1000)))
     the_same(run_of("nested_sine", "gpu", elements=1000), traced(nested_sine, array(1000)))
@@ -140,7 +140,7 @@ def test_chains_as_tracing_finds_them() -> None:
 
 
 def test_repeat_step_by_step_as_tracing_finds_it() -> None:
-    from brrr_course.experiments.repeat.work import chain
+    from brrr_course.experiments.repeat import chain
 
     counted = traced(chain("mul", 3), array(1000), 1.01, 0.01)
     the_same(run_of("repeat", "eager-mul", repeat=3, elements=1000, dtype="float32"), counted)

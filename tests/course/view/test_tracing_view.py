@@ -92,7 +92,7 @@ def test_a_live_source_traces_and_keeps() -> None:
 
 
 def test_a_wrong_result_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "wrong.work", SimpleNamespace(workload=wrong_workload))
+    monkeypatch.setitem(sys.modules, "wrong", SimpleNamespace(workload=wrong_workload))
     wrong = experiment(package="wrong")
     with pytest.raises(BrrrError, match="the relative error is nan"):
         trace_variant(wrong, "cpu", {"size": 8})

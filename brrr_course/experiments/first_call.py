@@ -1,0 +1,264 @@
+"""What the first call costs, part by part: each part in fresh processes of its own, and the same once more.
+
+The parts, and the claims about them, follow the warm-up section of "GPU Performance: Parallel Processing vs Overhead"
+(2024), which saw a long first copy and a long first sine in a profile.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu, is_gpu, waiting
+from brrr_course.experiments import first_call as parts
+from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
+
+IMPORT = "import torch"
+CONTEXT, MEMORY, COPY, KERNEL = "CUDA context", "memory", "copy", "first kernel"
+OTHER, STREAM, PINNED, MATMUL, CONVOLUTION = (
+    "another kernel",
+    "stream",
+    "pinned memory",
+    "matrix product",
+    "convolution",
+)
+ON_STREAM = "a new stream's first kernel"
+PARTS = (IMPORT, CONTEXT, MEMORY, PINNED, COPY, KERNEL, OTHER, STREAM, ON_STREAM, MATMUL, CONVOLUTION)
+
+ON_CUDA = PARTS[1:]
+ON_CPU = (IMPORT, MEMORY, KERNEL, MATMUL, CONVOLUTION)
+"""What the first call costs without a GPU too: the libraries start their threads, and choose their code."""
+
+ONLY = {"cuda-no-compiler": (KERNEL,), "cuda-eager": (CONTEXT, KERNEL)}
+"""Processes with another setting of the driver are asked about what it bears on."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which part exists where."""
+    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.way, ON_CUDA)
+    return str(point["part"]) in here
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """Nothing that is worth counting: the parts are set-up."""
+    return Cost(0.0, 0.0)
+
+
+EXPERIMENT = Experiment(
+    title="The first call",
+    question="What does the first call pay for, and who pays it again?",
+    axes=(
+        Axis(
+            "part",
+            PARTS,
+            label="what is done for the first time",
+            scale="category",
+            quick=(IMPORT, MEMORY, KERNEL, MATMUL, CONVOLUTION),
+        ),
+    ),
+    variants=(
+        Variant("cuda-first", "the first time", "cuda", timer="first-call", work="cuda", line="first"),
+        Variant("cuda-again", "the second time", "cuda", timer="call-again", work="cuda", line="again"),
+        Variant(
+            "cuda-no-compiler",
+            "the first time, no compiler",
+            "cuda",
+            timer="first-call",
+            line="no compiler",
+            shown=False,
+        ),
+        Variant(
+            "cuda-eager", "the first time, all loaded before", "cuda", timer="first-call", line="eager", shown=False
+        ),
+        Variant("cpu-first", "CPU, the first time", "cpu", timer="first-call", work="cpu"),
+        Variant("cpu-again", "CPU, the second time", "cpu", timer="call-again", work="cpu"),
+    ),
+    field="latency_s",
+    package=__name__,
+    anchors=({"part": KERNEL},),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `first_call` experiment runs: one part of a process's set-up, with what must be there before it.
+
+TOLERANCE = 1e-4
+SMALL, MEMORY_BYTES, COPIED = 4096, 64 * 2**20, 2**20
+
+SETTINGS = {"cuda-no-compiler": {"CUDA_DISABLE_PTX_JIT": "1"}, "cuda-eager": {"CUDA_MODULE_LOADING": "EAGER"}}
+"""What the driver is told, by environment variables that it reads when it starts."""
+
+
+class SetUpPart(NamedTuple):
+    """`prepare` makes what must be there before; `run` is timed; `error` compares its result with what was made."""
+
+    prepare: Callable[[str], Any]
+    run: Callable[[Any], Any]
+    error: Callable[[Any, Any], float]
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """One part; `prepare`, among the others, must be called before it: it sets the driver's environment first."""
+    part, made = MAKERS[str(point["part"])], list[Any]()
+
+    def prepare() -> None:
+        os.environ.update(SETTINGS.get(variant.way, {}))
+        made[:] = [part.prepare(variant.device)]
+
+    def error(found: Any) -> float:
+        return part.error(made[0], found)
+
+    wait, others = waiting(variant.device), {"prepare": prepare}
+    return Workload(lambda: part.run(made[0]), cost(variant, point), error, TOLERANCE, wait, others=others)
+
+
+# ---- what must be there before ----
+
+
+def _no_torch(device: str) -> None:
+    assert "torch" not in sys.modules, "torch is there already, and its import would take no time"
+
+
+def _torch(device: str) -> Any:
+    import torch
+
+    return torch
+
+
+def _context(device: str) -> Any:
+    return _make_context(_torch(device)) if is_gpu(device) else _torch(device)
+
+
+def _vector(device: str) -> Any:
+    """Random numbers, sent there: a copy loads no kernel."""
+    torch = _context(device)
+    sent = torch.randn(SMALL).to(device), torch.empty(SMALL).to(device)
+    _wait(torch, device)
+    return sent
+
+
+def _after_a_sine(device: str) -> Any:
+    made = _vector(device)
+    _sine(made)
+    _wait(sys.modules["torch"], device)
+    return made
+
+
+def _after_a_sine_with_stream(device: str) -> Any:
+    made = (*_after_a_sine(device), sys.modules["torch"].cuda.Stream())
+    _wait(sys.modules["torch"], device)
+    return made
+
+
+def _matrix(device: str) -> Any:
+    torch = _context(device)
+    found = torch.randn(256, 256).to(device)
+    _wait(torch, device)
+    return found
+
+
+def _image(device: str) -> Any:
+    torch = _context(device)
+    torch.backends.cudnn.allow_tf32 = False  # its check compares with float64
+    sent = torch.randn(8, 16, 32, 32).to(device), torch.randn(16, 16, 3, 3).to(device)
+    _wait(torch, device)
+    return sent
+
+
+def _to_copy(device: str) -> Any:
+    torch = _context(device)
+    return torch.randn(COPIED), torch.empty(COPIED, device=device)
+
+
+def _wait(torch: Any, device: str) -> None:
+    if is_gpu(device):
+        torch.cuda.synchronize()
+
+
+# ---- what is timed ----
+
+
+def _import(_: Any) -> Any:
+    return import_module("torch")
+
+
+def _make_context(torch: Any) -> Any:
+    torch.cuda.init()
+    torch.cuda.synchronize()
+    return torch
+
+
+def _allocate(made: Any) -> Any:
+    torch, device = made
+    return torch.empty(MEMORY_BYTES, dtype=torch.uint8, device=device)
+
+
+def _allocate_pinned(torch: Any) -> Any:
+    return torch.empty(MEMORY_BYTES, dtype=torch.uint8, pin_memory=True)
+
+
+def _sine(made: Any) -> Any:
+    return sys.modules["torch"].sin(made[0], out=made[1])
+
+
+def _cosine(made: Any) -> Any:
+    return sys.modules["torch"].cos(made[0], out=made[1])
+
+
+def _new_stream(torch: Any) -> Any:
+    stream = torch.cuda.Stream()
+    stream.synchronize()
+    return stream
+
+
+def _sine_on_stream(made: Any) -> Any:
+    with sys.modules["torch"].cuda.stream(made[2]):
+        return _sine(made)
+
+
+def _convolve(made: Any) -> Any:
+    return sys.modules["torch"].nn.functional.conv2d(*made)
+
+
+# ---- whether it is right ----
+
+
+def _exact(right: bool) -> float:
+    return 0.0 if right else float("nan")
+
+
+def _off(found: Any, true: Any) -> float:
+    """The relative error against float64."""
+    return float((found.cpu().double() - true).norm() / true.norm())
+
+
+def _against(reference: Callable[[Any], Any]) -> Callable[[Any, Any], float]:
+    """The error of what comes of some tensors, by a function of these in float64."""
+    return lambda made, found: _off(found, reference([each.cpu().double() for each in made]))
+
+
+SINE = _against(lambda made: made[0].sin())
+MAKERS = {
+    parts.IMPORT: SetUpPart(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
+    parts.CONTEXT: SetUpPart(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
+    parts.MEMORY: SetUpPart(
+        lambda device: (_context(device), device), _allocate, lambda _, found: _exact(found.nbytes == MEMORY_BYTES)
+    ),
+    parts.PINNED: SetUpPart(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
+    parts.COPY: SetUpPart(
+        _to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())
+    ),
+    parts.KERNEL: SetUpPart(_vector, _sine, SINE),
+    parts.OTHER: SetUpPart(_after_a_sine, _cosine, _against(lambda made: made[0].cos())),
+    parts.STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
+    parts.ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, lambda made, found: SINE(made[:2], found)),
+    parts.MATMUL: SetUpPart(
+        _matrix, lambda made: made @ made, lambda made, found: _off(found, made.cpu().double() @ made.cpu().double())
+    ),
+    parts.CONVOLUTION: SetUpPart(_image, _convolve, _against(_convolve)),
+}

@@ -1,0 +1,333 @@
+"""A product of matrices, column by column: what does one more column cost?
+
+W (M, K) times x (K, N) with M = K, as a layer's weights times a mini-batch of N columns. The questions and most claims
+follow "Investigating performance of GPU BLAS Libraries" (2016), which used cuBLAS's single precision of that time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib import import_module
+from typing import Any
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Point
+from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
+from brrr.gpu.precision import float32_products
+from brrr.kernels.padding import padded_matmul
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
+from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.predicted import alone, product
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.expression import Key, Table
+from brrr_course.nouns.source import Evidence
+
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
+SWEPT = 2048
+"""At this size every number of columns is measured up to MOST, in float32 and bfloat16."""
+MOST = 1100
+SIZES = (512, 1024, 2048, 4096, 8192)
+HELD_OUT = (1760, 2560, 3000)
+"""No constant of the predictor was fitted to these sizes."""
+STEPPED = tuple(range(1024, 2561, 128))
+FEW = (1, 2, 4, 8, 16)
+EVEN = tuple(range(32, 1025, 32))
+ODD = tuple(n + 1 for n in EVEN)
+EIGHTS = tuple(range(40, 1025, 64))
+"""Multiples of 8 that are none of 16."""
+WIDE = (1536, 1537, 2048, 2049, 3072, 3073, 4095, 4096)
+SOME = frozenset((*FEW, *EVEN, *ODD, *EIGHTS, *WIDE))
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
+"""In every type and layout, at every one of SIZES: what the lesson's sliders reach."""
+STEPS = frozenset((1, 16, 32, 33, 64, 65, 96, 128, 192, 256))
+"""The source's mini-batches and two odd neighbours."""
+APART = frozenset((1, 2, 8, 32, 33, 64, 96, 128, 129, 256, 257, 320, 512, 513, 768, 800, 1024, 1025, 2048, 4096))
+DATA = frozenset((32, 512, 1024, 4096))
+"""Where zeros are multiplied, too."""
+ON_CPU = frozenset((1, 2, 4, 8, 16, 31, 32, 33, 64, 65, 96, 128, 129, 256, 257))
+CPU_SIZES = (512, 1024, 2048)
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured at which point."""
+    size, n, dtype = int(point["size"]), int(point["columns"]), point["dtype"]
+    if not variant.on_gpu:
+        return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
+    plain = dtype in ("float32", "bfloat16")
+    if variant.way in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
+        return True
+    match variant.way:
+        case "nn":
+            return _plain(size, n, plain)
+        case "nt" | "tn":
+            return plain and ((size == SWEPT and n in SOME) or (size in STEPPED and n in STEPS))
+        case "linear":
+            return plain and size == SWEPT and n in SOME
+        case "zeros":
+            return size in (SWEPT, 4096, 8192) and n in DATA
+        case _:
+            return size == SWEPT and dtype in ("bfloat16", "float16") and n in (*ODD, *EVEN, *EIGHTS, *FEW, *WIDE)
+
+
+def _plain(size: int, n: int, plain: bool) -> bool:
+    """W x as both lie in memory, row by row."""
+    if size == SWEPT:
+        return n in SOME or (plain and n <= MOST)
+    if not plain:
+        return size in (4096, 8192) and n in DATA
+    return n in SOME if size in SIZES else n in APART if size in HELD_OUT else size in STEPPED and n in STEPS
+
+
+def settle_s(point: Point) -> float:
+    """How long a way runs unmeasured where its power is of interest: until clock and power have settled."""
+    return 1.0 if int(point["size"]) == 8192 and int(point["columns"]) == 4096 else 0.0
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of the product, the same for every way."""
+    size = int(point["size"])
+    return matmul_cost(size, size, int(point["columns"]), ITEMSIZE.get(str(point["dtype"]), 4))
+
+
+def matmul_of(variant: str, point: Point) -> Matmul:
+    """The product that a way computes: a Linear's has the mini-batch as its rows.
+
+    >>> matmul_of("linear", {"size": 64, "columns": 7, "dtype": "bfloat16"}).m
+    7
+    """
+    size, n = int(point["size"]), int(point["columns"])
+    dtype = "float32" if point["dtype"] == "tf32" else str(point["dtype"])
+    if variant == "linear":
+        return Matmul(n, size, size, dtype=dtype, transposed=(False, True))
+    return Matmul(size, n, size, dtype=dtype, transposed=(variant == "tn", variant == "nt"))
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The product alone; nothing for padding, which adds a copy."""
+    if variant.way == "padded":
+        return None
+    each = matmul_of(variant.way, point)
+    dtype = "tf32" if point["dtype"] == "tf32" else each.dtype
+    return alone(product("mm", each.m, each.n, each.k, ITEMSIZE[each.dtype], dtype, transposed=each.transposed))
+
+
+EXPERIMENT = Experiment(
+    title="Products of matrices",
+    question="What does one more column cost?",
+    axes=(
+        Axis("columns", tuple(sorted({*range(1, MOST + 1), *SOME, *APART})), label="columns N (the mini-batch)",
+             quick=(1, 32, 33, 128)),
+        Axis("size", tuple(sorted({*SIZES, *HELD_OUT, *STEPPED})), label="size M = K", quick=(512,)),
+        Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
+    ),
+    variants=(
+        Variant("nn", "W x, both row by row (NN)", "cuda"),
+        Variant("nt", "x stored transposed (NT)", "cuda", shown=False),
+        Variant("tn", "W stored transposed (TN)", "cuda", shown=False),
+        Variant("linear", "a Linear layer: one row per sample", "cuda", shown=False),
+        Variant("zeros", "W x of zeros", "cuda", shown=False),
+        Variant("padded", "x padded to whole 16 bytes", "cuda", shown=False),
+        Variant("cpu", "W x on the CPU", "cpu", stands_in_for="nn"),
+    ),
+    field="span_s",
+    package=__name__,
+    anchors=({"columns": 1024, "size": SWEPT, "dtype": "float32"},
+             {"columns": 1024, "size": SWEPT, "dtype": "bfloat16"}),
+    rate=Rate("flop", "FLOP/s", "throughput"),
+    names_kernels=True,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What another estimator says of a product: NVIDIA's nvMatmulHeuristics, where the package is installed.
+
+PRECISIONS = {"bfloat16": "TST", "float16": "HSH", "float32": "SSS"}
+"""Types of operands, sums and result, as cuBLAS's kernels name them."""
+
+
+def heuristics_s(product: Matmul, gpu: str = "H200_SXM") -> float | None:
+    """Estimated seconds of a product's fastest kernel; None without the package, or for a type that it does not name.
+
+    >>> heuristics_s(Matmul(64, 64, 64, dtype="float64")) is None
+    True
+    """
+    precision, library = PRECISIONS.get(product.dtype), _library()
+    if precision is None or library is None:
+        return None
+    layout = "".join("NT"[each] for each in product.transposed)
+    named = library.NvMatmulHeuristicsMatmulLayout[f"{layout}_ROW_MAJOR"]
+    estimator = _estimator(gpu)
+    problem = estimator.makeNvMatmulHeuristicsProblem(product.m, product.n, product.k, named, product.batch)
+    found = estimator.get(problem, 1, precision=precision)
+    return float(found[0]["runtime"]) if found else None
+
+
+def _library() -> Any:
+    try:
+        return import_module("nvMatmulHeuristics")
+    except ImportError:
+        return None
+
+
+@lru_cache(maxsize=4)
+def _estimator(gpu: str) -> Any:
+    """Kernels of any library, chosen by its model of their times."""
+    library = _library()
+    flags = library.NvMatmulHeuristicsFlags.PERF_MODEL_BASED_AUTO_TUNING
+    target, device = library.NvMatmulHeuristicsTarget.GENERIC, library.NvMatmulHeuristicsNvidiaGpu[gpu]
+    return library.NvMatmulHeuristicsInterfaceEx(backend=target, flags=flags, gpu=device)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `gemm` experiment runs: torch's product in each layout and type, on random numbers and on zeros.
+
+TOLERANCES = {"float32": 1e-5, "tf32": 2e-3, "bfloat16": 1e-2, "float16": 2e-3}
+"""Of sums of up to 8192 products; TF32 (about 3e-4) would be found out among float32's."""
+
+
+class Operands(PointInputs):
+    """A point's weights W (M, K) and mini-batch x (K, N), random and normal."""
+
+    def __init__(self, size: int, columns: int, dtype: str, device: str) -> None:
+        kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+        self.w = torch.randn(size, size, device=device).to(kind)
+        self.x = torch.randn(size, columns, device=device).to(kind)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The product in the variant's layout, its operands laid out beforehand; padding is part of what is timed."""
+    size, columns, dtype = int(point["size"]), int(point["columns"]), str(point["dtype"])
+    device, made = variant.processor, cost(variant, point)
+    refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
+    run, error = MAKERS[variant.way](Operands.of(size, columns, dtype, device))
+    if dtype == "tf32":
+        run = float32_products(tf32=True)(run)
+    return warmed(Workload(run, made, error, TOLERANCES[dtype]), device)
+
+
+Made = tuple[Callable[[], Any], Callable[[Any], float]]
+
+
+def _nn(given: Operands) -> Made:
+    w, x = given.w, given.x
+    return lambda: torch.mm(w, x), partial(_error, given)
+
+
+def _nt(given: Operands) -> Made:
+    w, stored = given.w, given.x.t().contiguous()
+    return lambda: torch.mm(w, stored.t()), partial(_error, given)
+
+
+def _tn(given: Operands) -> Made:
+    stored, x = given.w.t().contiguous(), given.x
+    return lambda: torch.mm(stored.t(), x), partial(_error, given)
+
+
+def _linear(given: Operands) -> Made:
+    """A row a sample: the result (N, M) is the transposed one."""
+    w, rows = given.w, given.x.t().contiguous()
+    return lambda: torch.mm(rows, w.t()), lambda found: _error(given, found.t())
+
+
+def _zeros(given: Operands) -> Made:
+    w, x = torch.zeros_like(given.w), torch.zeros_like(given.x)
+    return lambda: torch.mm(w, x), lambda found: float(found.abs().max())
+
+
+def _padded(given: Operands) -> Made:
+    w, x = given.w, given.x
+    return lambda: padded_matmul(w, x), partial(_error, given)
+
+
+MAKERS: dict[str, Callable[[Operands], Made]] = {
+    "nn": _nn, "cpu": _nn, "nt": _nt, "tn": _tn, "linear": _linear, "zeros": _zeros, "padded": _padded,
+}  # fmt: skip
+
+
+def _error(given: Operands, found: torch.Tensor) -> float:
+    """The relative error by random probes; a result of another shape or type is no result."""
+    from brrr.roofline.calibrate.part import product_error
+
+    if found.shape != given.x.shape or found.dtype != given.x.dtype:
+        return float("nan")
+    return product_error(given.w, given.x)(found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the claims on products of matrices ask of kernels' names; and what the predictor says of a sweep.
+
+SIZE = 2048
+
+
+def _curve(evidence: Evidence, line: str, dtype: str, size: int = SIZE) -> dict[int, Estimate]:
+    return {int(n): time for n, time in evidence.curve(line, "columns", size=size, dtype=dtype).items()}
+
+
+def launched(evidence: Evidence, dtype: str, size: int = SIZE) -> dict[int, str]:
+    """The first kernel of W x, as the profiler named it, by the number of columns."""
+    known = evidence.source.known(evidence.experiment, "nn").items()
+    found = {int(n): m.launched[0] for (n, at, kind), m in known if (at, kind) == (size, dtype) and m.launched}
+    if not found:
+        raise NotRecordedError(f"no kernel's name was recorded for {dtype} at M = K = {size}")
+    return found
+
+
+def tile(kernel: str) -> tuple[int, int] | None:
+    """The tile of the result that a library's kernel tells in its name; None where it tells none.
+
+    >>> tile("cutlass_80_simt_sgemm_128x64_8x5_nn_align1 16x8x1 of 128"), tile("gemv2T_kernel_val 1x1x1 of 128")
+    ((128, 64), None)
+    >>> tile("nvjet_sm90_tst_64x24_64x16_1x4_h_bz_NNT 4x22x1 of 384")
+    (64, 24)
+    """
+    found = re.search(r"(\d+)x(\d+)", kernel.partition(" ")[0])
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def blocks(kernel: str) -> int:
+    """How many blocks a kernel was launched with.
+
+    >>> blocks("nvjet_sss_128x64_64x5_2x1_v_bz_TNT 132x2x1 of 384")
+    264
+    """
+    count = 1
+    for each in kernel.split()[-3].split("x"):
+        count *= int(each)
+    return count
+
+
+def tiles(evidence: Evidence, smallest: int, largest: int) -> Table:
+    """By the number of columns, whether the first kernel's name tells a tile with both sides from one to another."""
+    sides = {n: tile(kernel) or () for n, kernel in launched(evidence, "float32").items()}
+    found: dict[Key, bool] = {
+        (n,): bool(each) and all(smallest <= side <= largest for side in each) for n, each in sides.items()
+    }
+    return Table(("columns",), found)
+
+
+def grids(evidence: Evidence) -> Table:
+    """By the number of columns, how many blocks the first kernel was launched with."""
+    return Table(("columns",), {(n,): blocks(kernel) for n, kernel in launched(evidence, "float32").items()})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The predictor against a sweep.
+
+
+def foretold(
+    evidence: Evidence, dtype: str, size: int = SIZE, some: Callable[[int], bool] = bool
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Measured and predicted seconds of W x, by the number of columns; predicted for `some`, as a call takes long."""
+    from brrr.roofline.shapes import product_time_s
+
+    device, kind = datasheet(evidence).key, evidence.experiment.variant("nn")
+    measured = {n: time.median for n, time in _curve(evidence, "nn", dtype, size).items()}
+    predicted = {}
+    for n in filter(some, measured):
+        run = evidence.experiment.predicted_run(kind.name, {"columns": n, "size": size, "dtype": dtype})
+        assert run is not None
+        predicted[n] = product_time_s(run.cost.matmuls[0], device)
+    return measured, predicted

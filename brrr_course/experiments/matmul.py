@@ -1,0 +1,119 @@
+"""Matrix multiplication on the CPU and the GPU, with transfers and without, and the clock stopped right and wrong.
+
+The question, the sizes and the claims follow the `matmul` part of "GPU Performance: Parallel Processing vs Overhead"
+(2024), which timed 2^0 to 2^15 on an A100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import is_cpu, is_queue
+from brrr_course.experiments.checked import in_orders, refuse_too_large
+from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.predicted import alone, product
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, Workload, stand_in
+
+SIZES = tuple(2**k for k in range(16))
+ODD_SIZES = (100, 1000, 3000, 6000, 10000)
+QUEUE_MAX = 4096
+"""The CPU queue stops here: a laptop's CPU would need a second and more a product above."""
+
+FIRST_CALL_SIZES = (1, 1024)
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU queue ends at QUEUE_MAX, and the first call is timed at two sizes only; all else exists everywhere."""
+    size = int(point["size"])
+    if variant.timer == "first-call":
+        return size in FIRST_CALL_SIZES
+    return not is_queue(variant.device) or size <= QUEUE_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of the product, the same for every variant."""
+    size = int(point["size"])
+    return matmul_cost(size, size, size, itemsize=4)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The product alone."""
+    size = int(point["size"])
+    return alone(product("mm", size, size, size, 4)) if variant.way in ("cpu", "gpu", "queue") else None
+
+
+EXPERIMENT = Experiment(
+    title="Matrix multiplication",
+    question="Why does the GPU's time look constant?",
+    axes=(
+        Axis(
+            "size",
+            tuple(sorted(SIZES + ODD_SIZES)),
+            label="matrix size n (an n × n by n × n product, float32)",
+            quick=(64, 256, 512),
+        ),
+    ),
+    variants=(
+        Variant("cpu", "CPU", "cpu"),
+        Variant("gpu-transfers", "GPU, data sent there and back", "cuda"),
+        Variant("gpu-first", "GPU, first call in a fresh process", "cuda", timer="first-call"),
+        Variant("gpu", "GPU, data already there", "cuda"),
+        Variant("queue", "CPU queue (a CPU queue)", "cpu-queue"),
+    ),
+    lines=(
+        Line("cpu", "cpu", "latency_s", "CPU"),
+        Line("transfers", "gpu-transfers", "latency_s", "GPU with transfers"),
+        Line("unsynchronized", "gpu", "host_s", "GPU, clock stopped without waiting"),
+        Line("synchronized", "gpu", "latency_s", "GPU, clock stopped after synchronize()"),
+        Line("first call", "gpu-first", "latency_s", "GPU with transfers, first call", shown=False),
+        stand_in("unsynchronized", "queue", "host_s", "CPU queue, clock stopped without waiting"),
+        stand_in("synchronized", "queue", "latency_s", "CPU queue, clock stopped after synchronize()"),
+    ),
+    package=__name__,
+    anchors=({"size": 1024}, {"size": 8192}),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `matmul` experiment runs: torch's float32 product, without TF32, on each device.
+
+TOLERANCE = 1e-4
+"""float32 stays far below; TF32, near 3e-4, would be found out."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The product of two fresh random n x n matrices on the variant's device."""
+    from brrr.roofline.calibrate.part import product_error
+
+    n = int(point["size"])
+    if is_queue(variant.device):
+        return queued_product(n)
+    on_gpu = variant.way == "gpu"
+    refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
+    a, b = (_random(n, on_gpu) for _ in range(2))
+    cost = matmul_cost(n, n, n, 4)
+    if is_cpu(variant.device):
+        return Workload(lambda: a @ b, cost, product_error(a, b), TOLERANCE)
+    run: Callable[[], Any] = (lambda: a @ b) if on_gpu else (lambda: (a.cuda() @ b.cuda()).cpu())
+    return Workload(run, cost, product_error(a, b), TOLERANCE, synchronize=torch.cuda.synchronize)
+
+
+def _random(n: int, on_gpu: bool) -> torch.Tensor:
+    """A fresh random matrix; drawn on the GPU where it is in use already, for a CPU needs seconds for 32768^2."""
+    drawn = torch.randn(n, n, device="cuda" if on_gpu or torch.cuda.is_initialized() else "cpu")
+    return drawn if on_gpu else drawn.cpu()
+
+
+def queued_product(n: int) -> Workload:
+    """The product of two fresh random n x n matrices on the CPU queue, into memory that was spoilt before."""
+    from brrr.roofline.calibrate.part import product_error
+
+    refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
+    a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
+    out = torch.full_like(a, float("nan"))
+    order = partial(torch.mm, a, b, out=out)
+    return in_orders([order], out, matmul_cost(n, n, n, 4), product_error(a, b), TOLERANCE)

@@ -1,0 +1,453 @@
+"""The textbook network, `layers` times (Linear, ReLU): what is left of PyTorch's time if the overhead goes?
+
+The grid and the first claims follow the first two experiments of "GPU Overheads and Fused Strassen" (a GTX 1070,
+PyTorch 1.7.1); the other ways of running the network, down to one kernel for all of it, are this course's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, cast
+
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Field, Point
+from brrr.counting.cost import Cost, Form, OperatorCost
+from brrr.gpu import is_queue
+from brrr.gpu.datasheet import Hardware
+from brrr.networks.implementations import WAYS
+from brrr.networks.network import Network, Weights
+from brrr_course.experiments.checked import PointInputs, in_orders, refuse_too_large, relative, warmed
+from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.predicted import How, kernel, pointwise, product
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Run, Variant, Workload
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is counted of the textbook network: FLOP, bytes, and the floor that the datasheet sets.
+
+
+def sizes(point: Point) -> tuple[int, int, int]:
+    """Layers, batch and hidden size."""
+    return int(point["layers"]), int(point["batch"]), int(point["hidden"])
+
+
+def network_of(point: Point) -> Network:
+    """The network at a point.
+
+    >>> print(network_of({"layers": 8, "batch": 16, "hidden": 512}))
+    8 layers of 512, batch 16, float32
+    """
+    return Network(*sizes(point))
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of a call, the same for every way; with gradients each product counts three times."""
+    network = network_of(point)
+    if not variant.way.endswith("training"):
+        return network.cost
+    rows = network.itemsize * network.batch * network.hidden
+    return Cost(3 * network.cost.flop, 2.0 * network.weight_bytes + 4 * rows)
+
+
+def floor_s(hardware: Hardware | None, point: Point) -> float | None:
+    """The longer of two times: the bytes once through the memory, and the FLOP at the fp32 peak; None where unknown.
+
+    In a loop, weights that fit into the L2 cache need not come from the memory: then a time may lie below.
+    """
+    return network_of(point).floor_s(hardware) if hardware else None
+
+
+# ---- what is predicted of the experiment `mlp`: the kernels of each way, in a loop ----
+
+FUSED = ("triton", "triton-graph", "epilogue-graph", "max-autotune")
+EAGER = ("module", "functional", "inference", "script")
+HOW: dict[str, How] = {
+    **dict.fromkeys(EAGER, "eager"),
+    **dict.fromkeys(("compile", "triton"), "compiled"),
+    **dict.fromkeys(("max-autotune", "graph", "pycuda-graph", "epilogue-graph", "triton-graph"), "graph"),
+    "megakernel-graph": "graph",
+}  # fmt: skip
+PYTHON = {"module": (10, 32), "inference": (22, 32), "functional": (2, 2)}
+"""Lines of Python that a call runs, and that each layer adds, as `brrr.cost` counts them; TorchScript has none."""
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The operators or kernels of a way; None for a way that no model of the predictor stands for."""
+    way, network = variant.way, network_of(point)
+    if way not in HOW:
+        return None
+    return PredictedRun(_cost(way, network), HOW[way], network.dtype)
+
+
+def _cost(way: str, network: Network) -> Cost:
+    """The network's cost with the kernels that a way has."""
+    if way in FUSED:  # bias and ReLU are in the product's kernel
+        return network.fused_cost
+    first, each = PYTHON.get(way, (0, 0))
+    whole = replace(network.cost, lines=first + each * network.layers)
+    if way == "pycuda-graph":
+        return _with(whole, _product_and_bias(network) * network.layers)
+    return _with(whole, (_one_kernel(network),)) if way == "megakernel-graph" else whole
+
+
+def _with(whole: Cost, kernels: tuple[OperatorCost, ...]) -> Cost:
+    return replace(whole, eager_bytes=sum(each.bytes for each in kernels), operators=kernels)
+
+
+def _product_and_bias(network: Network) -> tuple[OperatorCost, OperatorCost]:
+    """A layer as two kernels: the bare product, then bias and ReLU in place."""
+    m, n, size = network.batch, network.hidden, network.itemsize
+    bare = product("mm", m, n, n, size, network.dtype, transposed=(False, True))
+    form = Form("broadcast", m, n)
+    return bare, pointwise("add", m * n, size, network.dtype, reads=m * n + n, form=form, flop=2.0)
+
+
+def _one_kernel(network: Network) -> OperatorCost:
+    """All layers in one kernel, which moves what it must."""
+    work, rows = network.cost, float(network.itemsize * network.batch * network.hidden)
+    return kernel(["addmm", "relu"], work.flop, work.bytes - rows, rows, network.dtype, fma=True)
+
+
+LAYERS = (1, 2, 4, 8)
+BATCHES = (2, 4, 8, 16, 32, 64, 128)
+HIDDEN = (128, 256, 512, 1024, 2048, 4096)
+LARGE = ((2048, 2048), (2048, 4096), (4096, 2048), (4096, 4096))
+"""Batch and hidden of the points beyond the source's grid, of 8 layers."""
+
+WHOLE = ("module", "pycuda", "pycuda-fused", "graph", "pycuda-graph", "megakernel", "megakernel-graph", "best")
+"""Ways on the whole grid: the source's own three first."""
+
+BETWEEN = ("functional", "inference", "script", "epilogue", "epilogue-graph", "triton", "triton-graph")
+BETWEEN_LAYERS, BETWEEN_BATCHES = (1, 8), (2, 16, 128)
+
+TUNED = ((1, 2, 128), (1, 128, 4096))
+"""Layers, batch and hidden where torch.compile tries out kernels (max-autotune), beside all points of 8 layers."""
+
+COMPILE_S, TUNE_S, CHOOSE_S = 6.0, 30.0, 1.0
+"""About what torch.compile takes at a point, in seconds, without and with trying out; and best() to choose."""
+
+STRASSEN = ("strassen", "strassen-accurate", "strassen-one")
+"""`StrassenMLP`: chosen among float32 products, among all as accurate, and one level in every layer, as the source."""
+
+CHOSEN = STRASSEN[:2]
+"""On the whole grid, as `best` is."""
+
+TRAINING = "training", "strassen-training"
+"""Forward and all gradients, by `nn.Sequential` and by `StrassenMLP` with the source's one level: large sizes alone."""
+
+LARGE_WAYS = (*TRAINING, "module", "graph", "max-autotune", "best", *STRASSEN)
+"""Ways measured beyond the source's grid, where batch and hidden size are large."""
+
+SETTLE_S = 0.1
+
+CPU_WAYS = ("module", "functional", "inference", "script", "numpy", "best")
+CPU_WEIGHTS, CPU_FLOP = 2**23, 3e8
+"""The CPU stops at so many weights, or FLOP a call; it has the points between."""
+CPU_COMPILED = ((8, 16, 128), (8, 16, 512))
+
+LABELS = {
+    "module": "nn.Sequential", "functional": "functions, no modules", "inference": "inference_mode",
+    "script": "TorchScript", "compile": "torch.compile", "max-autotune": "torch.compile, max-autotune",
+    "graph": "CUDA Graph of nn.Sequential", "pycuda": "PyCUDA, three kernels a layer",
+    "pycuda-fused": "PyCUDA, two kernels a layer", "pycuda-graph": "PyCUDA, two kernels a layer, CUDA Graph",
+    "epilogue": "bias and ReLU in cuBLASLt's product",
+    "epilogue-graph": "bias and ReLU in cuBLASLt's product, CUDA Graph", "triton": "bias and ReLU in Triton's product",
+    "triton-graph": "bias and ReLU in Triton's product, CUDA Graph", "megakernel": "one kernel for all layers",
+    "megakernel-graph": "one kernel for all layers, CUDA Graph", "best": "best(), the fastest here",
+    "numpy": "NumPy, three calls a layer", "strassen": "StrassenMLP without tensor cores, CUDA Graph",
+    "strassen-accurate": "StrassenMLP as accurate as float32, CUDA Graph",
+    "strassen-one": "fused Strassen, one level in every layer", "training": "nn.Sequential, with its gradients",
+    "strassen-training": "fused Strassen, one level, with its gradients",
+}  # fmt: skip
+QUEUE_LABELS = {
+    "module": "two launches a layer", "pycuda": "three launches a layer",
+    "pycuda-fused": "two launches a layer, bias + ReLU", "graph": "one launch for all layers",
+}  # fmt: skip
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured where; see the tables above."""
+    layers, batch, hidden = sizes(point)
+    way, here = variant.way, (layers, batch, hidden)
+    if not variant.on_gpu:
+        return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
+    if (batch, hidden) in LARGE:
+        return way in LARGE_WAYS and layers == max(LAYERS)
+    if way in TRAINING:
+        return False
+    if way == "strassen-one":
+        return layers == max(LAYERS)
+    if way == "max-autotune":
+        return layers == max(LAYERS) or here in TUNED
+    if way == "compile":
+        return here in TUNED or (layers == max(LAYERS) and batch in BETWEEN_BATCHES)
+    return way in (*WHOLE, *CHOSEN) or (layers in BETWEEN_LAYERS and batch in BETWEEN_BATCHES) or here in TUNED
+
+
+def settle_s(point: Point) -> float:
+    """How long a way runs unmeasured before its samples: where batch and hidden size are large, power pulls the clock.
+
+    >>> settle_s({"layers": 8, "batch": 128, "hidden": 4096}), settle_s({"layers": 8, "batch": 4096, "hidden": 4096})
+    (0.0, 0.1)
+    """
+    return SETTLE_S if sizes(point)[1:] in LARGE else 0.0
+
+
+def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
+    weights = layers * hidden * hidden
+    if layers not in BETWEEN_LAYERS or batch not in BETWEEN_BATCHES:
+        return False
+    return weights <= CPU_WEIGHTS and 2 * batch * weights <= CPU_FLOP
+
+
+def _variant(way: str) -> Variant:
+    seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
+    return Variant(way, LABELS[way], "cuda", prepare_s=seconds, apart=way == "max-autotune", shown=way in SHOWN)
+
+
+ORDER = (
+    "module", "functional", "inference", "script", "compile", "max-autotune", "pycuda", "pycuda-fused", "graph",
+    "pycuda-graph", "epilogue", "epilogue-graph", "triton", "triton-graph", "megakernel", "megakernel-graph", "best",
+)  # fmt: skip
+SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
+
+VARIANTS = (
+    *(_variant(way) for way in (*ORDER, *STRASSEN, *TRAINING)),
+    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way, shown=way not in ("inference", "best"))
+      for way in CPU_WAYS),
+    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, way="compile", shown=False),
+    *(Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way.replace("-", " "))
+      for way, label in QUEUE_LABELS.items()),
+)  # fmt: skip
+
+OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
+    ("host_s", "host", "the host's time", ("module", "functional", "pycuda", "pycuda-fused")),
+    ("span_s", "span", "the GPU's own time", (
+        "module", "graph", "pycuda-graph", "triton-graph", "megakernel", "megakernel-graph", "max-autotune",
+        "pycuda-fused", *STRASSEN)),
+    ("latency_s", "latency", "one call and its wait", (
+        "module", "graph", "max-autotune", "megakernel", "megakernel-graph", "best")),
+)  # fmt: skip
+"""For claims and ladders: another time of some ways, the name and label of its line."""
+
+
+FLOORED = ("megakernel", "megakernel graph", "best")
+"""Lines that come near enough to the floor for it to be drawn; a ladder of others alone keeps its linear scale."""
+
+TRACED_HIDDEN = (128, 512, 1024, 4096)
+TRACED = ("module", "graph", "pycuda", "pycuda-fused", "megakernel")
+
+EXPERIMENT = Experiment(
+    title="The textbook network",
+    question="What is left of PyTorch's time if the overhead goes?",
+    axes=(
+        Axis("layers", LAYERS, label="layers (Linear, ReLU)", quick=(1, 8)),
+        Axis("batch", BATCHES, label="batch (rows)", quick=(2, 16)),
+        Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512)),
+    ),
+    variants=VARIANTS,
+    field="period_s",
+    lines=tuple(
+        Line(f"{way.replace('-', ' ')} {suffix}", way, field, f"{LABELS[way]}, {note}", shown=False)
+        for field, suffix, note, ways in OTHER_TIMES for way in ways
+    ),
+    package=__name__,
+    cost=cost,
+    predicts=predicted,
+    anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
+    guides=(
+        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,
+              FLOORED),
+    ),
+    traces=(
+        *((way, {"layers": 8, "batch": 16, "hidden": hidden}) for way in TRACED for hidden in TRACED_HIDDEN),
+        *((f"queue-{way}", {"layers": 8, "batch": 16, "hidden": 128}) for way in QUEUE_LABELS),
+    ),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `mlp` experiment runs: one network, its weights shared by all ways of a point, each through `brrr.networks`.
+
+
+class NetworkInputs(PointInputs):
+    """The weights and the input of a point, and the result in float64: drawn once for all of its ways."""
+
+    def __init__(self, network: Network, device: str) -> None:
+        self.weights = Weights.random(network, device)
+
+    @cached_property
+    def expected(self) -> torch.Tensor:
+        """The result in float64."""
+        return self.weights.reference()
+
+    def error(self, found: Any) -> float:
+        """||found - expected|| / ||expected||; NaN for what is no tensor of that shape, or not on that device."""
+        found = torch.from_numpy(found) if type(found).__module__ == "numpy" else found
+        if not isinstance(found, torch.Tensor):
+            return math.nan
+        return self.weights.error(found, self.expected)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
+    way, network = variant.way, network_of(point)
+    device = variant.processor
+    refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
+    given = NetworkInputs.of(network, device)
+    weights = given.weights
+    work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN_OPTIONS else 1.0)
+    if is_queue(variant.device):
+        orders, result = _orders(way, given)
+        at_once: list[Run] = [lambda: [order() for order in orders]]
+        return in_orders(at_once if way == "graph" else orders, result, work, given.error, tolerance)
+    if way.endswith("training"):
+        return warmed(_training(way, weights, work), device)
+    run, close = _made(way, network, given, weights)
+    return warmed(Workload(run, work, given.error, tolerance, close=close), device)
+
+
+def _made(way: str, network: Network, given: NetworkInputs, weights: Weights) -> tuple[Run, Callable[[], None]]:
+    """A way on these weights, and what frees what it holds."""
+    if way == "numpy":
+        return _numpy(given)
+    return _by_strassen(way, weights) if way in STRASSEN_OPTIONS else _through_networks(way, network, weights)
+
+
+def needed_bytes(network: Network) -> int:
+    """What a way takes, and one layer's weights in float64 for the reference."""
+    return network.memory_bytes + 8 * network.hidden * (network.hidden + 2 * network.batch)
+
+
+def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run, Callable[[], None]]:
+    """A way of `brrr.networks`, prepared; `best` is the one that its own choice names."""
+    if way == "best":
+        from brrr.networks.choosing import best
+
+        sizes = (network.layers, network.batch, network.hidden)
+        chosen = best(*sizes, dtype=network.dtype, tf32=network.tf32, weights=weights)
+        return chosen.run, chosen.close
+    prepared = WAYS[way].build(network, weights)
+    return prepared.run, prepared.close
+
+
+# ---- Strassen's algorithm ----
+
+STRASSEN_OPTIONS: dict[str, dict[str, Any]] = {
+    "strassen": {"accuracy": 1e-5, "inner": "sgemm", "graphs": True},
+    "strassen-accurate": {"accuracy": "fp32", "graphs": True},
+    "strassen-one": {"level": 1, "form": "strassen", "inner": "sgemm"},
+}
+"""What `StrassenMLP` is asked for: no tensor cores, any product as accurate as float32's, the source's one level."""
+
+GRADIENTS = 1e-2
+"""The relative error of a gradient that passes: where a sum is nearly zero, its rounding switches a ReLU and what is
+behind it."""
+
+STRASSEN_ROOM = 5.0
+"""Three levels make an error about three times as large; one TF32 product would still be found out."""
+
+
+def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
+    """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
+    from brrr.networks.torch_ways import captured
+    from brrr.strassen.network import StrassenMLP
+
+    model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS[way])
+    x = weights.x
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            return cast("torch.Tensor", model(x))
+
+    if way == "strassen-one" or not x.is_cuda:
+        return run, lambda: None
+    prepared = captured(run, weights, _stream(x.device))
+    return prepared.run, prepared.close
+
+
+def _training(way: str, weights: Weights, work: Cost) -> Workload:
+    """Forward, and the gradients of the input and of each parameter, for one random gradient of the result."""
+    from brrr.strassen.network import StrassenMLP
+
+    model: torch.nn.Sequential = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS["strassen-one"])
+    model.requires_grad_()
+    x, upstream = weights.x.clone().requires_grad_(), torch.randn_like(weights.x)
+    if way == "training":
+        model = torch.nn.Sequential(*model)
+
+    def run() -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(model(x), [x, *model.parameters()], upstream)
+
+    def error(found: tuple[torch.Tensor, ...]) -> float:
+        wide = torch.nn.Sequential(*map(copy.deepcopy, model)).double()
+        again = x.detach().double().requires_grad_()
+        expected = torch.autograd.grad(wide(again), [again, *wide.parameters()], upstream.double())
+        return max(relative(a, b, torch.float32) for a, b in zip(found, expected, strict=True))
+
+    return Workload(run, work, error, GRADIENTS)
+
+
+def _stream(device: torch.device) -> Any:
+    """A stream that PyCUDA's launches take too, where PyCUDA is here; else None, for a new one."""
+    from brrr.gpu.launching import shared_stream
+
+    try:
+        return shared_stream(device.index).torch
+    except UnavailableError:
+        return None
+
+
+# ---- the CPU's own: NumPy, and the CPU queue ----
+
+
+def _numpy(given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
+    """Three calls a layer into memory that is there already, as PyCUDA has it on a GPU: product, bias, ReLU."""
+    import numpy as np
+
+    x = given.weights.x.numpy()
+    transposed = [w.numpy().T for w in given.weights.weights]
+    biases = [b.numpy() for b in given.weights.biases]
+    buffers = [np.full_like(x, np.nan) for _ in transposed]
+    layers = list(zip(transposed, biases, buffers, strict=True))
+
+    def run() -> Any:
+        y = x
+        for w, b, out in layers:
+            np.matmul(y, w, out=out)
+            np.add(out, b, out=out)
+            y = np.maximum(out, 0, out=out)
+        return y
+
+    return run, lambda: None
+
+
+def _orders(way: str, given: NetworkInputs) -> tuple[list[Run], torch.Tensor]:
+    """What is done to memory that is there already, and was spoilt before."""
+    made = given.weights
+    y, orders = made.x, []
+    for w, b in zip(made.weights, made.biases, strict=True):
+        out = torch.full_like(made.x, math.nan)
+        orders += _layer_orders(way, y, w, b, out)
+        y = out
+    return orders, y
+
+
+def _layer_orders(way: str, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> list[Run]:
+    def product() -> None:
+        torch.mm(x, w.t(), out=out)
+
+    def product_and_bias() -> None:
+        torch.addmm(b, x, w.t(), out=out)
+
+    def bias_and_relu() -> None:
+        out.add_(b).clamp_(min=0)
+
+    if way == "pycuda":
+        return [product, lambda: out.add_(b), lambda: out.relu_()]
+    if way == "pycuda-fused":
+        return [product, bias_and_relu]
+    return [product_and_bias, lambda: out.relu_()]

@@ -1,0 +1,383 @@
+"""Four sines in a row: little work for much data. On the CPU, on the GPU with transfers and without, and fused.
+
+The function, the sizes and the claims follow the nested-sine part of "GPU Performance: Parallel Processing vs Overhead"
+(2024), which timed it on an A100.
+"""
+
+from __future__ import annotations
+
+import time
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from brrr.core.measurement import Estimate, Measurement, Point
+from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu, is_gpu, is_queue, waiting
+from brrr.running.pipeline import host_array
+from brrr.timing.activity import record_activity
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
+from brrr_course.experiments.judging import traced
+from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.predicted import alone, kernel, pointwise, run
+from brrr_course.experiments.transfers import give_back_pinned
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload
+
+SINES, ITEMSIZE = 4, 4
+POWERS = (0, 4, 8, *range(10, 25), 26, 28, 31)
+SIZES = tuple(2**k for k in POWERS)
+ODD_SIZES = (1000, 100_003, 10_000_019)
+LARGEST = 2**31
+SLOWEST = ("gpu-transfers-sync", "gpu-transfers-then-sync", "gpu-transfers-kept", "cpu-drawing")
+SLOWEST_MAX = 2**28
+"""These end here: at LARGEST they would take half a minute more and show nothing new."""
+
+COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31))
+"""Fusing compiles anew for each size, which takes seconds."""
+
+SCRIPTED_ANEW = (2**10, 2**24)
+"""Here the first call of a newly scripted function is timed and its kernels are counted."""
+
+QUEUE_MAX = 2**24
+"""The CPU queue stops here."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
+    elements = int(point["elements"])
+    if is_queue(variant.device):
+        return elements <= QUEUE_MAX
+    if variant.way == "gpu-scripted-first":
+        return elements in SCRIPTED_ANEW
+    if variant.way == "gpu-scripted":
+        return elements in COMPILED and elements < LARGEST
+    if variant.way == "gpu-compiled":
+        return elements in COMPILED
+    return variant.way not in SLOWEST or elements <= SLOWEST_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A sine counted as one FLOP, each float32 read once and written once: what the work needs, however it is run.
+
+    Sines that are not fused move four times as much within the device's memory.
+    """
+    elements = float(point["elements"])
+    return Cost(flop=SINES * elements, bytes=2 * ITEMSIZE * elements)
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
+    elements = int(point["elements"])
+    nbytes = float(ITEMSIZE * elements)
+    if variant.way in ("gpu-compiled", "gpu-scripted"):
+        fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
+        return alone(fused, "compiled" if variant.way == "gpu-compiled" else "eager")
+    if variant.way not in ("gpu", "cpu"):
+        return None
+    return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
+
+
+EXPERIMENT = Experiment(
+    title="Nested sine",
+    question="Four sines of each element: who is faster?",
+    axes=(
+        Axis(
+            "elements",
+            tuple(sorted(SIZES + ODD_SIZES)),
+            label="elements (float32, 4 bytes each)",
+            quick=(2**10, 2**16, 2**20),
+        ),
+    ),
+    variants=(
+        Variant("cpu", "CPU", "cpu"),
+        Variant("gpu-transfers", "GPU, data sent there and back", "cuda",
+                line="with transfers", line_label="GPU with transfers"),
+        Variant("gpu-transfers-sync", "GPU with transfers, one more wait", "cuda",
+                line="extra synchronize", shown=False),
+        Variant("gpu-transfers-then-sync", "GPU with transfers, a wait after fetching", "cuda",
+                line="wait after", shown=False),
+        Variant("gpu-transfers-kept", "GPU, data sent there and back into an existing array", "cuda",
+                line="kept", line_label="GPU with transfers, into an existing array", shown=False),
+        Variant("gpu-pinned", "GPU with transfers, pinned memory", "cuda", line="pinned"),
+        Variant("gpu", "GPU, data already there", "cuda", line="without transfers", line_label="GPU without transfers"),
+        Variant("gpu-compiled", "GPU without transfers, torch.compile", "cuda", line="compiled", shown=False),
+        Variant("gpu-scripted", "GPU without transfers, torch.jit.script", "cuda", line="scripted", shown=False),
+        Variant("gpu-scripted-first", "the first call of torch.jit.script", "cuda", timer="own",
+                line="scripted first", shown=False),
+        Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
+        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue", way="gpu-transfers",
+                line_label="CPU queue with transfers", stands_in_for="with transfers"),
+        Variant("queue-gpu-transfers-sync", "CPU queue, extra wait", "cpu-queue", way="gpu-transfers-sync",
+                shown=False, stands_in_for="extra synchronize"),
+        Variant("queue-gpu", "CPU queue without transfers", "cpu-queue", way="gpu", stands_in_for="without transfers"),
+    ),
+    field="latency_s",
+    lines=(
+        Line("kernels", "gpu", "kernel_s", "the four kernels alone", shown=False),
+        Line("compiled kernel", "gpu-compiled", "kernel_s", "torch.compile's kernel alone", shown=False),
+        Line("scripted kernel", "gpu-scripted", "kernel_s", "torch.jit.script's kernel alone", shown=False),
+    ),
+    package=__name__,
+    anchors=({"elements": 2**16}, {"elements": 2**24}),
+    traces=(
+        *(("gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24, 28)),
+        ("gpu-transfers-kept", {"elements": 2**24}),
+        *(("gpu", {"elements": 2**k}) for k in (10, 20, 24, 28)),
+        *(("queue-gpu-transfers", {"elements": 2**k}) for k in (10, 16, 20, 24)),
+    ),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `nested_sine` experiment runs: four sines of a float32 array, checked against float64 on a sample.
+
+TOLERANCE = 2e-6
+"""float32 sines are right to about 1e-7; a hardware approximation of the sine would be found out."""
+
+SAMPLE = 4096
+QUICK = 2**24
+"""Elements: up to here one call more costs nothing, and beyond, what happens once no longer weighs."""
+
+UNIFORM_TOLERANCE = 6.0
+"""So many standard deviations the mean of random numbers may be off: a good generator is once in 500 million draws."""
+
+
+def nested_sine(x: torch.Tensor) -> torch.Tensor:
+    """The sine of the sine of the sine of the sine.
+
+    >>> nested_sine(torch.zeros(2))
+    tensor([0., 0.])
+    """
+    x = torch.sin(x)
+    x = torch.sin(x)
+    x = torch.sin(x)
+    return torch.sin(x)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """Four sines of that many fresh random numbers, run as the variant says."""
+    n = int(point["elements"])
+    _refuse(n, variant)
+    if is_queue(variant.device):
+        return _on_queue(variant, point, n)
+    if variant.way == "cpu-drawing":
+        return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
+    held = Normal.of(n, "cuda" if variant.on_gpu and variant.way in ON_DEVICE else "cpu")
+    run = RUNS[variant.way](held.x)
+    if variant.on_gpu and (n <= QUICK or variant.way in ON_DEVICE):
+        run()  # makes the context, compiles: what happens once must not pass for a slow call
+        torch.cuda.synchronize()
+    return Workload(
+        run,
+        cost(variant, point),
+        sample_error(held.x),
+        TOLERANCE,
+        synchronize=waiting(variant.processor),
+        others={"measured": lambda: first_calls(held.x)},
+    )
+
+
+def _refuse(n: int, variant: Variant) -> None:
+    """Four arrays: the input, what a sine reads and what it writes, and the result of the call before."""
+    what = f"nested sine of {n} elements"
+    if variant.on_gpu:
+        if n > QUICK:
+            torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
+        refuse_too_large(4 * 4 * n, "cuda", what)
+    if not (variant.on_gpu and variant.way in ON_DEVICE):
+        refuse_too_large(4 * 4 * n, "cpu", what)
+
+
+class Normal(PointInputs):
+    """Normal numbers, drawn where it is fast (a CPU needs half a minute for 2^31), shared by a point's variants."""
+
+    def __init__(self, n: int, device: str) -> None:
+        drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
+        self.x = torch.randn(n, device=drawn_on).to(device)
+
+
+def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
+    """The relative error against float64 on a sample: all of a small array, else one element of each 4096th part.
+
+    The first and the last element are always in it, so a kernel that stops early is found out. NaN for a result of
+    another shape.
+    """
+    places = sampled(x.numel())
+    expected = x.cpu()[places] if is_cpu(x.device) else x[places.to(x.device)].cpu()
+    expected = expected.double()
+    for _ in range(SINES):
+        expected = expected.sin()
+
+    def error(y: Any) -> float:
+        if y.shape != x.shape:
+            return float("nan")
+        found = y[places.to(y.device)].double().cpu()
+        return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
+
+    return error
+
+
+def uniform_error(n: int) -> Callable[[Any], float]:
+    """How far the mean of n random numbers is from a half, in its standard deviations; NaN outside 0 to 1."""
+
+    def error(drawn: Any) -> float:
+        low, high = (float(each) for each in torch.aminmax(drawn))
+        if drawn.numel() != n or not 0 <= low <= high < 1:
+            return float("nan")
+        return abs(float(drawn.mean(dtype=torch.float64)) - 0.5) * float((12 * n) ** 0.5)
+
+    return error
+
+
+def sampled(n: int) -> torch.Tensor:
+    """The places that are checked: all up to SAMPLE, else the two ends and a random place in each of SAMPLE parts.
+
+    >>> sampled(3).tolist()
+    [0, 1, 2]
+    """
+    if n <= SAMPLE:
+        return torch.arange(n)
+    part = n // SAMPLE
+    inside = torch.arange(SAMPLE) * part + torch.randint(part, (SAMPLE,))
+    return torch.cat([torch.tensor([0]), inside, torch.tensor([n - 1])])
+
+
+def _cpu(x: torch.Tensor) -> Run:
+    return lambda: nested_sine(x)
+
+
+def _transfers(x: torch.Tensor) -> Run:
+    return lambda: nested_sine(x.to("cuda")).cpu()
+
+
+def _transfers_sync(x: torch.Tensor) -> Run:
+    """As the source had it: waiting before the result is fetched."""
+
+    def run() -> torch.Tensor:
+        y = nested_sine(x.to("cuda"))
+        torch.cuda.synchronize()
+        return y.cpu()
+
+    return run
+
+
+def _transfers_then_sync(x: torch.Tensor) -> Run:
+    """Waiting once more, after the result has been fetched."""
+
+    def run() -> torch.Tensor:
+        y = nested_sine(x.to("cuda")).cpu()
+        torch.cuda.synchronize()
+        return y
+
+    return run
+
+
+def _transfers_kept(x: torch.Tensor) -> Run:
+    """Into ordinary memory that was written to before: a new result's pages are mapped when they are first touched."""
+    result = torch.full_like(x, float("nan"))
+    return lambda: result.copy_(nested_sine(x.to("cuda")))
+
+
+def _pinned(x: torch.Tensor) -> Run:
+    """From and to pinned memory that is there before; the call returns before the result has arrived."""
+    give_back_pinned()
+    source, result = (host_array(x.numel(), x.dtype) for _ in range(2))
+    source.copy_(x)
+    result.fill_(float("nan"))
+
+    def run() -> torch.Tensor:
+        result.copy_(nested_sine(source.to("cuda", non_blocking=True)), non_blocking=True)
+        return result  # type: ignore[no-any-return]
+
+    return run
+
+
+def _compiled(x: torch.Tensor) -> Run:
+    """One kernel made for this size; the earlier ones are forgotten, or torch would give up after eight sizes."""
+    torch.compiler.reset()
+    fused = torch.compile(nested_sine, dynamic=False)
+    return lambda: fused(x)
+
+
+def _scripted(x: torch.Tensor) -> Run:
+    """TorchScript runs the first calls as they stand and fuses what it has seen; so it is called until it has."""
+    scripted = scripted_anew()
+    for _ in range(3):
+        scripted(x)
+    return lambda: scripted(x)
+
+
+def scripted_anew() -> Callable[[torch.Tensor], torch.Tensor]:
+    """The function scripted, knowing nothing of earlier calls: torch keeps what it made for a function object."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is on its way out, and says so
+        return torch.jit.script(types.FunctionType(nested_sine.__code__, globals(), "nested_sine"))
+
+
+FIRST_CALLS = 7
+"""Newly scripted functions whose first call is timed."""
+
+
+def first_calls(x: torch.Tensor) -> Measurement:
+    """The first call of newly scripted functions, to its synchronised end, and the kernels of one."""
+    activities, _ = record_activity(lambda: scripted_anew()(x))
+    times = []
+    for _ in range(FIRST_CALLS):
+        scripted = scripted_anew()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        scripted(x)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return Measurement(latency_s=Estimate.of(times), kernels=len(activities) or None, device="cuda")
+
+
+RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
+    "cpu": _cpu, "gpu-transfers": _transfers, "gpu-transfers-sync": _transfers_sync,
+    "gpu-transfers-then-sync": _transfers_then_sync,
+    "gpu-transfers-kept": _transfers_kept, "gpu-pinned": _pinned, "gpu": _cpu, "gpu-compiled": _compiled,
+    "gpu-scripted": _scripted, "gpu-scripted-first": lambda x: lambda: scripted_anew()(x),
+}  # fmt: skip
+ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
+
+
+def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
+    """On the CPU queue, which takes new memory for each sine, as the CPU does: only the way differs."""
+    held = Normal.of(n, "cpu")
+    queue = CpuQueue()
+    there: dict[str, torch.Tensor] = {"x": held.x}  # the accelerator's memory: only the worker looks into it
+
+    def sine() -> None:
+        there["y"] = torch.sin(there["y"])
+
+    def send(source: str) -> None:
+        there["y"] = held.x.clone() if source == "host" else there["x"]
+
+    def fetch() -> None:
+        there["fetched"] = there["y"].clone()
+
+    def run() -> dict[str, torch.Tensor]:
+        queue.submit(send, "there" if variant.way == "gpu" else "host")
+        for _ in range(SINES):
+            queue.submit(sine)
+        if variant.way == "gpu-transfers-sync":
+            queue.synchronize()
+        if variant.way != "gpu":
+            queue.submit(fetch)
+            queue.synchronize()
+        return there
+
+    check = sample_error(held.x)
+
+    def error(memory: dict[str, torch.Tensor]) -> float:
+        return check(memory["y" if variant.way == "gpu" else "fetched"])
+
+    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the claims on the nested sine ask beside the notation: figures of a timeline.
+
+__all__ = ["traced"]

@@ -1,0 +1,475 @@
+"""Sending, computing and fetching at the same time: streams that cannot overlap, and a pipeline that does.
+
+The three-stream version is that of "GPU Performance: Parallel Processing vs Overhead" (2024), which waits between its
+steps and found little benefit. Beside it stand the same steps in one stream, with pageable and with pinned memory, the
+chunked pipeline of brrr.running.pipeline, and computing and sending alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr.gpu import is_gpu, is_queue
+from brrr.gpu.datasheet import Hardware
+from brrr.running.lanes import CudaLane, ThreadLane
+from brrr.running.pipeline import BUFFERS, Pipeline, host_array
+from brrr.timing.cpu_queue import CpuQueue, Ticket
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
+from brrr_course.experiments.judging import traced
+from brrr_course.experiments.lazily import torch
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Run, Variant, Workload
+from brrr_course.nouns.expression import Table, middle
+from brrr_course.nouns.source import Evidence
+
+ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
+SINES = (1, 4, 8, 16, 32, 40, 64, 128)
+ITEM_BYTES = 4
+
+PAGEABLE = ("source-serial", "source-streams", "serial-pageable", "pipeline-pageable")
+PAGEABLE_MAX = 2**26
+"""Pageable copies of a gigabyte take long, and show nothing that a quarter of it does not."""
+
+QUEUE_MAX = 2**20
+"""The CPU queue's largest array: on its slow link, a call then stays under an eighth of a second."""
+
+SHAPED = {"pipeline-4MB": {"chunk_bytes": 4 * 2**20}, "pipeline-64MB": {"chunk_bytes": 64 * 2**20},
+          "pipeline-two": {"buffers": 2}}  # fmt: skip
+"""The pipeline with smaller chunks, with larger ones, and with a buffer too few."""
+
+SHAPED_MIN = 2**24
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU queue and pageable memory end early; all else exists everywhere."""
+    elements = int(point["elements"])
+    if is_queue(variant.device):
+        return elements <= QUEUE_MAX
+    if variant.way in SHAPED:
+        return elements >= SHAPED_MIN
+    return variant.way not in PAGEABLE or elements <= PAGEABLE_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """A sine counts as one FLOP; the bytes are those that cross the link (of computing: those read and written)."""
+    elements = float(point["elements"])
+    if variant.way == "upload":  # which moves the array one way only
+        return Cost(0.0, ITEM_BYTES * elements)
+    return Cost(elements * float(point["sines"]), 2 * ITEM_BYTES * elements)
+
+
+def three_lanes(hardware: Hardware | None, point: Point) -> float:
+    """The most that three equal parts can gain by running at the same time."""
+    return 3.0
+
+
+TRACED = {"elements": 2**24, "sines": 40}
+"""Four chunks, and about as much computing as sending: few enough kernels for a picture."""
+
+TRACED_TOY = {"elements": QUEUE_MAX, "sines": 40}
+
+
+def _variant(name: str, label: str, *, shown: bool = True, line: str = "") -> Variant:
+    return Variant(name, label, "cuda", timer="measure-host", shown=shown, line=line)
+
+
+def _queued(way: str, label: str) -> Variant:
+    return Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way)
+
+
+EXPERIMENT = Experiment(
+    title="Overlap",
+    question="Can sending, computing and fetching happen at the same time?",
+    axes=(
+        Axis("elements", ELEMENTS, label="elements (float32)", quick=(2**18, 2**20)),
+        Axis("sines", SINES, label="sines of each element", quick=(1, 4, 40)),
+    ),
+    variants=(
+        _variant("serial", "one stream, pinned"),
+        _variant("streams", "three streams that wait, pinned"),
+        _variant("pipeline", "pipeline, pinned"),
+        _variant("compute", "computing alone"),
+        _variant("upload", "sending alone"),
+        _variant("serial-pageable", "one stream, pageable", shown=False),
+        _variant("pipeline-pageable", "pipeline, pageable", shown=False),
+        _variant("pipeline-4MB", "pipeline, chunks of 4 MB", shown=False, line="small chunks"),
+        _variant("pipeline-64MB", "pipeline, chunks of 64 MB", shown=False, line="large chunks"),
+        _variant("pipeline-two", "pipeline, two buffers", shown=False, line="two buffers"),
+        _variant("source-serial", "the article's one stream", shown=False),
+        _variant("source-streams", "the article's three streams", shown=False),
+        _queued("serial", "CPU queue: one queue"),
+        _queued("streams", "CPU queue: three queues that wait"),
+        _queued("pipeline", "CPU queue: pipeline"),
+        _queued("compute", "CPU queue: computing alone"),
+        _queued("upload", "CPU queue: sending alone"),
+    ),
+    field="period_s",
+    package=__name__,
+    anchors=(
+        {"elements": 2**26, "sines": 40},
+        {"elements": 2**28, "sines": 40},
+        *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
+    ),
+    rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
+    guides=(Guide("three lanes", "three equal parts at once", "PREDICTED", "ratio", three_lanes),),
+    traces=(
+        *((variant, TRACED) for variant in ("serial", "source-streams", "streams", "pipeline")),
+        *((variant, TRACED_TOY) for variant in ("queue-serial", "queue-streams", "queue-pipeline")),
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the variants of a point of `overlap` share; and its ways on the CPU queue, with worker threads for lanes.
+
+TOLERANCE = 1e-5
+"""float32 sines stay near 1e-7; one sine too few or too many would be off by 1e-3 and more."""
+
+CHECK_ELEMENTS = 2**24
+
+
+class Travelling(PointInputs):
+    """Input, result and reference of one point; freed when the point's last workload is."""
+
+    def __init__(self, elements: int, sines: int, place: str) -> None:
+        self.elements, self.sines, self.place = elements, sines, place
+        pinned = is_gpu(place)
+        self.x, self.out = host_array(elements, pinned=pinned), host_array(elements, pinned=pinned)
+        self.x.copy_(torch.randn(elements, device=place))
+
+    @cached_property
+    def pageable(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The input and a result array in pageable memory, made when first asked for."""
+        return host_array(self.elements, pinned=False).copy_(self.x), torch.empty_like(self.x)
+
+    def spoilt(self, array: torch.Tensor) -> torch.Tensor:
+        """The array, filled with NaN."""
+        return array.copy_(torch.full((), float("nan"), device=self.place).expand(len(array)).contiguous())
+
+    @cached_property
+    def reference(self) -> torch.Tensor:
+        """The sines of the input in float64, on the GPU where there is one."""
+        made: torch.Tensor = self.x.to(self.place).double()
+        sine_in_place(made, self.sines)
+        return made
+
+    def error(self, found: torch.Tensor) -> float:
+        """The relative error of a result, a piece at a time, so that its float64 copy stays small."""
+        pieces = zip(found.split(CHECK_ELEMENTS), self.reference.split(CHECK_ELEMENTS), strict=True)
+        off = sum(float(torch.sum((piece.to(self.place).double() - true) ** 2)) for piece, true in pieces)
+        return float((off / float(torch.sum(self.reference**2))) ** 0.5)
+
+
+def sine_in_place(values: torch.Tensor, count: int) -> None:
+    """`count` sines, one after another, each a pass over the memory."""
+    for _ in range(count):
+        values.sin_()
+
+
+def copied(data: Travelling, found: torch.Tensor) -> Callable[[Any], float]:
+    """The relative error of a copy, which is zero or wrong."""
+    return lambda _: 0.0 if torch.equal(found.cpu(), data.x) else float("inf")
+
+
+# ---- the CPU queue: worker threads for lanes, and a link that takes its time ----
+
+LINK_BYTES_PER_S = 0.2e9
+"""The CPU queue's link: so slow that its copies leave the processor free most of the time, and that some forty
+sines on one core take as long, as they do on an H200 and its link."""
+
+TOY_CHUNK = 2**17
+"""Elements of the toy's chunks: some milliseconds on its link, long against what waking a thread takes."""
+
+
+class LaneQueue(CpuQueue):
+    """Several worker lanes that count as one device: waiting for it waits for all of them."""
+
+    def __init__(self, lanes: Sequence[ThreadLane], worked_s: deque[float]) -> None:
+        self.lanes, self.worked_s = lanes, worked_s
+
+    def submit(self, call: Callable[..., Any], *args: Any) -> None:
+        """To the first lane."""
+        self.lanes[0].run(call, *args)
+
+    @contextmanager
+    def noting(self) -> Iterator[list[Ticket]]:
+        """Keep the tickets of all lanes."""
+        tickets: list[Ticket] = []
+        for lane in self.lanes:
+            lane._tickets = tickets
+        try:
+            yield tickets
+        finally:
+            for lane in self.lanes:
+                lane._tickets = None
+
+    def synchronize(self) -> None:
+        """Wait for all lanes, in the order in which they wait for each other."""
+        for lane in self.lanes:
+            lane.synchronize()
+
+    def close(self) -> None:
+        """End all workers."""
+        for lane in self.lanes:
+            lane.close()
+
+
+class Toy:
+    """One variant on the CPU queue: worker threads for lanes, and a slow link each way."""
+
+    def __init__(self, variant: Variant, point: Point) -> None:
+        self.variant, self.point = variant, point
+        elements = int(point["elements"])
+        refuse_too_large(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+        self.data = Travelling.of(elements, int(point["sines"]), "cpu")
+        self.out = torch.full_like(self.data.x, float("nan"))
+        self.there = torch.full_like(self.data.x, float("nan"))
+        self.worked_s: deque[float] = deque(maxlen=1024)
+        self.up = self._lane("upload", "copy in")
+        self.work = self._lane("compute", "")
+        self.down = self._lane("download", "copy out")
+        self.lanes = self.up, self.work, self.down
+
+    def _lane(self, name: str, copies: str) -> ThreadLane:
+        return ThreadLane(LINK_BYTES_PER_S, self.worked_s, name=f"{name} queue", copies=copies)
+
+    def workload(self) -> Workload:
+        """The variant's run, checked where its result lies."""
+        name = self.variant.way
+        run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
+        queue = LaneQueue(self.lanes, self.worked_s)
+        checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
+        error = checks.get(name, lambda _: self.data.error(self.out))
+        return Workload(run, cost(self.variant, self.point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+
+    def sines(self, values: torch.Tensor) -> None:
+        """NumPy's sine: one thread, and the interpreter is free meanwhile."""
+        import numpy as np
+
+        array = values.numpy()
+        for _ in range(self.data.sines):
+            np.sin(array, out=array)
+
+    def serial(self) -> None:
+        """All three in one lane."""
+        self.up.copy(self.there, self.data.x)
+        self.up.run(self.sines, self.there)
+        self.up.copy(self.out, self.there, "copy out")
+
+    def streams(self) -> None:
+        """Three lanes, each waited for before the next one gets its work."""
+        self.up.copy(self.there, self.data.x)
+        self.up.synchronize()
+        self.work.run(self.sines, self.there)
+        self.work.synchronize()
+        self.down.copy(self.out, self.there)
+        self.down.synchronize()
+
+    def pipelined(self) -> Run:
+        """The course's own pipeline over the three lanes."""
+        chunks = int(self.point.get("chunks", max(1, self.data.elements // TOY_CHUNK)))
+        buffers = int(self.point.get("buffers", 4))
+        pipeline = Pipeline(
+            self.sines, self.data.elements, chunks=chunks, buffers=buffers, device="cpu-queue", lanes=self.lanes
+        )
+        return partial(pipeline, self.data.x, self.out)
+
+    def compute(self) -> None:
+        """The sines alone; a first copy that does not cross the link puts the input back."""
+        self.work.run(self.there.copy_, self.data.x)
+        self.work.run(self.sines, self.there)
+
+    def upload(self) -> None:
+        """One way alone."""
+        self.up.copy(self.there, self.data.x)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `overlap` experiment runs: copy, k sines in place, copy back; in one stream, in three, and in a pipeline.
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's way of running k sines over n elements of the host."""
+    elements, sines = int(point["elements"]), int(point["sines"])
+    if is_queue(variant.device):
+        return Toy(variant, point).workload()
+    # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
+    refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+    refuse_too_large(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
+    data = Travelling.of(elements, sines, "cuda")
+    run, found = ON_CUDA[variant.way](data)
+
+    sent = variant.way == "upload"
+    error = copied(data, found) if sent else lambda result: data.error(found if result is None else result)
+    return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
+
+
+# ---- each function returns what to run, and where the result then lies ----
+
+
+def _serial(data: Travelling, x: torch.Tensor, out: torch.Tensor) -> tuple[Run, torch.Tensor]:
+    """One stream, everything in turn; the host waits only where a copy of pageable memory makes it."""
+    there = torch.empty(data.elements, device="cuda")
+
+    def run() -> None:
+        there.copy_(x, non_blocking=True)
+        sine_in_place(there, data.sines)
+        out.copy_(there, non_blocking=True)
+
+    return run, data.spoilt(out)
+
+
+def _source_serial(data: Travelling) -> tuple[Run, None]:
+    """To the GPU, sines into new memory, back into new memory: how the source wrote it."""
+    x, _ = data.pageable
+
+    def run() -> torch.Tensor:
+        there = x.to("cuda")
+        for _ in range(data.sines):
+            there = torch.sin(there)
+        return there.cpu()
+
+    return run, None
+
+
+@lru_cache(maxsize=1)
+def _streams() -> tuple[torch.cuda.Stream, ...]:
+    return tuple(torch.cuda.Stream() for _ in range(3))
+
+
+def _source_streams(data: Travelling) -> tuple[Run, None]:
+    """The same on three streams, with a wait for each before the next one starts: the source's second version."""
+    x, _ = data.pageable
+    up, work, down = _streams()
+
+    def run() -> torch.Tensor:
+        there = torch.empty_like(x, device="cuda")
+        with torch.cuda.stream(up):
+            there.copy_(x, non_blocking=True)
+        up.synchronize()
+        with torch.cuda.stream(work):
+            for _ in range(data.sines):
+                there = torch.sin(there)
+        work.synchronize()
+        with torch.cuda.stream(down):
+            back = there.cpu()
+        down.synchronize()
+        return back
+
+    return run, None
+
+
+def _streams_pinned(data: Travelling) -> tuple[Run, torch.Tensor]:
+    """The source's three streams and waits, with pinned memory and nothing allocated: only the waits are left."""
+    there = torch.empty(data.elements, device="cuda")
+    up, work, down = _streams()
+    x, out = data.x, data.spoilt(data.out)
+
+    def run() -> None:
+        with torch.cuda.stream(up):
+            there.copy_(x, non_blocking=True)
+        up.synchronize()
+        with torch.cuda.stream(work):
+            sine_in_place(there, data.sines)
+        work.synchronize()
+        with torch.cuda.stream(down):
+            out.copy_(there, non_blocking=True)
+        down.synchronize()
+
+    return run, out
+
+
+def _pipeline(
+    data: Travelling, x: torch.Tensor, out: torch.Tensor, *, pinned: bool = True, chunk_bytes: int = 0,
+    buffers: int = BUFFERS,
+) -> tuple[Run, torch.Tensor]:  # fmt: skip
+    chunks = math.ceil(data.elements * ITEM_BYTES / chunk_bytes) if chunk_bytes else None
+    compute = partial(sine_in_place, count=data.sines)
+    pipeline = Pipeline(compute, data.elements, chunks=chunks, buffers=buffers, device="cuda", pinned=pinned)
+    data.spoilt(out)
+    return partial(pipeline, x, out), out
+
+
+def _shaped(data: Travelling, shape: Mapping[str, int]) -> tuple[Run, torch.Tensor]:
+    sizes = {"buffers": BUFFERS, "chunk_bytes": 0, **shape}
+    return _pipeline(data, data.x, data.out, buffers=sizes["buffers"], chunk_bytes=sizes["chunk_bytes"])
+
+
+def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
+    """The sines alone; the first one reads the input, so that a second call gives the same result."""
+    x = data.x.cuda()
+    there = torch.full_like(x, float("nan"))
+
+    def run() -> None:
+        torch.sin(x, out=there)
+        sine_in_place(there, data.sines - 1)
+
+    return run, there
+
+
+def _upload(data: Travelling) -> tuple[Run, torch.Tensor]:
+    """The copy to the GPU alone, on a stream of its own."""
+    sent, lane = torch.full((data.elements,), float("nan"), device="cuda"), CudaLane()
+    torch.cuda.synchronize()
+
+    def run() -> None:
+        lane.copy(sent, data.x)
+        torch.cuda.current_stream().wait_stream(lane.stream)
+
+    return run, sent
+
+
+ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
+    "source-serial": _source_serial,
+    "source-streams": _source_streams,
+    "serial-pageable": lambda data: _serial(data, *data.pageable),
+    "serial": lambda data: _serial(data, data.x, data.out),
+    "streams": _streams_pinned,
+    "pipeline-pageable": lambda data: _pipeline(data, *data.pageable, pinned=False),
+    "pipeline": lambda data: _pipeline(data, data.x, data.out),
+    **{name: partial(_shaped, shape=shape) for name, shape in SHAPED.items()},
+    "compute": _compute,
+    "upload": _upload,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the claims on overlap ask beside the notation: where computing takes as long as sending, and timelines.
+
+__all__ = ["balanced", "traced"]
+
+BALANCE = 1.4
+"""Computing and sending count as equally long within this factor."""
+
+
+def balanced(evidence: Evidence, axis: str) -> int:
+    """The elements, or the sines, where computing takes as long as sending: the largest array, the closest sines.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources import source
+    >>> balanced(Evidence(experiment("overlap"), source("recorded:h200")), "sines")
+    40
+
+    NotRecordedError where no number of sines comes within a factor of 1.4.
+    """
+    parts = [_period(evidence, name) for name in ("upload", "compute", "pipeline", "serial")]
+    elements = max(set.intersection(*({key[0] for key in part.values} for part in parts)), default=None)
+    sending, working, *_ = ({key[1]: middle(t) for key, t in part.values.items() if key[0] == elements}
+                            for part in parts)  # fmt: skip
+    off = {sines: max(working[sines] / sending[sines], sending[sines] / working[sines])
+           for sines in working.keys() & sending.keys()}  # fmt: skip
+    sines = min(off, key=lambda each: off[each], default=None)
+    if sines is None or off[sines] > BALANCE:
+        raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
+    return int((elements if axis == "elements" else sines) or 0)
+
+
+def _period(evidence: Evidence, variant: str) -> Table:
+    return evidence.table(variant, "period_s", {})

@@ -1,0 +1,568 @@
+"""A linear layer against an element-wise stand-in: how much faster is the one that multiplies no matrices?
+
+The question, the widths and the claims follow a forum thread, "Surprisingly low performance in pseudo-Linear layer",
+whose readers measured it on two unnamed GPUs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from brrr.core import units
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost, Form, OperatorCost
+from brrr.gpu import is_queue, waiting
+from brrr.gpu.datasheet import Hardware
+from brrr.roofline.device_model import model_of
+from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large, worst
+from brrr_course.experiments.judging import curve, datasheet
+from brrr_course.experiments.lazily import f, torch
+from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, pointwise, product, reduction, run, view
+from brrr_course.experiments.published import pseudo_linear
+from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.expression import Table
+from brrr_course.nouns.source import Evidence
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What FLOP and bytes say about a linear layer and its element-wise stand-in: costs, and the two theoretical speed-ups.
+
+FORWARD, BOTH = "forward", "forward+backward"
+ITEMSIZE = 4
+
+
+def linear_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
+    """FLOP and bytes of the linear layer: one matrix product forward, two more backward.
+
+    >>> linear_cost(1024, 1024)
+    2.15 GFLOP, 12.6 MB, 171 FLOP/B
+    """
+    rows, square = float(batch) * width, float(width) * width
+    if not backward:
+        return Cost(2 * batch * square + rows, ITEMSIZE * (2 * rows + square + width))
+    return Cost(6 * batch * square + 2 * rows, ITEMSIZE * (5 * rows + 3 * square + 2 * width))
+
+
+def pseudo_cost(width: int, batch: int, *, backward: bool = False) -> Cost:
+    """FLOP and bytes of the element-wise layer, each tensor moved once: what one fused kernel needs.
+
+    Backward: dx = g w, dw = sum of g x, db = sum of g.
+
+    >>> pseudo_cost(1024, 1024)
+    2.1 MFLOP, 8.4 MB, 0.25 FLOP/B
+    """
+    rows = float(batch) * width
+    if not backward:
+        return Cost(2 * rows, ITEMSIZE * (2 * rows + 2 * width))
+    return Cost(6 * rows, ITEMSIZE * (5 * rows + 4 * width))
+
+
+def sizes(point: Point) -> tuple[int, int, bool]:
+    """Width, batch and whether the backward pass belongs to it."""
+    return int(point["width"]), int(point["batch"]), point.get("direction") == BOTH
+
+
+def costs(point: Point) -> tuple[Cost, Cost]:
+    """The cost of the linear and of the pseudo layer at a point."""
+    width, batch, backward = sizes(point)
+    return linear_cost(width, batch, backward=backward), pseudo_cost(width, batch, backward=backward)
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP and bytes of a variant at a point; all linear variants cost the same, and all pseudo ones."""
+    return costs(point)[variant.kind == "pseudo"]
+
+
+def speedup_by_flop(hardware: Hardware | None, point: Point) -> float:
+    """By counting operations alone, the stand-in is faster by the width."""
+    return float(point["width"])
+
+
+def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None:
+    """The ratio of both layers' times at the datasheet's limits; None without a datasheet.
+
+    A time is the larger of FLOP over the fp32 peak and bytes over the memory's bandwidth (S. Williams et al., 2009).
+    """
+    if hardware is None:
+        return None
+    model = model_of(hardware)
+    linear, pseudo = (model.roof_s(each.flop, each.bytes) for each in costs(point))
+    return linear / pseudo
+
+
+# ---- what is predicted: the layer operator by operator, or fused ----
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """The layer's operators, forward or with its gradients; fused by hand or by a compiler, its kernels."""
+    width, batch, backward = sizes(point)
+    layer, how = variant.kind, variant.way
+    work = costs(point)[layer == "pseudo"]
+    rows = ITEMSIZE * float(batch * width)
+    listed = _linear(width, batch, backward) if layer == "linear" else _pseudo(width, batch, backward)
+    as_graph: How = "graph" if how.endswith("graph") and variant.on_gpu else "eager"
+    if layer == "linear" or how in ("eager", "graph"):
+        return run(listed, work.bytes, work.bytes + (rows if layer == "pseudo" else 0), as_graph)
+    if backward and not how.startswith("triton"):
+        return None  # what a compiler makes of both sums at once is its own choice
+    launched: How = "graph" if as_graph == "graph" else "compiled"  # a launch by Triton costs the host as much as that
+    return run(_pseudo_fused(width, batch, backward), work.bytes, work.bytes, launched)
+
+
+def _linear(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+    forward = (view("t"), product("addmm", batch, width, width, ITEMSIZE, bias=width, transposed=(False, True)))
+    if not backward:
+        return forward
+    to_input = product("mm", batch, width, width, ITEMSIZE)
+    to_weight = product("mm", width, width, batch, ITEMSIZE, transposed=(True, False))
+    to_bias = reduction("sum", Form("columns", width, batch), ITEMSIZE)
+    back = (view("t"), to_input, view("t"), to_weight, view("t"), to_bias, view("view"), view("t"))
+    return (*forward, *back)
+
+
+def _pseudo(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+    n, form = batch * width, Form("broadcast", batch, width)
+    multiply = pointwise("mul", n, ITEMSIZE, reads=n + width, form=form)
+    forward = (multiply, pointwise("add", n, ITEMSIZE, reads=n + width, form=form))
+    if not backward:
+        return forward
+    to_bias = reduction("sum", Form("columns", width, batch), ITEMSIZE)
+    by_input = pointwise("mul", n, ITEMSIZE, reads=2 * n)
+    return (*forward, to_bias, view("view"), by_input, multiply, to_bias, view("view"))
+
+
+def _pseudo_fused(width: int, batch: int, backward: bool) -> tuple[OperatorCost, ...]:
+    """One kernel forward; backward another that reads g and x once and writes dx, dw and db."""
+    n = float(batch * width)
+    forward = kernel(["mul", "add"], 2 * n, ITEMSIZE * (n + 2 * width), ITEMSIZE * n)
+    if not backward:
+        return (forward,)
+    read, written = ITEMSIZE * (2 * n + width), ITEMSIZE * (n + 2 * width)
+    # fma: what counts as a whole is not merged with its neighbour
+    back = kernel(["mul", "mul", "sum", "sum"], 4 * n, read, written, fma=True)
+    return (forward, back)
+
+
+WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 6144, 8192, 16384, 24576)
+BATCHES = (128, 2048, 32768)
+COMPILED_WIDTHS = (256, 1024, 4096, 16384)
+"""Where both layers are compiled with their backward pass: each point is compiled anew, for seconds."""
+
+EXACT_WIDTHS = (4096, 16384)
+QUEUE_FLOP = 2e10
+"""The CPU queue stops here: a laptop's CPU would need a second and more a call above."""
+
+SLOW_FLOP = 1e13
+"""Above this one way of running the linear layer is enough: overhead is nothing there, and a call takes long."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which variant exists where: the CPU queue up to a size, copies of the slow linear layer up to another."""
+    flop, width = costs(point)[0].flop, int(point["width"])
+    if is_queue(variant.device):
+        return flop <= QUEUE_FLOP
+    if variant.way == "integers":
+        return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
+    linear = variant.kind == "linear"
+    if variant.way == "compile":
+        return (
+            width in COMPILED_WIDTHS and flop <= SLOW_FLOP
+            if linear
+            else point["direction"] == FORWARD or width in COMPILED_WIDTHS
+        )
+    return not (linear and variant.way == "graph") or flop <= SLOW_FLOP
+
+
+def _on_queue(kind: str, way: str, label: str, *, shown: bool = True) -> Variant:
+    line = f"{kind} {way}"
+    return Variant(f"queue-{kind}-{way}", label, "cpu-queue", way=way, kind=kind, shown=shown, stands_in_for=line)
+
+
+EXPERIMENT = Experiment(
+    title="Pseudo-Linear",
+    question="How much faster is a layer that multiplies no matrices?",
+    axes=(
+        Axis("width", WIDTHS, label="width of the layer", quick=(64, 256, 1024)),
+        Axis("batch", BATCHES, label="batch (rows)", quick=(128,)),
+        Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
+    ),
+    variants=(
+        Variant("linear-eager", "Linear", "cuda", way="eager", kind="linear"),
+        Variant("pseudo-eager", "pseudo", "cuda", way="eager", kind="pseudo"),
+        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", way="compile", kind="pseudo"),
+        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", way="graph", kind="pseudo"),
+        Variant("pseudo-triton", "pseudo, fused (Triton)", "cuda", way="triton", kind="pseudo"),
+        Variant("pseudo-triton-graph", "pseudo, fused, CUDA Graph", "cuda", way="triton-graph", kind="pseudo"),
+        Variant("linear-compile", "Linear, torch.compile", "cuda", way="compile", kind="linear", shown=False),
+        Variant("linear-graph", "Linear, CUDA Graph", "cuda", way="graph", kind="linear", shown=False),
+        Variant("linear-integers", "Linear on whole numbers", "cuda", way="integers", kind="linear", shown=False),
+        _on_queue("linear", "eager", "Linear"),
+        _on_queue("pseudo", "eager", "pseudo"),
+        _on_queue("pseudo", "graph", "pseudo, one order"),
+        _on_queue("pseudo", "triton", "pseudo, fused"),
+        _on_queue("linear", "graph", "Linear, one order", shown=False),
+    ),
+    field="period_s",
+    lines=(
+        Line("linear busy", "linear-eager", "busy_s", "Linear, GPU's own time", shown=False),
+        Line("pseudo busy", "pseudo-eager", "busy_s", "pseudo, GPU's own time", shown=False),
+        Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
+    ),
+    package=__name__,
+    cost=cost,
+    predicts=predicted,
+    anchors=(
+        {"width": 1024, "batch": 2048, "direction": FORWARD},
+        {"width": 256, "batch": 128, "direction": FORWARD},
+    ),
+    rate=Rate("bytes", "B/s", "bytes that must move, a second"),
+    guides=(
+        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio",
+              speedup_by_flop),
+        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio",
+              speedup_by_roofline),
+        BANDWIDTH,
+    ),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Are the results of the pseudo-linear experiment right? References in float64, a block of rows at a time.
+
+if TYPE_CHECKING:
+    Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+EXACT_ROWS = 64
+SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1))
+"""Signs for the quadrants of a matrix: of any two quadrants, half of these give them one sign, and half two."""
+
+
+def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
+    """The worst error of `x * w + b`; with an upstream gradient g, of `(y, dx, dw, db)`."""
+
+    def error(result: Any) -> float:
+        y, *gradients = result if isinstance(result, tuple) else (result,)
+        errors = [error_against(lambda x, w, b: x * w + b, (x,), (w, b))(y)]
+        if g is not None:
+            dx, dw, db = gradients
+            errors.append(error_against(torch.mul, (g,), (w,))(dx))
+            errors.append(_vector_error(dw, _row_sum(g, lambda rows: g[rows].double() * x[rows].double())))
+            errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
+        return worst(errors)
+
+    return _without_gradients(error)
+
+
+def linear_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
+    """The worst error of `x wᵀ + b`, the products by Freivalds' check (see `product_error`)."""
+    from brrr.roofline.calibrate.part import product_error
+
+    def error(result: Any) -> float:
+        y, *gradients = result if isinstance(result, tuple) else (result,)
+        errors = [_affine_error(y, x, w, b)]
+        if g is not None:
+            dx, dw, db = gradients
+            errors += [product_error(g, w)(dx), product_error(g.t(), x)(dw)]
+            errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
+        return worst(errors)
+
+    return _without_gradients(error)
+
+
+def _without_gradients(error: Callable[[Any], float]) -> Callable[[Any], float]:
+    def checked(result: Any) -> float:
+        with torch.no_grad():
+            return error(result)
+
+    return checked
+
+
+def _affine_error(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> float:
+    """Freivalds' check of `x wᵀ + b`: y v against x (wᵀ v) + b·v in float64, for random v."""
+    from brrr.roofline.calibrate.part import CHUNK, PROBES
+
+    probes = torch.randn(y.shape[1], PROBES, dtype=torch.float64, device=y.device)
+    through = torch.zeros(w.shape[1], PROBES, dtype=torch.float64, device=y.device)
+    for rows, part in zip(w.split(CHUNK), probes.split(CHUNK), strict=True):
+        through += rows.double().t() @ part
+    shift = b.double() @ probes
+    found = torch.cat([rows.double() @ probes for rows in y.split(CHUNK)])
+    expected = torch.cat([rows.double() @ through for rows in x.split(CHUNK)]) + shift
+    return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
+
+
+def _row_sum(like: torch.Tensor, part: Callable[[slice], torch.Tensor]) -> tuple[torch.Tensor, float]:
+    """The sum over all rows in float64, and its scale: the norm of all that is added, or of the sum if that is larger.
+
+    Of random terms the sum is about as large as that norm, but may come out near zero; rounding never does.
+    """
+    from brrr.roofline.calibrate.part import CHUNK
+
+    total, squares = torch.zeros(like.shape[1], dtype=torch.float64, device=like.device), 0.0
+    for start in range(0, len(like), CHUNK):
+        terms = part(slice(start, start + CHUNK))
+        total += terms.sum(0)
+        squares += float(terms.square().sum())
+    return total, max(math.sqrt(squares), float(torch.linalg.norm(total)))
+
+
+def _vector_error(found: torch.Tensor, expected: tuple[torch.Tensor, float]) -> float:
+    total, scale = expected
+    return float(torch.linalg.norm(found.double() - total)) / scale if scale else math.nan
+
+
+# ---- whole numbers: does the product use all of its multiplications? ----
+
+
+def whole_numbers(rows: int, columns: int, terms: int, device: str) -> torch.Tensor:
+    """A matrix of the two largest neighbouring whole numbers whose products, summed `terms` times, stay below 2^24.
+
+    Float32 holds every whole number up to 2^24. So a product of such matrices is exact in any order of summation, if
+    each term is one product. Strassen's form (and Winograd's) multiplies sums of quadrants: with quadrants whose signs
+    agree these are twice as large, their products exceed 2^24, and odd ones are rounded.
+    """
+    largest = math.isqrt((2**24 - 1) // terms)
+    return largest - torch.randint(0, 2, (rows, columns), device=device).float()
+
+
+def signed(matrix: torch.Tensor, signs: Sequence[int]) -> torch.Tensor:
+    """The matrix with a sign for each quadrant: upper left, upper right, lower left, lower right."""
+    copy, (top, left) = matrix.clone(), (matrix.shape[0] // 2, matrix.shape[1] // 2)
+    quadrants = (copy[:top, :left], copy[:top, left:], copy[top:, :left], copy[top:, left:])
+    for quadrant, sign in zip(quadrants, signs, strict=True):
+        quadrant.mul_(sign)
+    return copy
+
+
+def inexact_share(product: Product, x: torch.Tensor, w: torch.Tensor) -> float:
+    """The largest share of inexact entries of `product(x, w) = x wᵀ`, over all pairs of signs; on sampled rows.
+
+    A classical product of `whole_numbers` gives 0.0 whatever its order; a product by Strassen's or Winograd's form
+    does not, since for some pair of signs the quadrants that it adds agree on both sides.
+    """
+    chosen = torch.randperm(x.shape[0], device=x.device)[:EXACT_ROWS]
+    shares = []
+    for signs_x in SIGNS:
+        left = signed(x, signs_x)
+        for signs_w in SIGNS:
+            right = signed(w, signs_w)
+            expected = left[chosen].double() @ right.double().t()
+            shares.append(float((product(left, right)[chosen].double() != expected).double().mean()))
+    return worst(shares)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `pseudo_linear` experiment runs: the linear layer and its element-wise stand-in, each in every way.
+
+TOLERANCE = 1e-4
+"""float32 stays far below; TF32, near 3e-4, would be found out."""
+
+WARM_FLOP = 1e12
+"""A call with fewer FLOP is made once before it is checked, so that loading a library is not taken for its time."""
+
+if TYPE_CHECKING:
+    Layer = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def pseudo(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The stand-in for a linear layer: each feature times its own weight, plus its own bias."""
+    return x * w + b
+
+
+class PseudoInputs(PointInputs):
+    """The tensors of one point, drawn once and used by all of its variants as long as one of them is there."""
+
+    def __init__(self, width: int, batch: int, backward: bool, device: str) -> None:
+        self.width, self.backward, self.device = width, backward, device
+        self.x = self._draw(batch, width)
+        self.gradient = torch.randn(batch, width, device=device) if backward else None
+        self._parameters: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def parameters(self, layer: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weight and bias of `linear` (He-scaled, so that its outputs are as large as its inputs) or of `pseudo`."""
+        if layer not in self._parameters:
+            n = self.width
+            weight = self._draw(n, n, scale=math.sqrt(2 / n)) if layer == "linear" else self._draw(n)
+            self._parameters[layer] = (weight, self._draw(n))
+        return self._parameters[layer]
+
+    def _draw(self, *shape: int, scale: float = 1.0) -> torch.Tensor:
+        return torch.randn(*shape, device=self.device).mul_(scale).requires_grad_(self.backward)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's layer at the point, on fresh random inputs that the point's variants share."""
+    width, batch, backward = sizes(point)
+    on_queue = is_queue(variant.device)
+    device = variant.processor
+    refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
+    if variant.way == "integers":
+        return _on_whole_numbers(variant, point)
+    inputs = PseudoInputs.of(width, batch, backward, device)
+    layer, how = variant.kind, variant.way
+    if on_queue:
+        return _queued(variant, point, inputs, layer)
+    run = _way(how, _calls(_function(layer, how, inputs), inputs, layer))
+    if how == "compile":
+        compile_now(run)
+    elif cost(variant, point).flop < WARM_FLOP:
+        run()
+    return Workload(run, cost(variant, point), _error(layer, inputs), TOLERANCE, synchronize=waiting(device))
+
+
+def _error(layer: str, inputs: PseudoInputs) -> Callable[[Any], float]:
+    """What checks the layer's result."""
+    check = linear_error if layer == "linear" else pseudo_error
+    return check(inputs.x, *inputs.parameters(layer), inputs.gradient)
+
+
+def needed_bytes(variant: Variant, point: Point) -> int:
+    """What a variant needs at least: inputs, results, one intermediate, and the weights with their gradients."""
+    width, batch, backward = sizes(point)
+    tensors, weights = (6, 2) if backward else (3, 1)
+    square = width * width if variant.kind == "linear" else width
+    return ITEMSIZE * (tensors * width * batch + weights * square)
+
+
+def _function(layer: str, how: str, inputs: PseudoInputs) -> Layer:
+    """The layer as a function of input, weight and bias."""
+    if how.startswith("triton"):
+        from brrr.kernels.pseudo_linear import pseudo_linear
+
+        return pseudo_linear
+    function: Layer = f.linear if layer == "linear" else pseudo
+    return compiled(function, inputs) if how == "compile" else function
+
+
+def compiled(function: Layer, inputs: PseudoInputs) -> Layer:
+    """The layer under torch.compile, compiled as seldom as its speed allows.
+
+    Linear: once for all shapes, for its work is a library's. Pseudo: once for each width, since a width known when
+    compiling makes better code; forward, the batch may change without compiling again.
+    """
+    if function is f.linear:
+        return torch.compile(function, dynamic=True)
+    if not inputs.backward:
+        torch._dynamo.maybe_mark_dynamic(inputs.x, 0)
+    return torch.compile(function, dynamic=False)
+
+
+def _calls(function: Layer, inputs: PseudoInputs, layer: str) -> Callable[[], Any]:
+    """The call that is timed: the layer's result, or with backward `(y, dx, dw, db)`."""
+    x, (w, b), g = inputs.x, inputs.parameters(layer), inputs.gradient
+    if g is None:
+        return lambda: function(x, w, b)
+
+    def both() -> tuple[torch.Tensor, ...]:
+        y = function(x, w, b)
+        return (y.detach(), *torch.autograd.grad(y, (x, w, b), g))
+
+    return both
+
+
+def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
+    """The call itself, or a CUDA Graph of it, whose results start out as NaN so that only a replay makes them right."""
+    if not how.endswith("graph"):
+        return call
+    from brrr.running.graphs import capture
+
+    captured = capture(call)
+    with torch.no_grad():
+        for result in captured.output if isinstance(captured.output, tuple) else (captured.output,):
+            result.fill_(float("nan"))
+    return captured.replay
+
+
+def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
+    """The linear layer without a bias on whole numbers; right only if every entry is exact (see `inexact_share`)."""
+    width, batch, _ = sizes(point)
+    x, w = whole_numbers(batch, width, width, "cuda"), whole_numbers(width, width, width, "cuda")
+
+    def error(y: torch.Tensor) -> float:
+        sampled = torch.randperm(batch, device="cuda")[:64]
+        here = float((y[sampled].double() != x[sampled].double() @ w.double().t()).double().mean())
+        return max(here, inexact_share(f.linear, x, w))
+
+    return Workload(lambda: f.linear(x, w), cost(variant, point), error, 0.0, synchronize=torch.cuda.synchronize)
+
+
+# ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
+
+
+def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) -> Workload:
+    """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
+    orders, results = _orders(layer, inputs, fused=variant.way == "triton")
+    with torch.no_grad():
+        for result in results:
+            result.fill_(float("nan"))
+    at_once: list[Run] = [lambda: [order() for order in orders]]
+    given, found = orders if variant.way == "eager" else at_once, results if inputs.backward else results[0]
+    return in_orders(given, found, cost(variant, point), _error(layer, inputs), TOLERANCE, held=inputs)
+
+
+def _orders(
+    layer: str, inputs: PseudoInputs, *, fused: bool
+) -> tuple[list[Callable[[], Any]], tuple[torch.Tensor, ...]]:
+    """What torch would run, operator by operator, and the tensors that it writes."""
+    x, (w, b) = inputs.x.detach(), (each.detach() for each in inputs.parameters(layer))
+    y, between = torch.empty_like(x), torch.empty_like(x)
+    if layer == "linear":
+        forward: list[Callable[[], Any]] = [lambda: torch.addmm(b, x, w.t(), out=y)]
+    elif fused:
+        forward = [lambda: torch.addcmul(b, x, w, out=y)]
+    else:
+        forward = [lambda: torch.mul(x, w, out=between), lambda: torch.add(between, b, out=y)]
+    if inputs.gradient is None:
+        return forward, (y,)
+    g, dx, dw, db = inputs.gradient, torch.empty_like(x), torch.empty_like(w), torch.empty_like(b)
+    to_bias = lambda: torch.sum(g, 0, out=db)  # noqa: E731
+    if layer == "linear":
+        backward = [lambda: torch.mm(g, w, out=dx), lambda: torch.mm(g.t(), x, out=dw), to_bias]
+    else:
+        to_weight = [lambda: torch.mul(g, x, out=between), lambda: torch.sum(between, 0, out=dw)]
+        backward = [lambda: torch.mul(g, w, out=dx), *to_weight, to_bias]
+    return [*forward, *backward], (y, dx, dw, db)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the forum thread said about the pseudo-linear layer, and what holds; and this package's own explanation.
+
+MANY = 32768
+
+
+def thread(evidence: Evidence, table: str) -> Table:
+    """The speed-ups of one of the thread's own tables, by the width."""
+    return Table(("width",), {(row.width,): row.speedup for row in pseudo_linear(table)})
+
+
+def clever_multiplication(evidence: Evidence) -> Verdict:
+    """Three tests of "fewer multiplications"; the thread's guess fails if all three speak against it.
+
+    With fewer than n³ multiplications the rate counted with all n³ could exceed the peak, and whole numbers close to
+    the limit of exactness would come out rounded. And if the stand-in runs at the memory's pace, its bytes explain its
+    time, and nothing is left for the matrix product to explain.
+    """
+    hardware = datasheet(evidence)
+    linear = curve(evidence, "linear busy", "width", batch=MANY, direction=FORWARD)
+    pseudo = curve(evidence, "pseudo triton busy", "width", batch=MANY, direction=FORWARD)
+    width = max(set(linear) & set(pseudo))
+    exact = sorted(int(width) for width, *_ in evidence.source.known(evidence.experiment, "linear-integers"))
+    if not exact:
+        raise NotRecordedError("the product of whole numbers was not measured, or did not come out exact")
+    peak = hardware.peak("fp32")
+    rates = [linear_cost(w, MANY).flop / time.median / peak for w, time in linear.items()]
+    beyond = [w for w, time in linear.items() if linear_cost(w, MANY).flop / time.high > peak]
+    nbytes = pseudo_cost(width, MANY).bytes
+    share = nbytes / pseudo[width].median / hardware.memory_bytes_per_s
+    most = linear[width].median * hardware.memory_bytes_per_s / nbytes
+    text = (
+        f"counted with all its multiplications, Linear reaches at most {units.percent(max(rates), 2)} of the fp32 "
+        f"peak; its products of whole numbers are exact at width {' and '.join(map(str, exact))}; the fused stand-in "
+        f"moves its bytes at {units.percent(share, 2)} of the bandwidth, at which no stand-in of width {width} "
+        f"can be more than {units.ratio(most)} faster"
+    )
+    if beyond:
+        return Verdict("holds", text)
+    return Verdict("fails" if share >= 0.7 else "undecided", text)

@@ -1,0 +1,459 @@
+"""A recurrent layer whose weights stay on the chip: what does one time step take?
+
+One layer, as many inputs as hidden units. Its questions and some claims follow "Persistent RNNs" (2016), whose kernel
+kept the recurrent weights in registers for all time steps; the ways beside it are those that PyTorch offers today. A
+step's time is a slope: a longer sequence's time less a shorter one's, so that what happens once a call drops out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Estimate, Field, Point
+from brrr.counting.cost import ITEMSIZE, Cost
+from brrr.gpu.precision import float32_recurrence
+from brrr.roofline.device_model import DeviceModel, model_of
+from brrr.roofline.figures import level_rate
+from brrr.roofline.peaks import short
+from brrr.roofline.persistent import Step
+from brrr_course.experiments.checked import PointInputs, peak_bytes_of, refuse_too_large, relative, warmed, worst
+from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.lazily import f, name_of, torch
+from brrr_course.experiments.predicted import unpredicted
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
+from brrr_course.nouns.expression import Table, fastest, pointwise
+from brrr_course.nouns.source import Evidence
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A time step's time from a recording: the slope over the sequence's length, and the best of cuDNN's ways.
+
+SHORT, LONG, MAIN = 64, 256, 1024
+"""Time steps between which the slope is taken; the hidden size at which most is measured."""
+CUDNN = ("cudnn", "cudnn-pad8", "cudnn-pad16", "cudnn-graph")
+At = dict[str, Any]
+
+
+def place(cell: str = "rnn_tanh", dtype: str = "float32", batch: int = 1, hidden: int = MAIN) -> At:
+    """Where a step is asked for."""
+    return {"batch": batch, "hidden": hidden, "cell": cell, "dtype": dtype}
+
+
+def step(evidence: Evidence, variant: str, *, short: int = SHORT, long: int = LONG, **at: Any) -> Any:
+    """Seconds of a step: what the longer sequence takes more, by the steps that it has more.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
+    >>> print(step(evidence, "persistent", **place()))
+    885 ns (883 to 888 ns, n=18)
+
+    A table over the axes that `at` leaves open; NotRecordedError where it leaves none and the step was not measured.
+    By the device's own time; in a loop where a call launches more than the queue holds, which no gate can wait for.
+    """
+    found: dict[Any, Estimate] = {}
+    for column in ("period_s", "span_s"):  # the device's own time replaces a loop's
+        less, more = (evidence.table(variant, column, {**at, "steps": steps}) for steps in (short, long))
+        found |= pointwise(lambda less, more: (more - less) / float(long - short), less, more).values
+    if less.axes:
+        return Table(less.axes, found)
+    if () not in found:
+        raise NotRecordedError(f"a step of {variant} at {', '.join(map(str, at.values()))} was not measured")
+    return found[()]
+
+
+def best_cudnn(evidence: Evidence, at: At) -> tuple[str, Estimate]:
+    """The fastest of cuDNN's ways with these numbers, padded or in a CUDA Graph: its variant and its step."""
+    found = {"cudnn": step(evidence, "cudnn", **at)}
+    for name in CUDNN[1:]:
+        with suppress(NotRecordedError):
+            found[name] = step(evidence, name, **at)
+    return min(found.items(), key=lambda each: each[1].median)
+
+
+CELLS = ("rnn_tanh", "rnn_relu", "lstm")
+DTYPES = ("float32", "float16", "bfloat16")
+BATCHES = (1, 2, 3, 4, 8, 16, 24, 32, 64, 96, 128)
+HIDDEN = (32, 256, 512, 768, MAIN, 1152, 1280, 1536, 1792, 2048, 2560)
+"""At 32 there is next to nothing to compute: a step is the exchange."""
+STEPS = (SHORT, LONG, 1024)
+
+SIZES = {
+    ("rnn_tanh", "float32"): (256, 512, 768, 1152, 1280, 1536, 1792, 2048),
+    ("lstm", "float32"): (256, 512, 768, 1152, 1280, 1536),
+    ("rnn_tanh", "float16"): (512, 768, 1152, 1280, 2048, 2560),
+    ("lstm", "float16"): (512, 768, 1152, 1280, 2048),
+}
+"""Beside MAIN; each size and batch is one more plan, whose first call compiles and tries several kernels."""
+AT_EACH_SIZE = (1, 64)
+ODD_BATCHES, ODD_SIZE = (3, 4, 24, 96), 1152
+LOOPED = (1, 2, 3, 4, 8, 16, 64)
+CHOSEN = (1, 4, 16, 64)
+"""Where training and cuDNN in a CUDA Graph are measured, at MAIN."""
+OTHERS = {("rnn_relu", "float32"): (1, 64), ("rnn_tanh", "bfloat16"): (1, 16, 64), ("lstm", "bfloat16"): (1, 16, 64)}
+"""Batches of what is only compared with another cell or type, at MAIN; no other ReLU and no other bfloat16."""
+LONGEST = (1, 4, 64)
+PLAN_S = 1.3
+"""About what choosing a plan takes where its kernels are not compiled yet, spread over its points."""
+
+CPU_HIDDEN, CPU_BATCHES = (32, 256, 512), (1, 4, 16)
+
+PADDED = {"cudnn-pad8": 8, "cudnn-pad16": 16}
+"""To a multiple of what cuDNN's batch is padded."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured at which point."""
+    cell, dtype = str(point["cell"]), str(point["dtype"])
+    batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
+    if not variant.on_gpu:
+        plain = dtype == "float32" and cell != "rnn_relu" and steps != STEPS[-1]
+        small = hidden in CPU_HIDDEN and batch in CPU_BATCHES
+        return plain and (small or (hidden == MAIN and batch == 1 and cell == "rnn_tanh"))
+    if not _in_grid(cell, dtype, hidden, batch, steps):
+        return False
+    usual = cell != "rnn_relu" and dtype != "bfloat16" and hidden == MAIN and steps != STEPS[-1]
+    match variant.way:
+        case "cudnn-pad8" | "cudnn-pad16" as way:
+            return dtype != "float32" and hidden != HIDDEN[0] and batch % PADDED[way] != 0
+        case "graph":
+            return usual and batch in LOOPED
+        case "cudnn-graph" | "train-persistent" | "train-cudnn":
+            return usual and batch in CHOSEN
+        case _:
+            return True
+
+
+def _in_grid(cell: str, dtype: str, hidden: int, batch: int, steps: int) -> bool:
+    """Where ours and cuDNN are measured: all batches at one size, some at each."""
+    longest = steps == STEPS[-1]
+    if (cell, dtype) in OTHERS:
+        return hidden == MAIN and batch in OTHERS[cell, dtype] and not longest
+    if (cell, dtype) not in SIZES:
+        return False
+    if longest:
+        return hidden == MAIN and batch in LONGEST and dtype == "float32"
+    if hidden in (HIDDEN[0], MAIN):
+        return hidden == MAIN or batch == 1
+    odd = hidden == ODD_SIZE and batch in ODD_BATCHES and dtype == "float32"
+    return odd or (hidden in SIZES[cell, dtype] and batch in AT_EACH_SIZE)
+
+
+def recurrent_flop(point: Point) -> float:
+    """FLOP of the recurrent products of all steps; the input's product, of as many inputs, has as many.
+
+    >>> recurrent_flop({"cell": "lstm", "hidden": 2, "batch": 3, "steps": 5})
+    480.0
+    """
+    gates = 4 if point["cell"] == "lstm" else 1
+    return 2.0 * gates * int(point["hidden"]) ** 2 * int(point["batch"]) * int(point["steps"])
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP of the products, three times as many in training; bytes of input, result and weights, each once."""
+    hidden, gates = int(point["hidden"]), 4 if point["cell"] == "lstm" else 1
+    values = 2 * hidden * int(point["batch"]) * int(point["steps"]) + 2 * gates * hidden**2
+    passes = 3 if variant.kind == "train" else 1
+    return Cost(2 * recurrent_flop(point) * passes, float(ITEMSIZE[str(point["dtype"])] * values))
+
+
+LABELS = {
+    "persistent": "weights kept on the chip", "cudnn": "cuDNN",
+    "cudnn-pad8": "cuDNN, batch padded to 8", "cudnn-pad16": "cuDNN, batch padded to 16",
+    "cudnn-graph": "cuDNN in a CUDA Graph", "graph": "a loop of products, CUDA Graph",
+    "train-persistent": "training step, weights kept on the chip",
+    "train-cudnn": "training step, cuDNN",
+}  # fmt: skip
+SHOWN = ("persistent", "cudnn", "graph")
+TRAINED = ("train-persistent", "train-cudnn")
+PREPARE_S = {"persistent": PLAN_S, "train-persistent": 2 * PLAN_S}
+
+
+def _variant(name: str, label: str) -> Variant:
+    """Each way by the device's own time, training in a loop."""
+    field: Field | None = "period_s" if name in TRAINED else None
+    kind = "train" if name in TRAINED else ""
+    return Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), kind=kind, field=field, shown=name in SHOWN)
+
+
+EXPERIMENT = Experiment(
+    title="A recurrent layer that stays on the chip",
+    question="What does one time step take?",
+    axes=(
+        Axis("batch", BATCHES, label="mini-batch", quick=(1, 4)),
+        Axis("hidden", HIDDEN, label="hidden size", quick=(32, 256)),
+        Axis("steps", STEPS, label="time steps", quick=(SHORT, LONG)),
+        Axis("cell", CELLS, label="cell", scale="category", quick=("rnn_tanh",)),
+        Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
+    ),
+    variants=(
+        *(_variant(name, label) for name, label in LABELS.items()),
+        Variant("cpu", "PyTorch's layer on the CPU", "cpu", stands_in_for="cudnn"),
+    ),
+    field="span_s",
+    lines=tuple(  # where a call overfills the gate
+        Line(f"{name.replace('-', ' ')} loop", name, "period_s", f"{label}, in a loop", shown=False)
+        for name, label in LABELS.items() if name not in TRAINED
+    ),
+    package=__name__,
+    anchors=({"batch": 4, "hidden": MAIN, "steps": LONG, "cell": "rnn_tanh", "dtype": "float32"},),
+    predicts=unpredicted,
+    rate=Rate("flop", "FLOP/s", "throughput"),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The floor of a step at a place: the plan's bytes and FLOP, the exchange as it was measured, the device's rates.
+
+PRODUCTS = 3
+"""Of TF32, which float32 on tensor cores takes in place of one."""
+TINY = 32
+"""At this hidden size a step is the exchange."""
+
+
+def exchange(evidence: Evidence, cell: str, dtype: str) -> Estimate:
+    """A trip of the state to the L2 cache and back, as a step shows it that has next to nothing else to do."""
+    tiny: Estimate = step(evidence, "persistent", **place(cell, dtype, 1, TINY))
+    return tiny
+
+
+def floor_of(evidence: Evidence, at: At) -> Step:
+    """The floor of a step, with the exchange from the same source and the rates recorded for its device.
+
+    The input's product for all steps comes before the first one, so its share of a step is added.
+    """
+    from brrr.kernels.recurrent.plan import plan
+
+    cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
+    exchanged = exchange(evidence, cell, dtype)
+    made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
+    model = model_of(datasheet(evidence).key)
+    if not model.curves:
+        raise NotRecordedError(f"no peaks were measured on {model.device}")
+    matmul = model.value(f"matmul.{short(dtype)}")
+    parts = {
+        "exchange": exchanged.median,
+        "state": made.state_bytes / level_rate(model.curves["read"], batch * hidden * ITEMSIZE[dtype]),
+        "arithmetic": made.flop / _rate(model, made.tiles, dtype, matmul),
+    }
+    return Step(parts, serial_s=made.flop / matmul)
+
+
+def _rate(model: DeviceModel, tiles: bool, dtype: str, matmul: float) -> float:
+    """FLOP/s of the units that the plan computes on."""
+    if dtype != "float32":
+        return matmul
+    return model.value("matmul.tf32") / PRODUCTS if tiles else model.value("arithmetic.fp32.fma")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `rnn` experiment runs: one layer of torch's, its weights shared by all ways of a point.
+
+TOLERANCES = {"float32": 1e-5, "float16": 3e-3, "bfloat16": 3e-2}
+"""Of the result after all steps; TF32 (about 3e-4) would be found out among float32."""
+TRAINING = 5.0
+"""Gradients are sums over all steps, and their errors larger."""
+
+if TYPE_CHECKING:
+    Module = torch.nn.RNN | torch.nn.LSTM
+
+
+def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype) -> Module:
+    """A layer of as many inputs as hidden units, with torch's own random weights.
+
+    >>> make_module("rnn_relu", 8, "cpu", torch.float32).nonlinearity
+    'relu'
+    """
+    if cell == "lstm":
+        return torch.nn.LSTM(hidden, hidden, device=device, dtype=dtype).eval()
+    return torch.nn.RNN(hidden, hidden, nonlinearity=cell.removeprefix("rnn_"), device=device, dtype=dtype).eval()
+
+
+class LayerInputs(PointInputs):
+    """The layer and its input, the gradient that comes from above, and what float64 makes of them."""
+
+    def __init__(self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str) -> None:
+        kind, shape = getattr(torch, dtype), (steps, batch, hidden)
+        self.cell, self.module = cell, make_module(cell, hidden, device, kind)
+        self.x, self.above = (torch.randn(shape, device=device).to(kind) for _ in range(2))
+
+    @cached_property
+    def forward(self) -> tuple[torch.Tensor, ...]:
+        """The result in float64, of the weights and the input as they are rounded."""
+        with torch.no_grad():
+            return (copy.deepcopy(self.module).double()(self.x.double())[0],)
+
+    @cached_property
+    def trained(self) -> tuple[torch.Tensor, ...]:
+        """The gradients in float64: of the input, then of the weights."""
+        wide = copy.deepcopy(self.module).double().train()
+        return gradients(wide, wide, self.x.double(), self.above.double())
+
+    def error(self, found: Any, training: bool = False) -> float:
+        """The worst relative error of the results; NaN for another number, shape or type of them."""
+        expected = self.trained if training else self.forward
+        given = found if isinstance(found, tuple) else (found,)
+        if len(given) != len(expected):
+            return float("nan")
+        return worst(relative(one, other, self.x.dtype) for one, other in zip(given, expected, strict=True))
+
+
+def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Forward and backward: the gradients of the input and of the module's parameters."""
+    with torch.enable_grad():
+        leaf = x.detach().requires_grad_()
+        return torch.autograd.grad(net(leaf)[0], (leaf, *module.parameters()), above)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
+    batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
+    device, made, training = variant.processor, cost(variant, point), variant.kind == "train"
+    refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
+    given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
+    run = MAKERS[variant.way](given)
+    tolerance = TOLERANCES[name_of(given.x.dtype)] * (TRAINING if training else 1.0)
+
+    def error(found: Any, kept: LayerInputs = given) -> float:
+        return kept.error(found, training)
+
+    others = {"peak_bytes": peak_bytes_of(run, device)} if training else {}
+    return warmed(Workload(run, made, error, tolerance, others=others), device)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ways.
+
+
+def _module(given: LayerInputs) -> Run:
+    """torch's own layer, which on a GPU is cuDNN's."""
+
+    def run() -> torch.Tensor:
+        with torch.no_grad(), float32_recurrence():
+            found: torch.Tensor = given.module(given.x)[0]
+        return found
+
+    return run
+
+
+def _padded(given: LayerInputs, whole: int) -> Run:
+    """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
+    batch = given.x.shape[1]
+
+    def run() -> torch.Tensor:
+        with torch.no_grad(), float32_recurrence():
+            found: torch.Tensor = given.module(f.pad(given.x, (0, 0, 0, -batch % whole)))[0]
+        return found[:, :batch]
+
+    return run
+
+
+def _cudnn_graph(given: LayerInputs) -> Run:
+    from brrr.running.graphs import capture
+
+    return capture(_module(given)).replay
+
+
+def _loop_graph(given: LayerInputs) -> Run:
+    """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
+    from brrr.networks.recurrent import rung
+    from brrr.running.graphs import capture
+
+    with torch.no_grad():
+        loop = rung("naive", given.module, given.x)
+        return capture(loop).replay
+
+
+def persistent(given: Any) -> Run:
+    """The weights of the module kept on the chip."""
+    from brrr.kernels.recurrent import PersistentRNN
+
+    net = PersistentRNN(given.module, choose=False)
+
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            found: torch.Tensor = net(given.x)[0]
+        return found
+
+    return run
+
+
+def _train_persistent(given: LayerInputs) -> Run:
+    from brrr.kernels.recurrent import PersistentRNN
+
+    net = PersistentRNN(given.module, choose=False)
+    return lambda: gradients(net, given.module, given.x, given.above)
+
+
+def _train_cudnn(given: LayerInputs) -> Run:
+    """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
+    module = copy.deepcopy(given.module).train()
+
+    def run() -> tuple[torch.Tensor, ...]:
+        with float32_recurrence():
+            return gradients(module, module, given.x, given.above)
+
+    return run
+
+
+MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
+    "persistent": persistent, "cudnn": _module, "cpu": _module,
+    **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
+    "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,
+    "train-cudnn": _train_cudnn,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the claims on a recurrent layer whose weights stay on the chip call beside the notation's own functions.
+
+__all__ = ["cudnn", "floor", "held", "step"]
+
+
+def cudnn(evidence: Evidence, **at: Any) -> Any:
+    """A step of cuDNN's fastest way with these numbers, padded or in a CUDA Graph; a table over the axes left open.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
+    >>> print(cudnn(evidence, **place("lstm", "float16", 4)))
+    2.07 µs (2.06 to 2.09 µs, n=7)
+    """
+    found = dict.fromkeys(CUDNN, Table((), {}))
+    for name in CUDNN:
+        with suppress(NotRecordedError):
+            found[name] = step(evidence, name, **at)
+    return fastest(*found.values(), needed=1)
+
+
+def floor(evidence: Evidence, **at: Any) -> float:
+    """Seconds that a step takes at least.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
+    >>> floor(evidence, **place()) < step(evidence, "persistent", **place()).median
+    True
+    """
+    return floor_of(evidence, at).total_s
+
+
+def held(evidence: Evidence, *, cell: str, dtype: str, hidden: int, batch: int) -> float:
+    """The share of a layer's weights that lie in registers, by its plan; nothing is said of kernels that never ran.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> evidence = Evidence(experiment("rnn"), Recorded("h200"))
+    >>> held(evidence, cell="lstm", dtype="float32", hidden=1024, batch=4)
+    0.5
+    """
+    from brrr.kernels.recurrent.plan import plan
+
+    step(evidence, "persistent", **place(cell, dtype, batch, hidden))
+    made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
+    weights = made.flop // 2 // batch * (4 if dtype == "float32" else 2)
+    return min(1.0, 4 * made.weight_registers * made.threads * made.group_blocks / weights)

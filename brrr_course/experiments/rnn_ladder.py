@@ -1,0 +1,310 @@
+"""One recurrent network, run in each of the ways from a loop as one writes it down to cuDNN: what does each rung gain?
+
+The rungs follow "Optimizing Performance of Recurrent Neural Networks on GPUs" (2016), each with all that those before
+it have; those that came later stand behind. The network in the middle is the paper's: an LSTM of 4 layers, hidden size
+512, a mini-batch of 64. Single products of a layer are measured beside it, to tell what part of the time is theirs.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any
+
+from brrr.core.errors import NotRecordedError
+from brrr.core.measurement import Field, Point, Value
+from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
+from brrr.gpu.precision import float32_products
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
+from brrr_course.experiments.gemm import blocks
+from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.predicted import unpredicted
+from brrr_course.experiments.rnn import persistent
+from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
+from brrr_course.nouns.expression import Table
+from brrr_course.nouns.source import Evidence
+
+LOOPS = ("naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront")
+GRAPHS = {f"{name}-graph": name for name in LOOPS[:-1]}
+"""The loop of each way that is one in a CUDA Graph, where no launch takes part; wavefront's is the rung `graph`."""
+RUNGS = (*LOOPS, "graph", "compiled", "cudnn", "cudnn-padded")
+"""As `brrr.networks.recurrent` names them, which this module does not load: it needs torch."""
+PRODUCTS = ("gate-product", "state-product", "inputs-product")
+"""Single products of a layer: one gate's and all gates' of the state, and all gates' of all steps' inputs."""
+ON_CPU = ("naive", "combined", "inputs", "cudnn")
+
+CELLS = ("rnn_tanh", "gru", "lstm")
+GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
+DTYPES = ("float32", "float16")
+HIDDEN, BATCH, LAYERS, STEPS = 512, 64, 4, 64
+"""The paper's network, an LSTM in float32; and how many time steps most is measured with."""
+SIZES, DEPTHS, LENGTHS = (256, HIDDEN, 1024, 2048), (1, 2, 3, LAYERS), (16, STEPS, 256, 1024)
+BATCHES = (1, 2, 4, 8, 16, 32, BATCH, 128)
+DEEP_BATCHES = (1, 2, 4, 16, 32, BATCH, 128)
+"""At all layers, where a call of a loop takes four times as long."""
+HALF_SIZE, HALF_BATCHES = 1024, tuple(range(1, 18))
+"""cuDNN's kernels for half types change with the batch: at this size each one is measured."""
+INPUTS = ("transposed", "inputs2", "inputs")
+"""How many steps' input products are one: one, two, all."""
+FAST = ("graph", "cudnn", "persistent")
+"""At the most steps nothing else is measured: a call of a loop takes long there."""
+CPU_SIZE, CPU_BATCHES, CPU_LENGTHS, CPU_DEPTHS = 256, (1, 4, 16), (16, STEPS), (1, LAYERS)
+
+
+def place(
+    cell: str = "lstm", dtype: str = "float32", batch: int = BATCH, hidden: int = HIDDEN, steps: int = STEPS,
+    layers: int = LAYERS,
+) -> dict[str, Value]:  # fmt: skip
+    """A point; the paper's network, where nothing else is said."""
+    return {"batch": batch, "hidden": hidden, "steps": steps, "layers": layers, "cell": cell, "dtype": dtype}
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which way is measured at which point."""
+    if not variant.on_gpu:
+        return _on_cpu(point)
+    name, cell, layers = variant.way, point["cell"], int(point["layers"])
+    if (name == "persistent" and cell == "gru") or (name == "wavefront" and layers == 1):
+        return False
+    if name == "cudnn-padded":
+        return padded(point) and _half_line(point)
+    if name in GRAPHS:
+        return GRAPHS[name] in measured(point) and int(point["steps"]) <= STEPS
+    return name in measured(point)
+
+
+def measured(point: Point) -> tuple[str, ...]:
+    """The ways of a point, before those that have no form there are left out."""
+    cell, dtype = point["cell"], point["dtype"]
+    hidden, batch, steps, layers = (int(point[name]) for name in ("hidden", "batch", "steps", "layers"))
+    if _half_line(point):
+        return ("cudnn", "persistent")
+    if hidden != HIDDEN:
+        return _of_size(point)
+    if (batch, layers, steps) == (BATCH, LAYERS, STEPS):
+        return (*LOOPS, *FAST, "compiled") if dtype == "float32" else (*LOOPS, *FAST)
+    if dtype != "float32":
+        return ()
+    if steps != STEPS:
+        at_centre = cell == "lstm" and (batch, layers) == (BATCH, LAYERS)
+        return () if not at_centre else FAST if steps == LENGTHS[-1] else (*LOOPS, *FAST)
+    if cell != "lstm":
+        return _of_one_layer(batch) if layers == 1 else ()
+    if layers == 1 and batch in BATCHES:
+        return (*LOOPS, *FAST, *PRODUCTS)
+    if layers == LAYERS and batch in DEEP_BATCHES:
+        return (*INPUTS, "wavefront", *FAST)
+    return (*LOOPS, *FAST) if batch == BATCH else ()
+
+
+def _of_one_layer(batch: int) -> tuple[str, ...]:
+    """The line of batches of the other cells; a gate's product is the same in each cell."""
+    return () if batch not in BATCHES else (*INPUTS, *FAST, *PRODUCTS[1:]) if batch == BATCH else (*INPUTS, *FAST)
+
+
+def _of_size(point: Point) -> tuple[str, ...]:
+    """The line of hidden sizes: the ladder at all layers, the fastest ways and the products at one."""
+    if (point["cell"], point["dtype"], point["batch"], point["steps"]) != ("lstm", "float32", BATCH, STEPS):
+        return ()
+    return {LAYERS: (*LOOPS, *FAST), 1: (*FAST, *PRODUCTS)}.get(int(point["layers"]), ())
+
+
+def _half_line(point: Point) -> bool:
+    """cuDNN's line of batches in float16; with its batch padded only where that changes it."""
+    at = tuple(point[name] for name in ("dtype", "hidden", "steps", "layers"))
+    return at == ("float16", HALF_SIZE, STEPS, 1) and point["cell"] != "gru" and int(point["batch"]) in HALF_BATCHES
+
+
+def padded(point: Point) -> bool:
+    """Whether padding changes the batch.
+
+    >>> padded({"batch": 8}), padded({"batch": 9})
+    (False, True)
+    """
+    return int(point["batch"]) % 8 != 0
+
+
+def _on_cpu(point: Point) -> bool:
+    hidden, batch, steps, layers = (int(point[name]) for name in ("hidden", "batch", "steps", "layers"))
+    small = hidden == CPU_SIZE and batch in CPU_BATCHES and steps in CPU_LENGTHS and layers in CPU_DEPTHS
+    return small and point["cell"] == "lstm" and point["dtype"] == "float32"
+
+
+LOOP_LABELS = {
+    "naive": "a product for each gate", "combined": "one product for all gates", "streamed": "products on two streams",
+    "fused": "one elementwise kernel", "transposed": "weights transposed beforehand",
+    "inputs2": "inputs of two steps in one product", "inputs": "inputs of all steps in one product",
+    "wavefront": "layers in wavefront order",
+}  # fmt: skip
+LABELS = {
+    **LOOP_LABELS, **{name: f"{LOOP_LABELS[loop]}, graph" for name, loop in GRAPHS.items()},
+    "graph": "the wavefront loop in a CUDA Graph", "compiled": "torch.compile, in a CUDA Graph",
+    "cudnn": "cuDNN", "cudnn-padded": "cuDNN, batch padded to 8", "persistent": "weights kept on the chip",
+    "gate-product": "one gate's recurrent product", "state-product": "a step's recurrent product",
+    "inputs-product": "all steps' input product",
+}  # fmt: skip
+SHOWN = ("naive", "wavefront", "graph", "cudnn", "persistent")
+TRACED = ("naive", "fused", "wavefront", "graph")
+"""Whose timelines are recorded, of few steps."""
+PREPARE_S = {"compiled": 30.0, "persistent": 1.0, "graph": 0.2, **dict.fromkeys(GRAPHS, 0.2)}
+"""What compiling, choosing a plan and capturing a loop take."""
+
+
+def product_of(variant: str, point: Point) -> tuple[int, int, int]:
+    """Rows, columns and depth of a layer's product: a row a sample, as many inputs as hidden units.
+
+    >>> product_of("state-product", {"cell": "lstm", "hidden": 512, "batch": 64, "steps": 16})
+    (64, 2048, 512)
+    """
+    hidden, batch = int(point["hidden"]), int(point["batch"])
+    gates = 1 if variant == "gate-product" else GATES[str(point["cell"])]
+    return batch * (int(point["steps"]) if variant == "inputs-product" else 1), gates * hidden, hidden
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """FLOP of the products; bytes of input, result and weights, each once."""
+    itemsize = ITEMSIZE[str(point["dtype"])]
+    if variant.way in PRODUCTS:
+        m, n, k = product_of(variant.way, point)
+        return matmul_cost(m, k, n, itemsize)
+    hidden, gates = int(point["hidden"]), GATES[str(point["cell"])]
+    weights = 2 * gates * hidden**2 * int(point["layers"])
+    each = int(point["batch"]) * int(point["steps"])
+    return Cost(2.0 * weights * each, float(itemsize * (weights + 2 * hidden * each)))
+
+
+def _variant(name: str, label: str) -> Variant:
+    field: Field | None = "span_s" if name in PRODUCTS else None
+    return Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), field=field, shown=name in SHOWN)
+
+
+def _cpu_variant(name: str) -> Variant:
+    label = "PyTorch's layer" if name == "cudnn" else LABELS[name]
+    return Variant(f"cpu-{name}", f"{label} on the CPU", "cpu", way=name, stands_in_for=name)
+
+
+EXPERIMENT = Experiment(
+    title="A recurrent network, rung by rung",
+    question="What does each rung gain?",
+    axes=(
+        Axis("batch", tuple(sorted({*BATCHES, *HALF_BATCHES})), label="mini-batch", quick=(1, 16)),
+        Axis("hidden", SIZES, label="hidden size", quick=(256, HIDDEN)),
+        Axis("steps", LENGTHS, label="time steps", quick=(16, STEPS)),
+        Axis("layers", DEPTHS, label="layers", quick=(1, LAYERS)),
+        Axis("cell", CELLS, label="cell", scale="category", quick=("lstm",)),
+        Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
+    ),
+    variants=(*(_variant(name, label) for name, label in LABELS.items()), *map(_cpu_variant, ON_CPU)),
+    field="period_s",
+    lines=tuple(  # by the device's own time, too
+        Line(f"{name.replace('-', ' ')} span", name, "span_s", f"{label}: span", shown=False)
+        for name, label in LABELS.items() if name not in PRODUCTS
+    ),
+    package=__name__,
+    supports=supports,
+    anchors=(place(),),
+    traces=tuple((name, place(steps=LENGTHS[0])) for name in TRACED),
+    predicts=unpredicted,
+    rate=Rate("flop", "FLOP/s", "throughput"),
+    names_kernels=PRODUCTS,
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `rnn_ladder` experiment runs: one network of torch's, its weights shared by all ways of a point.
+
+TOLERANCES = {"float32": 1e-5, "float16": 3e-3}
+"""Of the last layer's results of all steps; TF32 (about 3e-4) would be found out among float32."""
+MODULES = {"rnn_tanh": "RNN", "gru": "GRU", "lstm": "LSTM"}
+KEPT = 4
+"""Buffers of all gates of all steps that the loops of a point may hold at once, and the float64 network's."""
+
+
+class LadderInputs(PointInputs):
+    """The network and its input, and what float64 makes of them on the same device."""
+
+    def __init__(self, cell: str, hidden: int, layers: int, batch: int, steps: int, dtype: str, device: str) -> None:
+        kind = getattr(torch, dtype)
+        self.module = getattr(torch.nn, MODULES[cell])(
+            hidden, hidden, num_layers=layers, device=device, dtype=kind
+        ).eval()
+        self.x = torch.randn(steps, batch, hidden, device=device).to(kind)
+
+    @cached_property
+    def expected(self) -> torch.Tensor:
+        """The result of the same network in float64."""
+        with torch.no_grad():
+            found: torch.Tensor = copy.deepcopy(self.module).double()(self.x.double())[0]
+        return found
+
+    def error(self, found: Any) -> float:
+        """The relative error of the result."""
+        return relative(found, self.expected, self.x.dtype)
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's way of running the network; ArgumentError or UnavailableError where it has none here."""
+    hidden, layers, batch, steps = (int(point[name]) for name in ("hidden", "layers", "batch", "steps"))
+    device, made, name = variant.processor, cost(variant, point), variant.way
+    gates = int(4 * hidden * batch * steps * layers)
+    what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
+    refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
+    given = LadderInputs.of(str(point["cell"]), hidden, layers, batch, steps, str(point["dtype"]), device)
+    run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
+
+    def checked(found: Any, kept: LadderInputs = given) -> float:
+        return error(found)
+
+    return warmed(Workload(run, made, checked, TOLERANCES[name_of(given.x.dtype)]), device)
+
+
+def way(name: str, given: LadderInputs) -> Run:
+    """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
+    from brrr.networks.recurrent import captured, rung
+
+    if name == "persistent":
+        return persistent(given)
+    if name in GRAPHS:
+        return captured(rung(GRAPHS[name], given.module, given.x))
+    return rung(name, given.module, given.x)
+
+
+def product(name: str, given: LadderInputs) -> tuple[Run, Any]:
+    """A product of the first layer as the loops run it, and its error: of a gate, of all, or of all steps' inputs."""
+    module, weights = given.module, dict(given.module.named_parameters())
+    with torch.no_grad():
+        of = "ih" if name == "inputs-product" else "hh"
+        w, bias = weights[f"weight_{of}_l0"].detach(), weights[f"bias_{of}_l0"].detach()
+        x = given.x.flatten(0, 1) if of == "ih" else given.x[0]
+        if name == "gate-product":
+            w, bias = w[: module.hidden_size], bias[: module.hidden_size]
+        else:
+            w = w.t().contiguous().t()
+        out = x.new_empty(len(x), len(w))
+
+    @float32_products()
+    def run() -> torch.Tensor:
+        with torch.no_grad():
+            return torch.addmm(bias, x, w.t(), out=out)
+
+    return run, lambda found: relative(found, torch.addmm(bias.double(), x.double(), w.double().t()), x.dtype)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the claims on the ways to run a recurrent network call beside the notation's own functions.
+
+
+def grids(evidence: Evidence, product: str) -> Table:
+    """How many blocks a product's first kernel was launched with, by the point, as the profiler told them.
+
+    >>> from brrr_course.experiments import experiment
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> evidence = Evidence(experiment("rnn_ladder"), Recorded("h200"))
+    >>> min(grids(evidence, "gate-product").listed())
+    16
+    """
+    known = evidence.source.known(evidence.experiment, product).items()
+    found = {key: blocks(m.launched[0]) for key, m in known if m.launched}
+    if not found:
+        raise NotRecordedError(f"no kernel of {product} was named")
+    return Table(tuple(axis.name for axis in evidence.experiment.axes), found)

@@ -1,0 +1,273 @@
+"""Every timer on the same functions: how far is each one off?
+
+Some are made for it: kernels that spin for a set time, which they check by the GPU's own clock, and functions whose
+host and device work is put there on purpose.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from brrr.core.measurement import Field, Point
+from brrr.counting.cost import Cost, matmul_cost
+from brrr.gpu import is_queue
+from brrr_course.experiments.checked import error_against, refuse_too_large
+from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.matmul import queued_product
+from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
+
+SPINS_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+INJECTED_US = ((100, 20), (200, 50), (50, 10), (20, 100), (50, 200), (10, 50))
+CHAINS = (2, 5, 10, 20, 50)
+SPIN_CHAINS = ((20, 1), (20, 2), (20, 5))
+
+SPIN_NAMES = tuple(f"spin-{us}us" for us in SPINS_US)
+SPIN_CHAIN_NAMES = tuple(f"spins-{count}x{us}us" for count, us in SPIN_CHAINS)
+INJECTED_NAMES = tuple(f"host-{host}us-device-{device}us" for host, device in INJECTED_US)
+COPIES = ("copy-1KB", "copy-32KB", "copy-1MB", "copy-32MB", "copy-1GB")
+GEMMS = tuple(f"gemm-{n}" for n in (128, 256, 500, 512, 1024, 2048, 4096, 8192))
+OPERATORS = ("relu-64x1024", *COPIES, *GEMMS, "softmax-64x1024", "softmax-4096x4096")
+CHAIN_NAMES = (*(f"chain-{count}" for count in CHAINS), "mixed-20")
+FUNCTIONS = (*OPERATORS, *CHAIN_NAMES, "syncs")
+CONSTRUCTED = (*SPIN_NAMES, *SPIN_CHAIN_NAMES, *INJECTED_NAMES)
+QUEUE_FUNCTIONS = ("product-128", "product-512", "product-1000")
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Which timer is asked about which function in which cache state."""
+    function, cold = str(point["function"]), point["cache"] == "cold"
+    if is_queue(variant.device) != (function in QUEUE_FUNCTIONS):
+        return False
+    if is_queue(variant.device):
+        return not cold
+    if function in CONSTRUCTED:
+        return variant.timer == "measure" and not cold
+    if cold:  # what do_bench times is a cold cache: it overwrites the L2 before each call
+        return variant.timer in ("measure", "do-bench")
+    if variant.timer == "do-bench-cudagraph":
+        return function != "syncs"  # which no graph can hold
+    if variant.timer == "transfers-included":
+        return function in (*OPERATORS, "chain-20") and function not in ("copy-1GB", "gemm-8192")
+    return variant.timer != "do-bench"
+
+
+def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
+    return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line)
+
+
+def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
+    return Variant(f"queue-{timer}", label, "cpu-queue", timer=timer, field=field, stands_in_for=line)
+
+
+EXPERIMENT = Experiment(
+    title="Timers",
+    question="Which timer tells the truth?",
+    axes=(
+        Axis(
+            "function",
+            (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS),
+            label="what is timed",
+            scale="category",
+            quick=("relu-64x1024", "gemm-512", "product-128", "product-512"),
+        ),
+        Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
+    ),
+    variants=(
+        Variant("measure", "measure(): kernels alone", "cuda", work="function", field="kernel_s"),
+        _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
+        _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
+        _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
+        _timer("no-sync", "no synchronize()", "host_s"),
+        Variant("no-warm-up", "first call, no warm-up", "cuda", timer="no-warm-up", line="no warm-up"),
+        _timer("sync-each-call", "synchronize() each call", "latency_s"),
+        _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
+        _timer("transfers-included", "transfers included", "latency_s"),
+        Variant("queue-measure", "measure(): kernels alone", "cpu-queue", field="kernel_s", stands_in_for="measure"),
+        _queued("no-sync", "no synchronize()", "host_s", "no sync"),
+        _queued("no-warm-up", "first call, no warm-up", "latency_s", "no warm-up"),
+        _queued("sync-each-call", "synchronize() each call", "latency_s", "sync each call"),
+    ),
+    field="latency_s",
+    package=__name__,
+    anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `timers` experiment runs: operators of all sizes, chains, and functions that take a set time.
+
+FP32_TOLERANCE = 1e-4
+EXACT = 0.0
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The function named by the point, on fresh random inputs."""
+    name = str(point["function"])
+    kind, _, rest = name.partition("-")
+    if kind == "product":
+        return queued_product(int(rest))
+    make: dict[str, Callable[[str], Workload]] = {
+        "relu": _relu, "copy": _copy, "gemm": _gemm, "softmax": _softmax, "chain": _chain, "mixed": _mixed,
+        "syncs": _syncs, "spin": _spin, "spins": _spins, "host": _injected,
+    }  # fmt: skip
+    return make[kind](rest)
+
+
+def _on_gpu(
+    run: Callable[..., Any], inputs: tuple[torch.Tensor, ...], cost: Cost, error: Callable[[Any], float], **kw: Any
+) -> Workload:
+    """A workload on the GPU, with a twin that also sends its inputs there and its result back."""
+    on_host = tuple(tensor.cpu() for tensor in inputs)
+    with_transfers = lambda: run(*(tensor.cuda() for tensor in on_host)).cpu()  # noqa: E731
+    return Workload(
+        lambda: run(*inputs),
+        cost,
+        error,
+        kw.pop("tolerance", FP32_TOLERANCE),
+        synchronize=torch.cuda.synchronize,
+        others={"with_transfers": with_transfers, **kw},
+    )
+
+
+def _shape(text: str) -> tuple[int, int]:
+    rows, columns = text.split("x")
+    return int(rows), int(columns)
+
+
+def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
+    return Cost(flop=float(operators * x.numel()), bytes=2.0 * operators * x.nbytes)
+
+
+def _relu(shape: str) -> Workload:
+    x = torch.randn(*_shape(shape), device="cuda")
+    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), tolerance=EXACT)
+
+
+def _softmax(shape: str) -> Workload:
+    x = torch.randn(*_shape(shape), device="cuda")
+    cost = Cost(flop=5.0 * x.numel(), bytes=2.0 * x.nbytes)
+    return _on_gpu(lambda t: torch.softmax(t, -1), (x,), cost, error_against(lambda t: torch.softmax(t, -1), (x,)))
+
+
+def _copy(size: str) -> Workload:
+    scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}[size[-2:]]
+    count = int(float(size[:-2]) * scale) // 4
+    refuse_too_large(count * 12, "cuda", f"copy {size}")
+    x, out = torch.randn(count, device="cuda"), torch.full((count,), float("nan"), device="cuda")
+    cost = Cost(flop=0.0, bytes=2.0 * x.nbytes)
+
+    def error(result: torch.Tensor) -> float:
+        return 0.0 if torch.equal(result, x) else float("nan")
+
+    return _on_gpu(out.copy_, (x,), cost, error, tolerance=EXACT)
+
+
+def _gemm(size: str) -> Workload:
+    from brrr.roofline.calibrate.part import product_error
+
+    n = int(size)
+    a, b = torch.randn(n, n, device="cuda"), torch.randn(n, n, device="cuda")
+    return _on_gpu(torch.mm, (a, b), matmul_cost(n, n, n, 4), product_error(a, b))
+
+
+def _chain(length: str) -> Workload:
+    x = torch.randn(64, 1024, device="cuda")
+    return _on_gpu(
+        lambda t: _repeated(torch.relu, t, int(length)),
+        (x,),
+        _elementwise_cost(x, int(length)),
+        error_against(torch.relu, (x,)),
+        tolerance=EXACT,
+    )
+
+
+def _repeated(operator: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        x = operator(x)
+    return x
+
+
+def _mixed(length: str) -> Workload:
+    """relu, sin, softmax, add in turn: kernels of different kinds and lengths in one chain."""
+    x = torch.randn(64, 1024, device="cuda")
+
+    def chain(t: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        steps = (torch.relu, torch.sin, lambda t: torch.softmax(t, -1), lambda t: t + x)
+        for step in range(int(length)):
+            t = steps[step % 4](t)
+        return t
+
+    return _on_gpu(
+        lambda t: chain(t, t), (x,), _elementwise_cost(x, int(length)), error_against(lambda t: chain(t, t), (x,))
+    )
+
+
+def _syncs(_: str) -> Workload:
+    """A function that waits: reading a number off the GPU makes the host stand still."""
+    x = torch.randn(64, 1024, device="cuda")
+
+    def error(found: float) -> float:
+        expected = float(x.double().clamp(min=0).sum())
+        return abs(found - expected) / expected
+
+    return Workload(
+        lambda: torch.relu(x).sum().item(), _elementwise_cost(x, 2), error, 1e-5, synchronize=torch.cuda.synchronize
+    )
+
+
+# ---- functions that take a set time ----
+
+
+def _spin(duration: str) -> Workload:
+    from brrr.timing.gate import spin
+
+    seconds = float(duration.removesuffix("us")) * 1e-6
+    out = torch.zeros(3, dtype=torch.int64, device="cuda")
+    return _spinning(lambda: spin(seconds, out), out, seconds)
+
+
+def _spins(text: str) -> Workload:
+    """A chain of spin kernels."""
+    from brrr.timing.gate import spin
+
+    count, duration = text.split("x")
+    seconds = float(duration.removesuffix("us")) * 1e-6
+    out = torch.zeros(int(count), 3, dtype=torch.int64, device="cuda")
+    rows = list(out)
+
+    def chain() -> None:
+        for row in rows:
+            spin(seconds, row)
+
+    return _spinning(chain, rows[-1], seconds)
+
+
+def _injected(text: str) -> Workload:
+    """A function that keeps the host busy for a set time and then gives the GPU a spin kernel of a set time."""
+    from brrr.timing.gate import spin
+
+    host_text, _, device_text = text.split("-")
+    host_s = float(host_text.removesuffix("us")) * 1e-6
+    device_s = float(device_text.removesuffix("us")) * 1e-6
+    out = torch.zeros(3, dtype=torch.int64, device="cuda")
+
+    def run() -> None:
+        until = time.perf_counter() + host_s
+        while time.perf_counter() < until:
+            pass
+        spin(device_s, out)
+
+    return _spinning(run, out, device_s)
+
+
+def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float) -> Workload:
+    """A spin kernel is right if it spun for its time, not less and not a quarter of a microsecond more."""
+
+    def error(_: Any) -> float:
+        start, end, _cycles = out.tolist()
+        spun = (end - start) * 1e-9
+        return 0.0 if seconds <= spun <= 1.01 * seconds + 0.3e-6 else float("nan")
+
+    return Workload(run, Cost(0.0, 24.0), error, EXACT, synchronize=torch.cuda.synchronize)

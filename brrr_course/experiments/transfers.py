@@ -1,0 +1,255 @@
+"""Copies between the CPU's memory and the GPU's: how long the way is, by size, direction and kind of memory.
+
+`period_s` (a loop of copies) and `busy_s` (the copy engine alone) are true of the bandwidth; `latency_s` is true of a
+single copy, whose floor is what any copy costs, however small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr.gpu import is_gpu, is_queue, tensors_on
+from brrr.gpu.datasheet import Hardware
+from brrr.running.pipeline import host_array
+from brrr.timing.cpu_queue import CpuQueue
+from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.lazily import torch
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, Workload, stand_in
+
+SIZES = tuple(2**k for k in range(10, 31))
+ODD_SIZES = (1000, 1_000_003, 100_000_007)
+QUEUE_MAX = 2**28
+"""The CPU queue stops here: a laptop has other uses for its memory."""
+
+THROUGH_ONE_MEMORY = ("device", "cpu")
+"""These stay in one memory, which both reads and writes each byte; a link carries it once."""
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """Everything exists everywhere, but the CPU queue ends at QUEUE_MAX."""
+    return not is_queue(variant.device) or int(point["nbytes"]) <= QUEUE_MAX
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """The bytes that cross: the link's once, both directions together; within one memory read once and written once."""
+    twice = variant.way in (*THROUGH_ONE_MEMORY, "both")
+    return Cost(flop=0.0, bytes=float(point["nbytes"]) * (2 if twice else 1))
+
+
+def link_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's limit of the link in one direction, in B/s; None for a device without a link."""
+    return hardware.host_link.bytes_per_s if hardware is not None and hardware.host_link is not None else None
+
+
+def both_bytes_per_s(hardware: Hardware | None, point: Point) -> float | None:
+    """The datasheet's limit of the link with both directions together."""
+    one = link_bytes_per_s(hardware, point)
+    return None if one is None else 2 * one
+
+
+LINK_LINES = ("up pageable", "up pinned", "down pageable", "down pinned")
+
+EXPERIMENT = Experiment(
+    title="Transfers",
+    question="What does it cost to send data to the GPU and back?",
+    axes=(
+        Axis(
+            "nbytes",
+            tuple(sorted(SIZES + ODD_SIZES)),
+            label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
+            quick=(2**10, 2**16, 2**22),
+        ),
+    ),
+    variants=(
+        Variant("h2d-pageable", "to the GPU, pageable", "cuda", way="h2d", kind="pageable", line="up pageable"),
+        Variant("h2d-pinned", "to the GPU, pinned", "cuda", way="h2d", kind="pinned", line="up pinned"),
+        Variant("d2h-pageable", "from the GPU, pageable", "cuda", way="d2h", kind="pageable", line="down pageable"),
+        Variant("d2h-pinned", "from the GPU, pinned", "cuda", way="d2h", kind="pinned", line="down pinned"),
+        Variant("both-pinned", "both ways at once, pinned", "cuda", way="both", kind="pinned"),
+        Variant("device", "within the GPU's memory (read and written)", "cuda"),
+        Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
+        Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
+                way="queue", kind="pageable", stands_in_for="up pageable"),
+        Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue",
+                way="queue", kind="pinned", stands_in_for="up pinned"),
+    ),
+    field="period_s",
+    lines=(
+        Line("up pageable once", "h2d-pageable", "latency_s", "to the GPU, pageable, a single copy", shown=False),
+        Line("up pinned once", "h2d-pinned", "latency_s", "to the GPU, pinned, a single copy", shown=False),
+        Line("down pinned once", "d2h-pinned", "latency_s", "from the GPU, pinned, a single copy", shown=False),
+        Line("up pageable issued", "h2d-pageable", "host_s", "to the GPU, pageable: until the call returns", False),
+        Line("up pinned issued", "h2d-pinned", "host_s", "to the GPU, pinned: until the call returns", False),
+        stand_in("up pageable once", "queue-pageable", "latency_s", "to the queue, staging buffer, one copy", False),
+        stand_in("up pinned once", "queue-pinned", "latency_s", "to the queue, direct, one copy", False),
+        stand_in("up pageable issued", "queue-pageable", "host_s", "to the queue, staging buffer: until return", False),
+        stand_in("up pinned issued", "queue-pinned", "host_s", "to the queue, direct: until return", False),
+    ),
+    package=__name__,
+    anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
+    rate=Rate("bytes", "B/s", "bandwidth"),
+    guides=(
+        Guide("link", "the link's limit, one direction", "DATASHEET", "rate", link_bytes_per_s, LINK_LINES),
+        Guide("link-both", "the link's limit, both directions", "DATASHEET", "rate", both_bytes_per_s,
+              ("both pinned",)),
+    ),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `transfers` experiment runs: copies into memory that was there before, spoilt, and compared byte by byte.
+
+EXACT = 0.0
+STAGE_BYTES = 4 * 2**20
+"""The CPU queue's staging buffer."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The copy of that many fresh random bytes that the variant names."""
+    n = int(point["nbytes"])
+    if variant.on_gpu:
+        refuse_too_large(4 * n if variant.way == "both" else 2 * n, "cuda", f"copying {n} bytes")
+    refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
+    return MAKE[variant.way](variant, point, n)
+
+
+def random_bytes(n: int, device: str) -> torch.Tensor:
+    """So many random bytes; whole words are drawn, since single bytes would take eight times as long.
+
+    >>> random_bytes(1003, "cpu").shape
+    torch.Size([1003])
+    """
+    drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
+    words = torch.empty((n + 7) // 8, dtype=torch.int64, device=drawn_on).random_(-(2**63), None)
+    return words.view(torch.uint8)[:n].to(device)
+
+
+def spoilt(source: torch.Tensor, place: str) -> torch.Tensor:
+    """Memory for the copy in which every single byte is wrong, in the place named: `cuda`, `cpu` or `pinned`."""
+    wrong = source.bitwise_not()
+    return in_pinned_memory(wrong) if place == "pinned" else wrong.to(tensors_on(place))
+
+
+def in_pinned_memory(values: torch.Tensor) -> torch.Tensor:
+    """A pinned copy in main memory; UnavailableError where the system refuses to lock so much."""
+    give_back_pinned()
+    pinned: torch.Tensor = host_array(values.numel(), values.dtype)
+    return pinned.copy_(values)
+
+
+def wrong_share(*copies: tuple[torch.Tensor, torch.Tensor]) -> Callable[[Any], float]:
+    """The share of bytes that differ between each source and its copy: 0 for a copy that is exact."""
+
+    def error(_: Any) -> float:
+        pairs = [(source.cpu(), copy.cpu()) for source, copy in copies]
+        if all(torch.equal(source, copy) for source, copy in pairs):
+            return 0.0
+        differing = sum(int(torch.count_nonzero(source != copy)) for source, copy in pairs)
+        return differing / sum(source.numel() for source, _ in pairs)
+
+    return error
+
+
+def _link(variant: Variant, point: Point, n: int) -> Workload:
+    """One direction over the link."""
+    way, kind = variant.way, variant.kind
+    host = "pinned" if kind == "pinned" else "cpu"
+    source = random_bytes(n, "cuda")
+    if way == "h2d":
+        source = in_pinned_memory(source) if kind == "pinned" else source.cpu()
+    target = spoilt(source, "cuda" if way == "h2d" else host)
+
+    def run() -> None:
+        target.copy_(source, non_blocking=kind == "pinned")
+
+    return _on_gpu(run, variant, point, (source, target))
+
+
+def _both(variant: Variant, point: Point, n: int) -> Workload:
+    """Both directions at once: the way back on a stream of its own, which the current one waits for."""
+    there, here = in_pinned_memory(random_bytes(n, "cuda")), random_bytes(n, "cuda")
+    on_gpu, on_host = spoilt(there, "cuda"), spoilt(here, "pinned")
+    back = torch.cuda.Stream()
+
+    def run() -> None:
+        current = torch.cuda.current_stream()
+        back.wait_stream(current)
+        with torch.cuda.stream(back):
+            on_host.copy_(here, non_blocking=True)
+        on_gpu.copy_(there, non_blocking=True)
+        current.wait_stream(back)
+
+    return _on_gpu(run, variant, point, (there, on_gpu), (here, on_host))
+
+
+def _device(variant: Variant, point: Point, n: int) -> Workload:
+    source = random_bytes(n, "cuda")
+    target = spoilt(source, "cuda")
+    return _on_gpu(lambda: target.copy_(source), variant, point, (source, target))
+
+
+def _on_gpu(
+    run: Callable[[], Any], variant: Variant, point: Point, *copies: tuple[torch.Tensor, torch.Tensor]
+) -> Workload:
+    def silent() -> None:  # bytes have no NaN, so there is no result to look for one in
+        run()
+
+    return Workload(silent, cost(variant, point), wrong_share(*copies), EXACT, synchronize=torch.cuda.synchronize)
+
+
+def give_back_pinned() -> None:
+    """Unlock what torch keeps of pinned memory that nobody uses: for the next size it would be too small anyway."""
+    empty = getattr(torch._C, "_host_emptyCache", None) or getattr(torch._C, "_accelerator_emptyHostCache", None)
+    if empty is not None and torch.cuda.is_initialized():
+        empty()
+
+
+def _cpu(variant: Variant, point: Point, n: int) -> Workload:
+    """One tensor into another in main memory, on all of torch's threads."""
+    source = random_bytes(n, "cpu")
+    target = spoilt(source, "cpu")
+
+    def run() -> None:
+        target.copy_(source)
+
+    return Workload(run, cost(variant, point), wrong_share((source, target)), EXACT)
+
+
+def _queue(variant: Variant, point: Point, n: int) -> Workload:
+    """To the CPU queue: direct, or piece by piece through a small buffer, waiting for each piece."""
+    source = random_bytes(n, "cpu")
+    target = spoilt(source, "cpu")
+    queue = CpuQueue()
+
+    def direct() -> None:
+        queue.submit(target.copy_, source)
+
+    run = _staged(queue, source, target) if variant.kind == "pageable" else direct
+    error = wrong_share((source, target))
+    return Workload(run, cost(variant, point), error, EXACT, queue.synchronize, queue.close, queue)
+
+
+def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
+    """A copy as of pageable memory: the host fills a buffer, the device fetches it from there, and the host waits."""
+    buffer = torch.empty(min(STAGE_BYTES, source.numel()), dtype=source.dtype)
+
+    def run() -> None:
+        for piece, there in zip(source.split(STAGE_BYTES), target.split(STAGE_BYTES), strict=True):
+            filled = buffer[: len(piece)].copy_(piece)
+            queue.submit(there.copy_, filled)
+            queue.synchronize()
+
+    return run
+
+
+MAKE: dict[str, Callable[[Variant, Point, int], Workload]] = {
+    "h2d": _link,
+    "d2h": _link,
+    "both": _both,
+    "device": _device,
+    "cpu": _cpu,
+    "queue": _queue,
+}

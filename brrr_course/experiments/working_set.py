@@ -1,0 +1,146 @@
+"""The same passes over more and more memory: where do the caches end?
+
+A sustained pass goes over its working set again and again within one kernel, so that what it reaches is the rate of the
+level of memory that holds the set. A single pass, one torch operator on a hot cache, shows what a program sees: on
+small sets the kernel's start and end weigh more than the memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from brrr.core.measurement import Point
+from brrr.counting.cost import Cost
+from brrr.gpu import is_cpu
+from brrr.gpu.datasheet import Hardware
+from brrr_course.experiments.checked import queued, refuse_too_large, warmed
+from brrr_course.experiments.energy import energy_launched
+from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.predicted import alone, moving
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+
+DENSE = (*(3 * 2**k for k in range(20, 27)), *(n * 2**k for k in range(21, 26) for n in (5, 7)))
+NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
+"""64 KiB to 4 GiB, four times as dense from 8 MiB to 256 MiB, where the L2 caches of GPUs end."""
+
+SUSTAINED_BYTES = 2**28
+"""A sustained pass moves so much at least, as in `brrr.roofline.calibrate.gpu_bandwidth`."""
+
+QUEUE_MAX = 2**28
+KINDS = {"read": 1, "copy": 2}
+WORD, LINES = 16, 64
+ENERGY_BYTES, ENERGY_S = (2**23, 2**30), 1.5
+
+
+def supports(variant: Variant, point: Point) -> bool:
+    """The CPU queue stops at QUEUE_MAX bytes; energy is counted within an L2 of 16 MB or more, and beyond it."""
+    if variant.timer == "own":
+        return int(point["nbytes"]) in ENERGY_BYTES
+    return variant.on_gpu or int(point["nbytes"]) <= QUEUE_MAX
+
+
+def set_bytes(kind: str, nbytes: int) -> int:
+    """The working set, cut to whole cache lines in each of the kind's arrays.
+
+    >>> set_bytes("copy", 65536), set_bytes("copy", 70000)
+    (65536, 69632)
+    """
+    arrays = KINDS[kind]
+    return arrays * (nbytes // (WORD * arrays) // LINES * LINES) * WORD
+
+
+def cost(variant: Variant, point: Point) -> Cost:
+    """Every array of the set moved once in each pass."""
+    kind, nbytes = variant.kind, int(point["nbytes"])
+    within = set_bytes(kind, nbytes)
+    passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if variant.way == "sustained" else 1
+    return Cost(0.0, float(within * passes))
+
+
+def predicted(variant: Variant, point: Point) -> PredictedRun | None:
+    """One torch operator; None for the sustained passes, since it is such passes that bandwidths are measured with."""
+    if variant.way == "sustained":
+        return None
+    return alone(moving("copy_", set_bytes(variant.kind, int(point["nbytes"])) // 8, 4))
+
+
+def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
+    """The memory's bandwidth by the datasheet, in B/s, for sets of more than twice the L2: a cache is faster."""
+    if hardware is None or hardware.l2_bytes is None or int(point["nbytes"]) < 2 * hardware.l2_bytes:
+        return None
+    return hardware.memory_bytes_per_s
+
+
+EXPERIMENT = Experiment(
+    title="Working sets",
+    question="How fast is memory that fits into a cache?",
+    axes=(
+        Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
+    ),
+    variants=(
+        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind, line=kind)
+          for kind in KINDS),
+        Variant("energy-copy", "copy, a second of it", "cuda", timer="own", way="sustained", kind="copy",
+                prepare_s=ENERGY_S, shown=False),
+        Variant("once-copy", "copy, one torch operator", "cuda", way="once", kind="copy", line="torch copy"),
+        Variant("queue-once-copy", "copy, one order", "cpu-queue", way="once", kind="copy", stands_in_for="torch copy"),
+    ),
+    field="busy_s",
+    package=__name__,
+    anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
+    rate=Rate("bytes", "B/s", "bytes moved a second"),
+    guides=(
+        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth),
+    ),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the `working_set` experiment runs: passes over a set of memory, by our kernels or by one torch operator.
+
+SUM_TOLERANCE = 1e-5
+CHUNK = 2**24
+BLOCKS_A_MULTIPROCESSOR = 4
+"""Blocks of 512 threads: as many as a multiprocessor holds at once, so that none waits for its turn."""
+
+
+def workload(variant: Variant, point: Point) -> Workload:
+    """The variant's passes over fresh random numbers."""
+    how, kind = variant.way, variant.kind
+    nbytes, device = int(point["nbytes"]), variant.processor
+    refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
+    if how == "sustained":
+        return _sustained(variant, point, kind, nbytes)
+    run, error, tolerance = _copy(set_bytes(kind, nbytes) // 4, device)
+    made = Workload(run, cost(variant, point), error, tolerance)
+    return queued(made) if is_cpu(device) else warmed(made, device)
+
+
+def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Workload:
+    """A kernel of `peaks.cu`; its own check compares every word (WrongResultError), so nothing is left to tolerate."""
+    from brrr.roofline.calibrate.gpu_bandwidth import Streams
+
+    streams = Streams(nbytes)
+    wanted = BLOCKS_A_MULTIPROCESSOR * torch.cuda.get_device_properties().multi_processor_count
+    stream = min(streams.of(kind, nbytes, once=False), key=lambda each: abs(each.blocks - wanted))
+    described = cost(variant, point)
+    assert stream.moved_bytes == described.bytes, f"{stream.moved_bytes} bytes moved, {described.bytes} counted"
+
+    def error(result: Any) -> float:
+        stream.check()
+        return 0.0
+
+    told = {"measured": lambda: energy_launched(stream.call)} if variant.timer == "own" else {}
+    return Workload(stream.call, described, error, 0.0, synchronize=torch.cuda.synchronize, others=told)
+
+
+Once = tuple[Callable[[], Any], Callable[[Any], float], float]
+
+
+def _copy(numbers: int, device: str) -> Once:
+    """An array of random numbers into one of NaN, which together are the working set."""
+    x = torch.randn(numbers // 2, device=device)
+    y = torch.full_like(x, math.nan)
+    return lambda: y.copy_(x), lambda found: 0.0 if torch.equal(found, x) else math.nan, 0.0
