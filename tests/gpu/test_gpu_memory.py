@@ -109,9 +109,7 @@ def test_every_stride_is_right(numbers: int, offset: int, stride: int) -> None:
 
 @pytest.mark.parametrize("name", ["read", "write"])
 def test_a_strided_kernel_that_does_nothing_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from brrr.gpu import nvrtc
-
-    monkeypatch.setattr(nvrtc, "kernel", lambda *which: lambda *arguments: None)
+    monkeypatch.setattr("brrr.kernels.strides.kernel", lambda *which: lambda *arguments: None)
     with pytest.raises(WrongResultError):
         STRIDES.workload(name, {"stride": 1, "offset": 0, "numbers": 10_000}).check()
 

@@ -79,16 +79,9 @@ def test_the_compiled_ways_are_right(name: str) -> None:
 
 
 @pytest.fixture
-def allowed() -> Iterator[Callable[[bool], None]]:
-    """Sets torch's switch for TF32, and puts it back."""
-    switch = torch.backends.cuda.matmul
-    before = switch.allow_tf32
-
-    def allow(value: bool) -> None:
-        switch.allow_tf32 = value
-
-    yield allow
-    switch.allow_tf32 = before
+def allowed(own_precision: None) -> Callable[[bool], None]:
+    """What lets torch multiply float32 in TF32, by its older switch, until the test is over."""
+    return lambda value: setattr(torch.backends.cuda.matmul, "allow_tf32", value)
 
 
 @pytest.mark.parametrize("name", QUICK)
