@@ -174,7 +174,7 @@ OPERANDS = {"bf16": "bfloat16", "fp16": "float16"}
 def operand_of(variant: Variant) -> str:
     """The type of the matrices that a variant is given, and of its result: short for the short ways, else float32.
 
-    >>> operand_of(NAMED["bf16-strassen-1"]), operand(NAMED["auto-bf16"]), operand(NAMED["fp16x3"])
+    >>> operand_of(NAMED["bf16-strassen-1"]), operand_of(NAMED["auto-bf16"]), operand_of(NAMED["fp16x3"])
     ('bfloat16', 'bfloat16', 'float32')
     """
     found = its_way(variant)
