@@ -23,6 +23,7 @@ WITH_ITS_PARENT = "it looks for its parent (`brrr.core.private.end_with`)"
 SOON = "a program that answers one question, within a time limit"
 STARTED = {
     "brrr/gpu/probe.py": SOON,
+    "brrr/kernels/alone.py": "the same few launches in Triton's interpreter, which end by themselves",
     "brrr_course/classroom/serving.py": SOON,
     "brrr_course/classroom/worker.py": WITH_ITS_PARENT,
     "brrr_course/classroom/teacher.py": WITH_ITS_PARENT,
