@@ -78,6 +78,13 @@ def test_a_function_of_its_folder_that_is_called_as_a_role_is_the_experiment_s_o
     assert replace(found["gemm"], cost=len).cost is len, "what is passed counts"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def what_is_there_stays() -> None:
+    """Each point's inputs look for garbage first: that need not go through all that other tests have left."""
+    gc.collect()
+    gc.freeze()
+
+
 NONE_HERE = {"timers", "overlap", "unary", "working_set", "strides", "vocabulary", "block", "utilisation", "occupancy",
              "norms", "recompiles", "collective", "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
