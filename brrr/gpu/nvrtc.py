@@ -148,6 +148,15 @@ def fingerprint(*parts: str) -> str:
     return digest.hexdigest()[:20]
 
 
+def missing() -> str:
+    """Why NVRTC cannot be used here, "" where it can: a library that is missing raises errors of its own."""
+    try:
+        compiler()
+    except Exception as error:
+        return str(error)
+    return ""
+
+
 def compiler() -> str:
     """NVRTC's version, such as "NVRTC 13.0"."""
     from cuda.bindings import nvrtc

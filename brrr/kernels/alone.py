@@ -59,8 +59,8 @@ def into(out: torch.Tensor, launch: Callable[[], Any]) -> Callable[[], torch.Ten
 def alone(examples: Callable[[str], Iterable[Example]], source: str = "", options: tuple[str, ...] = ()) -> int:
     """What `python -m` runs of a kernel's module: a line for each of its examples; the status is 1 if one is wrong.
 
-    examples: makes them on "cuda", or small ones of Triton's on "cpu"; source, options:
-    the `.cu` file, if there is one, and what it is compiled with.
+    examples: makes them on "cuda", or small ones of Triton's on "cpu"; source, options: the `.cu` file, if there is
+    one, and what it is compiled with.
     """
     from brrr.gpu.device import cuda_problem
 
@@ -87,14 +87,14 @@ def alone(examples: Callable[[str], Iterable[Example]], source: str = "", option
 
 def compiled(source: str, options: tuple[str, ...] = ()) -> str:
     """Whether a `.cu` file of this package compiles, in words; no GPU is needed, only NVRTC."""
-    from brrr.gpu.nvrtc import compile_cubin, source_text
+    from brrr.gpu.nvrtc import compile_cubin, missing, source_text
 
+    if missing():
+        return f"{source} was not compiled: NVRTC is not here (pip install cuda-bindings nvidia-cuda-nvrtc)"
     try:
         sizes = [len(compile_cubin(source_text(source), source, each, options)) for each in ARCHITECTURES]
     except UnavailableError as error:
         return str(error)
-    except Exception:  # a missing library raises errors of its own
-        return f"{source} was not compiled: NVRTC is not here (pip install cuda-bindings nvidia-cuda-nvrtc)"
     code = ", ".join(f"{units.nbytes(size)} for {each}" for size, each in zip(sizes, ARCHITECTURES, strict=True))
     return f"{source} compiles: {code}"
 

@@ -22,8 +22,8 @@ BUDGET_S = 0.05
 class Best:
     """A network in its fastest way, ready to be called: `way` is its name in `WAYS`, `why` a sentence.
 
-    `run()` uses the current `weights.x`; calling it with an input copies that there first. The next call
-    may overwrite a result. `close` frees what it holds; it is also a context manager.
+    `run()` uses the current `weights.x`; calling it with an input copies that there first. The next call may overwrite
+    a result. `close` frees what it holds; it is also a context manager.
     """
 
     def __init__(self, weights: Weights, way: str, why: str, prepared: Prepared) -> None:

@@ -31,9 +31,6 @@ from brrr_course.experiments.checked import (
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
-if TYPE_CHECKING:
-    pass
-
 LENGTHS = tuple(2**power for power in range(7, 17))
 FEW, COMPILED = (128, 512, 2048, 8192, 32768), (2048, 8192)
 """Lengths of all but the plain case; lengths at which the three steps are compiled."""

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu, is_gpu, waiting
-from brrr_course.experiments import first_call as parts
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 IMPORT = "import torch"
@@ -244,21 +243,19 @@ def _against(reference: Callable[[Any], Any]) -> Callable[[Any, Any], float]:
 
 SINE = _against(lambda made: made[0].sin())
 MAKERS = {
-    parts.IMPORT: SetUpPart(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
-    parts.CONTEXT: SetUpPart(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
-    parts.MEMORY: SetUpPart(
+    IMPORT: SetUpPart(_no_torch, _import, lambda _, torch: _exact(float(torch.ones(2).sum()) == 2)),
+    CONTEXT: SetUpPart(_torch, _make_context, lambda _, torch: _exact(torch.cuda.is_initialized())),
+    MEMORY: SetUpPart(
         lambda device: (_context(device), device), _allocate, lambda _, found: _exact(found.nbytes == MEMORY_BYTES)
     ),
-    parts.PINNED: SetUpPart(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
-    parts.COPY: SetUpPart(
-        _to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())
-    ),
-    parts.KERNEL: SetUpPart(_vector, _sine, SINE),
-    parts.OTHER: SetUpPart(_after_a_sine, _cosine, _against(lambda made: made[0].cos())),
-    parts.STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
-    parts.ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, lambda made, found: SINE(made[:2], found)),
-    parts.MATMUL: SetUpPart(
+    PINNED: SetUpPart(_context, _allocate_pinned, lambda _, found: _exact(found.is_pinned())),
+    COPY: SetUpPart(_to_copy, lambda made: made[1].copy_(made[0]), lambda made, found: _off(found, made[0].double())),
+    KERNEL: SetUpPart(_vector, _sine, SINE),
+    OTHER: SetUpPart(_after_a_sine, _cosine, _against(lambda made: made[0].cos())),
+    STREAM: SetUpPart(_context, _new_stream, lambda _, stream: _exact(stream.query())),
+    ON_STREAM: SetUpPart(_after_a_sine_with_stream, _sine_on_stream, lambda made, found: SINE(made[:2], found)),
+    MATMUL: SetUpPart(
         _matrix, lambda made: made @ made, lambda made, found: _off(found, made.cpu().double() @ made.cpu().double())
     ),
-    parts.CONVOLUTION: SetUpPart(_image, _convolve, _against(_convolve)),
+    CONVOLUTION: SetUpPart(_image, _convolve, _against(_convolve)),
 }

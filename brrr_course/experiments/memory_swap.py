@@ -23,8 +23,7 @@ from brrr.gpu import waiting
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.experiments.judging import datasheet
-from brrr_course.experiments.lazily import f as F
-from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
@@ -107,19 +106,19 @@ TOLERANCE = {"cast": 2e-2, "float32": 1e-4, "bfloat16": 2e-2}
 def runs() -> Mapping[str, Callable[..., Any]]:
     """What each operator calls."""
     return {
-    "copy": torch.clone, "gelu": F.gelu, "exp": torch.exp, "tanh": torch.tanh, "scale": lambda x: x * 1.25,
+    "copy": torch.clone, "gelu": f.gelu, "exp": torch.exp, "tanh": torch.tanh, "scale": lambda x: x * 1.25,
     "cast": lambda x: x.to(torch.bfloat16), "add": torch.add, "norm": torch.linalg.vector_norm,
     "transpose": lambda x: x.t().contiguous(), "cat": lambda *parts: torch.cat(parts, 1),
-    "rms_norm": lambda x, w: F.rms_norm(x, x.shape[-1:], w), "cumsum": lambda x: x.cumsum(-1),
-    "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), "sort": lambda x: x.sort(-1),
-    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True), "softmax": lambda x: x.softmax(-1),
+    "rms_norm": lambda x, w: f.rms_norm(x, x.shape[-1:], w), "cumsum": lambda x: x.cumsum(-1),
+    "layer_norm": lambda x, w, b: f.layer_norm(x, x.shape[-1:], w, b), "sort": lambda x: x.sort(-1),
+    "batch_norm": lambda x: f.batch_norm(x, None, None, training=True), "softmax": lambda x: x.softmax(-1),
     "softmax_rows": lambda x: x.softmax(-1), "softmax_columns": lambda x: x.softmax(0),
-    "log_softmax": lambda x: x.log_softmax(-1), "embedding": lambda x, at: F.embedding(at, x),
+    "log_softmax": lambda x: x.log_softmax(-1), "embedding": lambda x, at: f.embedding(at, x),
     "index_select": lambda x, at: x.index_select(0, at), "index_add": lambda x, at, y: x.index_add(0, at, y),
-    "cross_entropy": F.cross_entropy, "attention": F.scaled_dot_product_attention,
-    "attention_causal": partial(F.scaled_dot_product_attention, is_causal=True),
-    "conv3x3_channels_last": lambda x, w, b: F.conv2d(x, w, b, padding=1), "mm": torch.mm, "matmul nn": torch.matmul,
-    "matmul nt": F.linear,
+    "cross_entropy": f.cross_entropy, "attention": f.scaled_dot_product_attention,
+    "attention_causal": partial(f.scaled_dot_product_attention, is_causal=True),
+    "conv3x3_channels_last": lambda x, w, b: f.conv2d(x, w, b, padding=1), "mm": torch.mm, "matmul nn": torch.matmul,
+    "matmul nt": f.linear,
 }  # fmt: skip
 
 
@@ -269,7 +268,6 @@ def swapped(evidence: Evidence, *groups: str) -> Table:
 def predicted(call: str) -> str:
     """What sets the call's pace on the H200 as `brrr.predict` says it, the host left out."""
     from brrr.roofline.predicting import predict
-    from brrr_course.experiments.memory_swap import cost_of
 
     return predict(cost_of(call), device=REFERENCE, how="graph").bound
 

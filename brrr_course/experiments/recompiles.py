@@ -15,7 +15,6 @@ from typing import Any
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu, waiting
-from brrr_course.experiments import recompiles as asked
 from brrr_course.experiments.checked import compile_now, compiled, fresh_cache, no_garbage, quietly
 from brrr_course.experiments.lazily import nn, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -77,7 +76,7 @@ def scaled_program(width: int, device: str) -> Any:
 
         def __init__(self, width: int, device: str) -> None:
             super().__init__()
-            layers = torch.randn(asked.LAYERS, width, width, device=device) / width**0.5
+            layers = torch.randn(LAYERS, width, width, device=device) / width**0.5
             self.layers, self.step = nn.Parameter(layers, requires_grad=False), 1
 
         def forward(self, x: torch.Tensor, number: int) -> torch.Tensor:
@@ -93,7 +92,7 @@ def scaled_program(width: int, device: str) -> Any:
 @lru_cache(maxsize=16)
 def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds of each of the forty calls, and the error of each result."""
-    width = asked.CPU_WIDTH if is_cpu(device) else asked.WIDTH
+    width = CPU_WIDTH if is_cpu(device) else WIDTH
     wait = waiting(device) or bool  # a CPU's call has ended
     program, times, errors = scaled_program(width, device), list[float](), list[float]()
     wide = deepcopy(program).double()
@@ -104,16 +103,16 @@ def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]
 
     # what torch has seen to change it remembers by a program's file, line and name
     forward.__code__ = forward.__code__.replace(co_name=f"forward_{way}_{device}")
-    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": False if way == asked.STATIC else None}
-    call: Callable[..., torch.Tensor] = forward if way == asked.EAGER else compiled(forward, **options)
+    options = {"backend": "eager" if is_cpu(device) else "inductor", "dynamic": False if way == STATIC else None}
+    call: Callable[..., torch.Tensor] = forward if way == EAGER else compiled(forward, **options)
     compile_now(lambda: compiled(torch.neg, **options)(program.layers[0]))  # torch loads its compiler once
     program(torch.randn(8, width, device=device), 1)
     with fresh_cache(), quietly(), no_garbage():
-        for number in asked.CALLS:
-            x = torch.randn(asked.batch_of(way, number), width, device=device)
-            if way == asked.MARK:
+        for number in CALLS:
+            x = torch.randn(batch_of(way, number), width, device=device)
+            if way == MARK:
                 torch._dynamo.mark_dynamic(x, 0)
-            argument, program.step = number if way == asked.NUMBER else 1, number if way == asked.KEPT else 1
+            argument, program.step = number if way == NUMBER else 1, number if way == KEPT else 1
             wait()
             start = time.perf_counter()
             found = call(x, argument)
@@ -130,4 +129,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     place = int(point["call"]) - 1
 
     own = {"measured": lambda: Measurement(latency_s=Estimate.of([times[place]]), device=variant.device)}
-    return Workload(lambda: None, asked.cost(variant, point), lambda _: errors[place], TOLERANCE, others=own)
+    return Workload(lambda: None, cost(variant, point), lambda _: errors[place], TOLERANCE, others=own)

@@ -473,8 +473,6 @@ class SquareInputs(PointInputs):
 
         measured = MEASURED if is_gpu(self.device) else ON_CPU
         if self._arena is None or self._arena.nbytes < needed:
-            from brrr_course.experiments.strassen import MEMORY_BYTES
-
             every = [each for way in measured if (each := workspace_bytes(way, self.n)) <= MEMORY_BYTES]
             self._arena = Arena(int(max(needed, *every)) + SLACK_BYTES, self.device)
         return self._arena

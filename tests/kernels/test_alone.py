@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+from brrr.core.errors import UnavailableError
 from brrr.core.files import PACKAGE
 from brrr.core.measurement import Estimate
+from brrr.gpu import nvrtc
 from brrr.kernels import alone
 from brrr.kernels.alone import Example
 
@@ -87,6 +89,29 @@ def test_on_a_gpu_a_kernel_is_checked_timed_and_placed(
     assert rows[0] == rows[1] and rows[0].startswith("two results: right (relative error 0.0e+00), 2 ms, 2.4 TB/s")
     assert "50 % of the roofline" in rows[0]
     assert [row.partition(" (")[0] for row in rows[2:]] == ["of which one is wrong: WRONG", "one: WRONG"]
+
+
+def test_without_a_gpu_a_source_is_compiled_if_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
+    monkeypatch.setattr(nvrtc, "compile_cubin", lambda *args: given.append(args[1:]) or b"x" * 1500)
+    assert (
+        alone.compiled("kernels/relu.cu", ("-DA=1",)) == "kernels/relu.cu compiles: 1.5 kB for sm_75, 1.5 kB for sm_90"
+    )
+    assert given == [("kernels/relu.cu", arch, ("-DA=1",)) for arch in ("sm_75", "sm_90")]
+
+    def refused(*args: Any) -> bytes:
+        raise UnavailableError("no such name, line 3")
+
+    monkeypatch.setattr(nvrtc, "compile_cubin", refused)
+    assert alone.compiled("kernels/relu.cu") == "no such name, line 3"
+
+    def absent() -> str:
+        raise RuntimeError("libnvrtc.so.13 is not there")
+
+    monkeypatch.setattr(nvrtc, "compiler", absent)
+    assert nvrtc.missing() == "libnvrtc.so.13 is not there"
+    assert alone.compiled("kernels/relu.cu").startswith("kernels/relu.cu was not compiled: NVRTC is not here")
 
 
 def test_nan_is_wrong() -> None:

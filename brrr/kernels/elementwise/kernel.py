@@ -210,16 +210,14 @@ def _compiled(text: str, line: str, device_index: int) -> Any:
     """The kernel, compiled by NVRTC and loaded into torch's context."""
     import torch
 
-    try:
-        from cuda.bindings import driver, nvrtc
+    from brrr.gpu.nvrtc import Kernel, check, missing
 
-        nvrtc.nvrtcVersion()
-    except Exception as error:  # a missing library raises errors of its own
+    if error := missing():
         raise UnavailableError(
             f"elementwise: NVRTC is not here ({error}), so lines of CUDA C++ cannot be compiled for the GPU; only they "
             "are missing. `pip install cuda-bindings` adds it; on CPU tensors the line is evaluated through torch"
-        ) from None
-    from brrr.gpu.nvrtc import Kernel, check
+        )
+    from cuda.bindings import driver
 
     major, minor = torch.cuda.get_device_capability(device_index)
     torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current in this thread
