@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from brrr.strassen import Way
+from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape
 from brrr.strassen.passes import launch
 from brrr.strassen.passes.sums import passes
@@ -47,7 +47,8 @@ def post_add(
 
 
 def step_works(
-    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], next_way: Way, out: torch.Tensor, *,
+    products: torch.Tensor, form: str, level: int, shape: tuple[int, int], next_way: Implementation,
+    out: torch.Tensor, *,
     bias: Any = None, keep: Any = None,
 ) -> list[Work]:  # fmt: skip
     """The passes between two layers."""
@@ -59,7 +60,7 @@ def step(
     next_form: str | None = None, kernels: str = "auto", **more: Any,
 ) -> torch.Tensor:  # fmt: skip
     """The next layer's left factors from all products."""
-    way = Way("sgemm", level if next_level is None else next_level, next_form or form)
+    way = Implementation("sgemm", level if next_level is None else next_level, next_form or form)
     out = products.new_empty(buffer_shape(*shape, "left", way.level))
     for work in step_works(products, form, level, shape, way, out, **more):
         run(work, kernels)

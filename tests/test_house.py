@@ -12,8 +12,8 @@ DEVICES = {"cuda", "cpu", "cpu-queue"}
 WORDS = {
     "options.require == 'cuda'",  # of the command line
     "name in ('cuda', 'cpu')",  # a source's name, as a reader types it
-    "variant.way in ('cpu', 'gpu', 'queue')",  # a variant's way, where it is called so
-    "variant.way not in ('gpu', 'cpu')",
+    "variant.implementation in ('cpu', 'gpu', 'queue')",  # a variant's way, where it is called so
+    "variant.implementation not in ('gpu', 'cpu')",
 }
 """Comparisons where such a word is no device's name."""
 

@@ -3,7 +3,7 @@
 >>> network = Network(layers=2, batch=4, hidden=64)
 >>> print(network)
 2 layers of 64, batch 4, float32
->>> list(WAYS)[:3]
+>>> list(IMPLEMENTATIONS)[:3]
 ['module', 'functional', 'inference']
 
 `best(layers, batch, hidden)` is the fastest of them, ready to be called. Importing this loads no torch.

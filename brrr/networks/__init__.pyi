@@ -2,6 +2,6 @@
 
 from .choosing import Best as Best
 from .choosing import best as best
-from .implementations import WAYS as WAYS
+from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
 from .network import Network as Network
 from .network import Weights as Weights

@@ -12,7 +12,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.measurement import Processor
 from brrr.gpu import tensors_on
-from brrr.networks.implementations import WAYS, Prepared
+from brrr.networks.implementations import IMPLEMENTATIONS, Prepared
 from brrr.networks.network import Network, Weights
 
 BUDGET_S = 0.05
@@ -20,14 +20,20 @@ BUDGET_S = 0.05
 
 
 class Best:
-    """A network in its fastest way, ready to be called: `way` is its name in `WAYS`, `why` a sentence.
+    """A network in its fastest implementation, ready to be called; `implementation` is that one's name, `why` a sentence.
 
     `run()` uses the current `weights.x`; calling it with an input copies that there first. The next call may overwrite
     a result. `close` frees what it holds; it is also a context manager.
     """
 
-    def __init__(self, weights: Weights, way: str, why: str, prepared: Prepared) -> None:
-        self.network, self.weights, self.way, self.why, self._prepared = weights.network, weights, way, why, prepared
+    def __init__(self, weights: Weights, implementation: str, why: str, prepared: Prepared) -> None:
+        self.network, self.weights, self.implementation, self.why, self._prepared = (
+            weights.network,
+            weights,
+            implementation,
+            why,
+            prepared,
+        )
         self.run = prepared.run
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -55,7 +61,7 @@ class Best:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Best({self.network}: {self.way}; {self.why})"
+        return f"Best({self.network}: {self.implementation}; {self.why})"
 
 
 def best(
@@ -72,7 +78,7 @@ def best(
     """Build the textbook network (Linear and ReLU, `layers` times) in the way that is fastest on this device.
 
     >>> network = best(2, 4, 64, device="cpu")
-    >>> tuple(network(torch.randn(4, 64)).shape), network.way in WAYS
+    >>> tuple(network(torch.randn(4, 64)).shape), network.implementation in IMPLEMENTATIONS
     ((4, 64), True)
     >>> network.close()
 
@@ -117,15 +123,15 @@ def best(
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)
-    names = [name for name in WAYS if _usable(name, network, mine.device, patient)]
+    names = [name for name in IMPLEMENTATIONS if _usable(name, network, mine.device, patient)]
     if not names:
-        raise UnavailableError(f"best: {WAYS['module'].why_not(network, mine.device)}")
+        raise UnavailableError(f"best: {IMPLEMENTATIONS['module'].why_not(network, mine.device)}")
     return _fastest(names, mine)
 
 
 def _usable(name: str, network: Network, device: torch.device, patient: bool) -> bool:
-    way = WAYS[name]
-    return (patient or not way.slow_to_build) and way.why_not(network, device) is None
+    implementation = IMPLEMENTATIONS[name]
+    return (patient or not implementation.slow_to_build) and implementation.why_not(network, device) is None
 
 
 def _weights(network: Network, weights: Weights | None, device: str | None) -> Weights:
@@ -155,7 +161,7 @@ def _fastest(names: list[str], weights: Weights) -> Best:
     with ExitStack() as stack:
         for name in names:
             try:
-                built = stack.enter_context(WAYS[name].build(weights.network, weights))
+                built = stack.enter_context(IMPLEMENTATIONS[name].build(weights.network, weights))
             except (BrrrError, torch.OutOfMemoryError) as refusal:
                 complaints.append(f"{name}: {refusal}.")
                 continue
@@ -167,10 +173,10 @@ def _fastest(names: list[str], weights: Weights) -> Best:
                 complaints.append(f"{name} gives a wrong result (relative error {error:.1e}).")
         if not made:
             raise UnavailableError(f"best: no way of running {weights.network} works here. {' '.join(complaints)}")
-        way, why = _measured(made, weights.device) if len(made) > 1 else (*made, "the only way here")
-        kept = Prepared(made[way].run, made[way].release)
-        made[way].release = _nothing  # it stays open
-        return Best(weights, way, why, kept)
+        implementation, why = _measured(made, weights.device) if len(made) > 1 else (*made, "the only way here")
+        kept = Prepared(made[implementation].run, made[implementation].release)
+        made[implementation].release = _nothing  # it stays open
+        return Best(weights, implementation, why, kept)
 
 
 def _measured(made: Mapping[str, Prepared], device: torch.device) -> tuple[str, str]:

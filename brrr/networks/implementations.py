@@ -258,5 +258,5 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate_graph", _ACCURATE),
 )
 
-WAYS: Mapping[str, Implementation] = MappingProxyType({row[0]: Implementation(*row) for row in _LADDER})
+IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType({row[0]: Implementation(*row) for row in _LADDER})
 """By name, in the order of the ladder."""

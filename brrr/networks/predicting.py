@@ -9,9 +9,9 @@ from brrr.networks.network import Network
 from brrr.roofline.device_model import LAUNCH_S, Where, model_of
 from brrr.roofline.persistent import Step, persistent_s
 from brrr.strassen.accuracy import PLAIN
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import planned
 from brrr.strassen.limits import Limits
-from brrr.strassen.ways import Way
 
 BARRIER_S, ABOVE_FLOOR = 0.8e-6, 2.0
 """Of the megakernel on a GPU that no plan is known for: between two layers, and how many times as long as its floor
@@ -43,7 +43,7 @@ SAFE = 0.8
 """Of a network's tolerance, what the predicted errors of its layers may come to together."""
 
 
-def limits_of(network: Network, way: str) -> Limits:
+def limits_of(network: Network, implementation: str) -> Limits:
     """What each layer's product is asked for.
 
     >>> limits_of(Network(8, 64, 64, "bfloat16"), "strassen").inner
@@ -52,7 +52,7 @@ def limits_of(network: Network, way: str) -> Limits:
     Errors of layers are taken as independent: of so many together they grow with the root of their number. Those of
     TF32 add up, and each layer has its part of the tolerance.
     """
-    if way == "strassen-accurate":
+    if implementation == "strassen-accurate":
         return Limits(accuracy="fp32")
     from brrr.networks.network import TF32_LAYER, TOLERANCES
 
@@ -62,15 +62,15 @@ def limits_of(network: Network, way: str) -> Limits:
     return Limits(accuracy=SAFE * whole / math.sqrt(network.layers), inner=(PLAIN[network.dtype],))
 
 
-def layer_way(network: Network, way: str, device: Where) -> Way:
+def layer_way(network: Network, implementation: str, device: Where) -> Implementation:
     """The way of each layer's product: on this machine's "cuda" or "cpu", or on a device as `brrr.predict` takes it."""
-    shapes, limits = [(network.hidden, network.hidden)], limits_of(network, way)
-    return planned(shapes, network.batch, network.dtype, device, limits)[0].way
+    shapes, limits = [(network.hidden, network.hidden)], limits_of(network, implementation)
+    return planned(shapes, network.batch, network.dtype, device, limits)[0].implementation
 
 
-def gains(way: str, network: Network) -> str | None:
+def gains(implementation: str, network: Network) -> str | None:
     """Why Strassen's levels, or split products, are no gain for this network on this GPU; None where they are one."""
-    chosen = layer_way(network, way, GPU)
+    chosen = layer_way(network, implementation, GPU)
     if chosen.classical and chosen.inner == PLAIN[network.dtype] and not network.tf32:
         return "no product of this size is predicted to gain by it"
     return "no level is predicted to gain on this size" if network.tf32 and chosen.classical else None

@@ -155,12 +155,12 @@ def checked(module: Module, x: torch.Tensor) -> RecurrentNetwork:
 class StepLoop:
     """The network step by step, in one of the `LOOPS`; a call returns the last layer's results."""
 
-    def __init__(self, network: RecurrentNetwork, x: torch.Tensor, way: LoopOptions) -> None:
-        self.network, self.x, self.way = network, x, way
+    def __init__(self, network: RecurrentNetwork, x: torch.Tensor, options: LoopOptions) -> None:
+        self.network, self.x, self.options = network, x, options
         if not x.is_cuda:  # its loops have no streams and no kernels of their own
-            way = self.way = way._replace(streamed=False, fused=False)
+            options = self.options = options._replace(streamed=False, fused=False)
         steps, batch, wide = len(x), x.shape[1], network.gates * network.hidden
-        self.together = way.together or steps
+        self.together = options.together or steps
         count = len(network.layers)
         self.y = [x.new_empty(steps, batch, network.hidden) for _ in range(count)]
         self.of_input = [x.new_empty(steps, batch, wide) for _ in range(count)]
@@ -168,19 +168,19 @@ class StepLoop:
         self.cell = [x.new_empty(batch, network.hidden) for _ in range(count)]
         self.zeros = x.new_zeros(batch, network.hidden)
         self.weights = [(layer.w_ih.t(), layer.w_hh.t()) for layer in network.layers]
-        if way.transposed:
+        if options.transposed:
             self.weights = [(w_ih.contiguous(), w_hh.contiguous()) for w_ih, w_hh in self.weights]
-        if way.fused:
+        if options.fused:
             self.fused = [self._launches(index) for index in range(count)]
-        if way.streamed:
-            self.sides = [torch.cuda.Stream() for _ in range(count if way.wavefront else 1)]
-            self.mains = [torch.cuda.Stream() for _ in range(count)] if way.wavefront else []
+        if options.streamed:
+            self.sides = [torch.cuda.Stream() for _ in range(count if options.wavefront else 1)]
+            self.mains = [torch.cuda.Stream() for _ in range(count)] if options.wavefront else []
 
     def __call__(self) -> torch.Tensor:
-        if self.way.fused:
+        if self.options.fused:
             for cell in self.cell:
                 cell.zero_()  # the kernel works on it in place; torch's operators make a new one at each step
-        if self.way.wavefront:
+        if self.options.wavefront:
             self._wave()
         else:
             for layer in range(len(self.y)):
@@ -189,7 +189,7 @@ class StepLoop:
 
     def _layer(self, layer: int) -> None:
         """All steps of a layer; the input's products run ahead on a stream of their own where the way has one."""
-        main = torch.cuda.current_stream() if self.way.streamed else None
+        main = torch.cuda.current_stream() if self.options.streamed else None
         if main is not None:
             self.sides[0].wait_stream(main)
         for first in range(0, len(self.x), self.together):
@@ -226,7 +226,7 @@ class StepLoop:
 
     def _input(self, layer: int, first: int) -> None:
         """The input's products of some steps."""
-        if not self.way.combined:
+        if not self.options.combined:
             return  # each gate's is made where it is needed
         of = self.x if not layer else self.y[layer - 1]
         some = slice(first, min(first + self.together, len(of)))
@@ -236,12 +236,12 @@ class StepLoop:
     def _step(self, layer: int, step: int) -> None:
         """The state's product and what is elementwise."""
         before = self.y[layer][step - 1] if step else self.zeros
-        if not self.way.combined:
+        if not self.options.combined:
             self._separate(layer, step, before)
             return
         own = self.network.layers[layer]
         torch.addmm(own.b_hh, before, self.weights[layer][1], out=self.of_state[layer])
-        if self.way.fused:
+        if self.options.fused:
             self.fused[layer](step, before)
             return
         gates = (

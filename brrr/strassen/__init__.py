@@ -1,7 +1,7 @@
 """Products of matrices with seven block products in place of eight, from the algebra to a network's layers.
 
 >>> from brrr.strassen import plan
->>> plan(8192, 8192, 8192, accuracy=5e-6, inner="sgemm", device="h200").way.name
+>>> plan(8192, 8192, 8192, accuracy=5e-6, inner="sgemm", device="h200").implementation.name
 'sgemm-strassen-3'
 
 | module | what |

@@ -7,5 +7,5 @@ from .multiply import prepare as prepare
 from .network import StrassenMLP as StrassenMLP
 from .network import fuse as fuse
 from .predicting import frontier as frontier
-from .ways import WAYS as WAYS
-from .ways import Way as Way
+from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
+from .implementations import Implementation as Implementation

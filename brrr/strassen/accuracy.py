@@ -1,7 +1,7 @@
 """How wrong a product will be: relative error (Frobenius, against float64) of each way, before it runs.
 
->>> f"{predicted_error(WAYS['sgemm'], 8192):.1e}", f"{predicted_error(WAYS['sgemm-strassen-1'], 8192):.1e}"
-('1.6e-06', '2.3e-06')
+>>> [f"{predicted_error(IMPLEMENTATIONS[name], 8192):.1e}" for name in ("sgemm", "sgemm-strassen-1")]
+['1.6e-06', '2.3e-06']
 
 Growth a level by `amplification`: random, independent errors; matrices whose entries are independent, of
 mean 0 and alike in size. To them come:
@@ -22,8 +22,8 @@ from functools import lru_cache
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.calibration import CONSTANTS
+from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation, Inner
 from brrr.strassen.problem import Problem
-from brrr.strassen.ways import WAYS, Inner, Way
 
 BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """Significant bits of a type."""
@@ -44,18 +44,21 @@ CLOSE = 1.05
 """Two errors this near are taken as equal: measured ones scatter by as much."""
 
 
-def predicted_error(way: Way, k: int, operand: str = "float32") -> float:
+def predicted_error(implementation: Implementation, k: int, operand: str = "float32") -> float:
     """The relative error to expect of a way at depth k, of operands and a result of this type.
 
-    >>> predicted_error(WAYS["bf16-strassen-1"], 4096) > 2 * predicted_error(WAYS["bf16"], 4096, "bfloat16")
+    >>> strassen, plain = IMPLEMENTATIONS["bf16-strassen-1"], IMPLEMENTATIONS["bf16"]
+    >>> predicted_error(strassen, 4096) > 2 * predicted_error(plain, 4096, "bfloat16")
     True
     """
     if k <= 0:
         return 0.0
-    each = product_error(way.kind, max(1.0, k / 2**way.level))
-    amplified = amplification(str(way.form)) if way.level else 1.0
+    each = product_error(implementation.kind, max(1.0, k / 2**implementation.level))
+    amplified = amplification(str(implementation.form)) if implementation.level else 1.0
     stored = _rounded(BITS[operand]) if BITS[operand] < 24 else 0.0
-    return math.sqrt((each * amplified**way.level) ** 2 + _cut_factors(way, operand) ** 2 + stored**2)
+    return math.sqrt(
+        (each * amplified**implementation.level) ** 2 + _cut_factors(implementation, operand) ** 2 + stored**2
+    )
 
 
 def product_error(inner: Inner, depth: float) -> float:
@@ -114,7 +117,7 @@ def accuracy_limit(accuracy: float | str | None, k: int, operand: str = "float32
     if accuracy is None:
         accuracy = OF_TYPE[operand]
     if isinstance(accuracy, str) and accuracy in NAMED:
-        return CLOSE * predicted_error(WAYS[NAMED[accuracy]], k, operand)
+        return CLOSE * predicted_error(IMPLEMENTATIONS[NAMED[accuracy]], k, operand)
     if accuracy == "fp8":
         return CLOSE * math.sqrt(2) * _rounded(FP8_BITS)
     number = isinstance(accuracy, int | float) and not isinstance(accuracy, bool)
@@ -129,17 +132,17 @@ def _rounded(bits: int) -> float:
     return ROUNDING * 2.0**-bits
 
 
-def _cut_factors(way: Way, operand: str) -> float:
+def _cut_factors(implementation: Implementation, operand: str) -> float:
     """What rounding the factors costs: those that are sums, or all of them where the operands are of a wider type."""
-    inner = way.kind
+    inner = implementation.kind
     narrowed = inner.bits < BITS[operand]
     if inner.split or inner.bits >= 24 or inner.name == "tf32":
         return 0.0
-    if not way.level:  # the product is rounded in the factors' type too
+    if not implementation.level:  # the product is rounded in the factors' type too
         return math.sqrt(3) * _rounded(inner.bits) if narrowed else 0.0
-    every, summed = _counted(way.form, way.level)
+    every, summed = _counted(implementation.form, implementation.level)
     counted = 2 * every if narrowed else summed
-    counted += every if Problem(way, 1, 1, 1, operand).product_dtype == "bfloat16" else 0.0
+    counted += every if Problem(implementation, 1, 1, 1, operand).product_dtype == "bfloat16" else 0.0
     return _rounded(inner.bits) * math.sqrt(counted)
 
 

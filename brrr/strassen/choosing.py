@@ -1,7 +1,7 @@
 """Which way multiplies two matrices best: as exact as is asked for, within the memory given, the fastest by prediction.
 
 >>> made = plan(8192, 8192, 8192, accuracy=1e-5, inner="sgemm", device="h200")
->>> made.way.name, made.predicted_error < 1e-5
+>>> made.implementation.name, made.predicted_error < 1e-5
 ('sgemm-strassen-3', True)
 
 Importing this loads no torch.
@@ -18,10 +18,10 @@ from brrr.gpu import is_cpu, is_gpu, tensors_on
 from brrr.roofline.device_model import STAND_IN, STANDS_IN, Where, known_here, model_of, unnamed
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, accuracy_limit, predicted_error
+from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation
 from brrr.strassen.limits import Inners, Limits, Request
 from brrr.strassen.odd_sizes import copied, core_of
 from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, host_slowness, issuing_s, marked
-from brrr.strassen.ways import WAYS, Way
 from brrr.strassen.workspace import workspace_bytes as least_bytes
 
 GAIN = 1.03
@@ -36,7 +36,7 @@ class ProductPlan:
     fastest first, with those that are dominated named as such.
     """
 
-    way: Way
+    implementation: Implementation
     m: int
     n: int
     k: int
@@ -55,7 +55,7 @@ class ProductPlan:
         size = f"{self.m} x {self.k} by {self.k} x {self.n}"
         time = f", predicted {units.seconds(self.predicted_s)}" if self.predicted_s is not None else ""
         said = f"error {self.predicted_error:.1e}, workspace {units.nbytes(self.workspace_bytes)}"
-        return f"{size}: {self.way.label}{time}, {said}. {self.why}"
+        return f"{size}: {self.implementation.label}{time}, {said}. {self.why}"
 
 
 def plan(
@@ -114,7 +114,11 @@ def plan_of(request: Request, device: Where) -> ProductPlan:
 @lru_cache(maxsize=4096)
 def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
-    allowed = [way for way in candidates(request.operand, kind, request.prepared) if _asked_for(way, request)]
+    allowed = [
+        implementation
+        for implementation in candidates(request.operand, kind, request.prepared)
+        if _asked_for(implementation, request)
+    ]
     limits = request.limits
     if not allowed:
         asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
@@ -125,40 +129,45 @@ def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
         _refuse(request, allowed, estimates)
     chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
     plain = replace(
-        request, limits=Limits(level=0, inner=chosen.way.inner), prepared=False, free_bytes=None, eager=False
+        request, limits=Limits(level=0, inner=chosen.implementation.inner), prepared=False, free_bytes=None, eager=False
     )
     other = _planned(plain, kind, device) if limits.level else None  # beside levels that were asked for
     return ProductPlan(
-        chosen.way, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes,
+        chosen.implementation, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes,
         _why(chosen, fitting, request, other), tuple(estimates),
     )  # fmt: skip
 
 
-def _estimates(request: Request, kind: Processor, device: Where, allowed: list[Way]) -> Sequence[ParetoPoint]:
+def _estimates(
+    request: Request, kind: Processor, device: Where, allowed: list[Implementation]
+) -> Sequence[ParetoPoint]:
     """By prediction; where nothing is known of the device, without times, the library's own product first."""
     try:
         predictor = Predictor.of(known_here(kind) if device is None else device)
     except MissingPeakError:
         plain = PLAIN[request.operand]
         found = estimates(allowed, request, kind, None)
-        return sorted(found, key=lambda each: (each.way.inner != plain, each.way.level))
+        return sorted(found, key=lambda each: (each.implementation.inner != plain, each.implementation.level))
     return marked(estimates(allowed, request, kind, predictor))
 
 
-def _asked_for(way: Way, request: Request) -> bool:
+def _asked_for(implementation: Implementation, request: Request) -> bool:
     limits = request.limits
-    if (limits.inners and way.inner not in limits.inners) or limits.level not in (None, way.level):
+    if (limits.inners and implementation.inner not in limits.inners) or limits.level not in (
+        None,
+        implementation.level,
+    ):
         return False
-    if way.level and limits.nothing:
+    if implementation.level and limits.nothing:
         return False  # badly scaled matrices lose digits in a level's sums: only who asks for one gets it
-    return not way.level or limits.form in (None, way.form)
+    return not implementation.level or limits.form in (None, implementation.form)
 
 
 def _exact_enough(each: ParetoPoint, request: Request) -> bool:
     """By the accuracy asked for; without one, the inner product's own counts where level or inner are asked for."""
     operand, k = request.operand, request.k
     if request.limits.accuracy is None and request.limits.level is not None:
-        classical = predicted_error(WAYS[each.way.inner], k, operand)
+        classical = predicted_error(IMPLEMENTATIONS[each.implementation.inner], k, operand)
         return bool(request.limits.inners) or classical <= accuracy_limit(None, k, operand)
     return each.error <= _limit(request)
 
@@ -172,38 +181,40 @@ def _chosen(fitting: list[ParetoPoint], request: Request, issued: bool) -> Paret
 
     def taken(each: ParetoPoint) -> float:
         assert each.seconds is not None
-        return each.seconds + slower * issuing_s(each.way, request)
+        return each.seconds + slower * issuing_s(each.implementation, request)
 
     timed = [each for each in fitting if each.seconds is not None]
     if not timed:
         return fitting[0]
     chosen = min(timed, key=taken)
-    simpler = [next((each for each in timed if each.way.classical), None)]
-    simpler.append(next((each for each in timed if each.way.name in PLAIN.values()), None))
+    simpler = [next((each for each in timed if each.implementation.classical), None)]
+    simpler.append(next((each for each in timed if each.implementation.name in PLAIN.values()), None))
     for each in simpler:
         if each is not None and (request.few_rows or request.short or taken(chosen) * GAIN > taken(each)):
             chosen = each
     return chosen
 
 
-def _refuse(request: Request, allowed: list[Way], estimates: Sequence[ParetoPoint]) -> None:
+def _refuse(request: Request, allowed: list[Implementation], estimates: Sequence[ParetoPoint]) -> None:
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         given = request.limits.workspace_bytes
-        needed = min(least_bytes(request.problem(way, aligned=False)) for way in allowed)
+        needed = min(least_bytes(request.problem(implementation, aligned=False)) for implementation in allowed)
         if given is not None and needed > given:
             hint = "Take fewer levels, or level=0"
             raise ArgumentError("matmul", "workspace_bytes", given, f"at least {needed} for this way", hint)
         raise DeviceMemoryError(f"matmul: it needs a workspace of {needed} bytes, and {request.limit_bytes} are free")
     nearest = min(estimates, key=lambda each: each.error)
-    expected = f"at least {nearest.error:.1e}, the smallest error of what is allowed here ({nearest.way.name})"
+    expected = (
+        f"at least {nearest.error:.1e}, the smallest error of what is allowed here ({nearest.implementation.name})"
+    )
     raise ArgumentError("matmul", "accuracy", request.limits.accuracy or OF_TYPE[request.operand], expected)
 
 
 def _limit(request: Request) -> float:
     limits = request.limits
     if limits.accuracy is None and limits.inners:
-        return CLOSE * max(predicted_error(WAYS[name], request.k, request.operand) for name in limits.inners)
+        return CLOSE * max(predicted_error(IMPLEMENTATIONS[name], request.k, request.operand) for name in limits.inners)
     return accuracy_limit(limits.accuracy, request.k, request.operand)
 
 
@@ -223,9 +234,9 @@ def _why(chosen: ParetoPoint, fitting: Sequence[ParetoPoint], request: Request, 
     said = ["Nothing is predicted, as no peaks of this device are known"] if chosen.seconds is None else []
     if limits.level is not None or (limits.inners and len(fitting) == 1):
         said.append("As asked for" + (f"; {_paying(chosen, classical)}" if classical else ""))
-    elif request.few_rows and chosen.way.classical:
+    elif request.few_rows and chosen.implementation.classical:
         said.append("With so few rows the right operand is most of the bytes, of which other ways read more")
-    elif request.short and chosen.way.classical:
+    elif request.short and chosen.implementation.classical:
         said.append("So small an operand is multiplied before another way has made its launches")
     elif chosen.seconds is not None:
         bound = f"an error of at most {_limit(request):.1e}"
@@ -235,11 +246,11 @@ def _why(chosen: ParetoPoint, fitting: Sequence[ParetoPoint], request: Request, 
 
 def _against(chosen: ParetoPoint, fitting: Sequence[ParetoPoint]) -> str:
     """The fastest of the other kind, with levels or without."""
-    other = next((each for each in fitting if each.way.classical != chosen.way.classical), None)
+    other = next((each for each in fitting if each.implementation.classical != chosen.implementation.classical), None)
     if other is None or other.seconds is None:
         return ""
-    kind = "with levels" if chosen.way.classical else "classical product"
-    return f"; the fastest {kind} is {other.way.name}, {units.seconds(other.seconds)}"
+    kind = "with levels" if chosen.implementation.classical else "classical product"
+    return f"; the fastest {kind} is {other.implementation.name}, {units.seconds(other.seconds)}"
 
 
 def _paying(chosen: ParetoPoint, classical: ProductPlan) -> str:
@@ -248,12 +259,12 @@ def _paying(chosen: ParetoPoint, classical: ProductPlan) -> str:
         return "whether it pays is not known"
     begin = "it pays" if chosen.seconds < classical.predicted_s else "it does not pay"
     other = units.seconds(classical.predicted_s)
-    return f"{begin}: the classical product ({chosen.way.inner}) is predicted to take {other}"
+    return f"{begin}: the classical product ({chosen.implementation.inner}) is predicted to take {other}"
 
 
 def _notes(chosen: ParetoPoint, request: Request) -> list[str]:
     """What the sizes bring with them."""
-    found, problem = [], request.problem(chosen.way)
+    found, problem = [], request.problem(chosen.implementation)
     core = core_of(problem)
     if core != problem.sizes:
         m, n, k = core
@@ -261,7 +272,7 @@ def _notes(chosen: ParetoPoint, request: Request) -> list[str]:
     elif copied(problem).any and chosen.workspace_bytes == least_bytes(problem):
         found.append("Operands are copied to rows that start at 16 bytes, without which the library is slow")
     rows, deep, columns = replace(problem, m=core[0], n=core[1], k=core[2]).block
-    work, needed = rows * deep * columns * 8**chosen.way.level, core[0] * core[1] * core[2]
+    work, needed = rows * deep * columns * 8**chosen.implementation.level, core[0] * core[1] * core[2]
     if needed and work > ROUNDED_UP * needed:
         added = f"{100 * (work / needed - 1):.0f} %"
         found.append(f"Blocks are {rows} x {deep} x {columns}: rounding up adds {added} of work")

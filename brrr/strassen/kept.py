@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.launch import Run
-from brrr.strassen.ways import Way
 
 KINDS = ("cuda",)
 """Where launches are worth keeping."""
@@ -24,26 +24,28 @@ MOST = 64
 
 _KEPT: OrderedDict[tuple[Any, ...], list[Run]] = OrderedDict()
 
-Make = Callable[[Way, torch.Tensor, Right, torch.Tensor, Arena], list[Run]]
+Make = Callable[[Implementation, torch.Tensor, Right, torch.Tensor, Arena], list[Run]]
 
 
-def kept_steps(make: Make, way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
+def kept_steps(
+    make: Make, implementation: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
+) -> list[Run]:
     """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
 
     While a CUDA Graph is captured nothing is kept or taken: what is made then may lie in the graph's own memory. Nor on
     a CPU.
     """
     if a.device.type not in KINDS or (a.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return make(way, a, right, out, arena)
+        return make(implementation, a, right, out, arena)
     tensors = (a, right.source, out, arena.memory, *right.factors)
     stream = int(torch.cuda.current_stream(a.device).cuda_stream) if a.is_cuda else 0
-    key = (way, right.transposed, right.made_transposed, right.core, stream, *map(_place, tensors))
+    key = (implementation, right.transposed, right.made_transposed, right.core, stream, *map(_place, tensors))
     found = _KEPT.pop(key, None)
     if found is None:
         with torch.inference_mode(False), torch.no_grad():
             left, source, result, memory, *factors = map(pointing, tensors)
             below = replace(right, source=source, factors=tuple(factors))
-            found = make(way, left, below, result, Arena.over(memory))
+            found = make(implementation, left, below, result, Arena.over(memory))
     _KEPT[key] = found
     while len(_KEPT) > MOST:
         _KEPT.popitem(last=False)

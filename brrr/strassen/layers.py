@@ -18,10 +18,10 @@ from brrr.gpu.precision import float32_products
 from brrr.roofline.device_model import Where
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.limits import Limits as Limits
 from brrr.strassen.limits import Request
 from brrr.strassen.operands import Right
-from brrr.strassen.ways import Way
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,17 +163,17 @@ class Formatted:
     """By layer and way; the oldest of a layer goes when there are too many."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, dict[Way, tuple[tuple[Any, ...], Right]]] = {}
+        self._kept: dict[int, dict[Implementation, tuple[tuple[Any, ...], Right]]] = {}
 
-    def __call__(self, place: int, layer: Layer, way: Way) -> Right:
+    def __call__(self, place: int, layer: Layer, implementation: Implementation) -> Right:
         """The layer's weights for a way; as they lie, where nothing can be made of them beforehand."""
         mine, state = self._kept.setdefault(place, {}), state_of(layer.weight)
-        found = mine.pop(way, None)
+        found = mine.pop(implementation, None)
         if found is None or found[0] != state:
             with torch.no_grad():
                 right = Right(layer.weight.detach(), True)
-                found = state, prepare_right(right, way) if way.prepared else right
-        mine[way] = found
+                found = state, prepare_right(right, implementation) if implementation.prepared else right
+        mine[implementation] = found
         while len(mine) > MOST:
             del mine[next(iter(mine))]
         return found[1]

@@ -3,7 +3,7 @@
 >>> a, b = torch.randn(100, 80), torch.randn(80, 60)
 >>> torch.allclose(matmul(a, b, level=1), a @ b, atol=1e-4)
 True
->>> explain(a, b, level=1, form="strassen", inner="sgemm").way.name
+>>> explain(a, b, level=1, form="strassen", inner="sgemm").implementation.name
 'sgemm-strassen-1'
 """
 
@@ -16,10 +16,10 @@ from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.limits import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
 from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
 from brrr.strassen.product import PlainCalls, exact, plan_for, product
-from brrr.strassen.ways import Way
 
 
 def matmul(
@@ -109,8 +109,10 @@ def prepare(
     check_operands("prepare", b.t(), b)
     right = Right.of(b)
     limits = _limits(accuracy, level, form, inner, workspace_bytes)
-    way = plan_of(Request(rows, right.n, right.k, operand_name(b), limits, prepared=True), b.device.type).way
-    return prepare_right(right, way, cut=True) if way.prepared else right
+    implementation = plan_of(
+        Request(rows, right.n, right.k, operand_name(b), limits, prepared=True), b.device.type
+    ).implementation
+    return prepare_right(right, implementation, cut=True) if implementation.prepared else right
 
 
 def explain(
@@ -119,7 +121,7 @@ def explain(
 ) -> ProductPlan:  # fmt: skip
     """Say which way `matmul` would take for these operands, and why, without multiplying.
 
-    >>> explain(torch.ones(4, 4), torch.ones(4, 4)).way.level
+    >>> explain(torch.ones(4, 4), torch.ones(4, 4)).implementation.level
     0
 
     Parameters
@@ -179,7 +181,7 @@ def _learns(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _is_plain(a: torch.Tensor, right: Right) -> bool:
     """Whether the plan is torch's product of the operands as they lie."""
     chosen = plan_for(a, right, NOTHING, within=False)
-    return chosen.way == Way(PLAIN[operand_name(a)]) and not chosen.workspace_bytes
+    return chosen.implementation == Implementation(PLAIN[operand_name(a)]) and not chosen.workspace_bytes
 
 
 def _checked(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torch.Tensor | None) -> torch.Tensor:
@@ -195,8 +197,8 @@ def _checked(a: torch.Tensor, b: torch.Tensor | Right, limits: Limits, out: torc
         raise ArgumentError("matmul", name, found, "None where gradients are wanted", "Use torch.no_grad()")
     if not learns and in_memory(a) and in_memory(other):
         return product(a, right or Right.of(other), limits, out)
-    if right is not None and right.way is not None:
-        limits = limits.way_of(right.way)
+    if right is not None and right.implementation is not None:
+        limits = limits.way_of(right.implementation)
     below = other if right is None else right.matrix
     if out is not None:
         check_out("matmul", out, a, below.shape[1], below)

@@ -90,7 +90,7 @@ class StrassenMLP(nn.Sequential):
         """How each Linear is computed for `rows` (rounded down to a power of two), and why.
 
         >>> model = StrassenMLP(nn.Linear(16, 16), level=1, form="strassen", inner="sgemm")
-        >>> [plan.way.name for plan in model.explain(64)]
+        >>> [plan.implementation.name for plan in model.explain(64)]
         ['sgemm-strassen-1-prepared']
         """
         chains = (layers_of(part) for part in parts_of(self) if not isinstance(part, nn.Module))

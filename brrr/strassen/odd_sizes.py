@@ -1,10 +1,10 @@
 """How odd sizes are met: rows and columns left over are split off, or rounded up; and operands copied to aligned rows.
 
->>> core_of(Problem(WAYS["sgemm-strassen-2"], 4097, 4097, 4097))
+>>> core_of(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 4097, 4097, 4097))
 (4096, 4096, 4097)
->>> core_of(Problem(WAYS["sgemm-strassen-3"], 5000, 5000, 5000))  # 4992 would leave eight of each, and save no tile
+>>> core_of(Problem(IMPLEMENTATIONS["sgemm-strassen-3"], 5000, 5000, 5000))  # 4992 would save no tile
 (5000, 5000, 5000)
->>> copied(Problem(WAYS["bf16"], 4097, 4096, 4096, "bfloat16"))
+>>> copied(Problem(IMPLEMENTATIONS["bf16"], 4097, 4096, 4096, "bfloat16"))
 Copied(left=False, right=False, result=False)
 
 With levels, sizes are rounded up to whole blocks. One column more than a multiple may cost a whole tile of each block;
@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.problem import WAYS as WAYS
+from brrr.strassen.implementations import Implementation
+from brrr.strassen.problem import IMPLEMENTATIONS as IMPLEMENTATIONS
 from brrr.strassen.problem import Problem, Sizes
-from brrr.strassen.ways import Way
 
 TILES = ((128, 1.0), (64, 0.75))
 """Edges of the tiles that a library cuts a block product's result into, and the share of the best rate that they
@@ -81,22 +81,22 @@ def core_of(problem: Problem) -> Sizes:
 
     A prepared right side does not know how many rows it will meet: its n and k are chosen as for a square product.
     """
-    way, (m, n, k) = problem.way, problem.sizes
-    if problem.whole or not way.level or min(m, n, k) < SMALL:
+    implementation, (m, n, k) = problem.implementation, problem.sizes
+    if problem.whole or not implementation.level or min(m, n, k) < SMALL:
         return problem.sizes
-    if not way.prepared:
+    if not implementation.prepared:
         return _best(problem)
-    core = right_core(way, n, k, problem.operand)
+    core = right_core(implementation, n, k, problem.operand)
     return rows_of(problem, core), *core
 
 
 @lru_cache(maxsize=4096)
-def right_core(way: Way, n: int, k: int, operand: str = "float32") -> tuple[int, int]:
+def right_core(implementation: Implementation, n: int, k: int, operand: str = "float32") -> tuple[int, int]:
     """The core (n, k) of a right side that is prepared for products of any number of rows."""
-    if not way.level or min(n, k) < SMALL:
+    if not implementation.level or min(n, k) < SMALL:
         return n, k
-    rows = max(n, k) >> way.level << way.level
-    return _best(Problem(way, rows, n, k, operand), (rows, None, None))[1:]
+    rows = max(n, k) >> implementation.level << implementation.level
+    return _best(Problem(implementation, rows, n, k, operand), (rows, None, None))[1:]
 
 
 @lru_cache(maxsize=4096)
@@ -110,18 +110,18 @@ def rows_of(problem: Problem, core: tuple[int, int]) -> int:
 @lru_cache(maxsize=4096)
 def copied(problem: Problem) -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
-    way, (m, n, k) = problem.way, problem.sizes
-    slower, size = UNALIGNED.get(way.inner), way.kind.itemsize
-    if not problem.aligned or way.level or slower is None or min(m, n, k) < SMALL:
+    implementation, (m, n, k) = problem.implementation, problem.sizes
+    slower, size = UNALIGNED.get(implementation.inner), implementation.kind.itemsize
+    if not problem.aligned or implementation.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
     if not deep and not wide:
         return NOTHING
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
-    saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[way.inner]
+    saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[implementation.inner]
     copies_s = sum(found) * LAUNCH_S + 2 * elements * ITEMSIZE[problem.operand] / BYTES_PER_S
-    if way.dtype != problem.operand:  # they are copied in any case
+    if implementation.dtype != problem.operand:  # they are copied in any case
         found, copies_s = Copied(True, True, True), LAUNCH_S
     return found if copies_s < saved_s else NOTHING
 
@@ -151,7 +151,7 @@ def _candidates(problem: Problem) -> list[list[int]]:
 
     Of k nothing is split off short types: the rest is added to a result that was rounded before.
     """
-    blocks, tile = 1 << problem.way.level, TILES[0][0]
+    blocks, tile = 1 << problem.implementation.level, TILES[0][0]
     units = [(blocks, blocks * tile), (blocks * COLUMN_MULTIPLE, blocks * tile), (blocks * COLUMN_MULTIPLE,)]
     if ITEMSIZE[problem.operand] < 4:
         units[2] = ()
@@ -170,7 +170,7 @@ def _seconds(problem: Problem, core: Sizes) -> float:
     rows, deep, columns = replace(problem, m=m, n=n, k=k).block
     tiled = min(_up(rows, tile) * _up(columns, tile) / share for tile, share in TILES)
     thin_s = sum(_thin_s(each, each[2] < problem.k, problem.operand) for each in thin_parts(core, problem.sizes))
-    return problem.way.products * 2.0 * tiled * deep / FLOP_PER_S[problem.way.inner] + thin_s
+    return problem.implementation.products * 2.0 * tiled * deep / FLOP_PER_S[problem.implementation.inner] + thin_s
 
 
 def _thin_s(part: Sizes, added: bool, operand: str) -> float:

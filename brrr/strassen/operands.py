@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError
-from brrr.strassen.ways import Way
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.workspace import rounded
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -32,7 +32,7 @@ class Right:
 
     source: torch.Tensor
     transposed: bool = False
-    way: Way | None = None
+    implementation: Implementation | None = None
     factors: tuple[torch.Tensor, ...] = field(default=(), repr=False)
     made_transposed: bool = False
     core: tuple[int, int] | None = None

@@ -24,12 +24,12 @@ from brrr.gpu.cublas_lt import capturing
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Formatted, Layer, chain_of, flat, planned
 from brrr.strassen.limits import SCHEMA, Limits
 from brrr.strassen.operands import in_memory, operand_name
 from brrr.strassen.product import PlainCalls
 from brrr.strassen.running import ChainRun, gradients, outputs_of
-from brrr.strassen.ways import Way
 
 
 class Runner:
@@ -52,46 +52,52 @@ class Runner:
             found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
         return found
 
-    def __call__(self, chain: Chain, x: torch.Tensor, ways: list[Way] | None) -> torch.Tensor:
+    def __call__(self, chain: Chain, x: torch.Tensor, implementations: list[Implementation] | None) -> torch.Tensor:
         """The chain's result for x, (rows, k), by `ways`."""
-        return self._tried(self._inferred, chain, x, ways)[-1]
+        return self._tried(self._inferred, chain, x, implementations)[-1]
 
     def outputs(self, chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
         """Each layer's output, for gradients to be made of."""
-        return self._tried(outputs_of, chain, x, self.ways(chain, x, learning=True))
+        return self._tried(outputs_of, chain, x, self.implementations(chain, x, learning=True))
 
-    def ways(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Way] | None:
+    def implementations(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Implementation] | None:
         """Each layer's; None where all are torch's own."""
         if not x.numel():
             return None
-        ways, operand = [plan.way for plan in self.plans(chain, x.shape[0], prepared=not learning)], operand_name(x)
+        implementations, operand = (
+            [plan.implementation for plan in self.plans(chain, x.shape[0], prepared=not learning)],
+            operand_name(x),
+        )
         exact = learning or operand != "float32" or in_full_precision()
-        return None if exact and all(way == Way(PLAIN[operand]) for way in ways) else ways
+        return (
+            None if exact and all(implementation == Implementation(PLAIN[operand]) for implementation in implementations) else implementations
+        )
 
     def _tried(
-        self, run: Callable[[Chain, torch.Tensor, list[Way]], list[torch.Tensor]], chain: Chain, x: torch.Tensor,
-        ways: list[Way] | None,
+        self, run: Callable[[Chain, torch.Tensor, list[Implementation]], list[torch.Tensor]], chain: Chain,
+        x: torch.Tensor,
+        implementations: list[Implementation] | None,
     ) -> list[torch.Tensor]:  # fmt: skip
         try:
-            return by_torch(chain, x) if ways is None else run(chain, x, ways)
+            return by_torch(chain, x) if implementations is None else run(chain, x, implementations)
         except UnavailableError as missing:
             if self.limits.inners:
                 raise
             warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=5)
             return by_torch(chain, x)
 
-    def _inferred(self, chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> list[torch.Tensor]:
+    def _inferred(self, chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> list[torch.Tensor]:
         with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
-            run = self._run(chain, x, ways)
+            run = self._run(chain, x, implementations)
         with torch.no_grad():
             return [run(x)]
 
-    def _run(self, chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> ChainRun:
+    def _run(self, chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> ChainRun:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
-        pairs = zip(chain, ways, strict=True)
-        rights = [self._formatted(place, layer, way) for place, (layer, way) in enumerate(pairs)]
-        key = (x.shape[0], x.dtype, x.device, _stream(x), *ways, *(id(each) for each in rights), *map(_bias, chain))
-        run = self._runs.pop(key, None) or ChainRun(chain, ways, rights, x)
+        pairs = zip(chain, implementations, strict=True)
+        rights = [self._formatted(place, layer, implementation) for place, (layer, implementation) in enumerate(pairs)]
+        key = (x.shape[0], x.dtype, x.device, _stream(x), *implementations, *(id(each) for each in rights), *map(_bias, chain))
+        run = self._runs.pop(key, None) or ChainRun(chain, implementations, rights, x)
         self._runs[key] = run
         if x.is_cuda and capturing() and run not in self._captured:
             self._captured.append(run)
@@ -164,10 +170,10 @@ class Runners:
         if torch.compiler.is_compiling():
             y = operator(rows, tensors, *asked)[-1]
         elif all(map(in_memory, (x, *tensors))):
-            ways = self.at(place).ways(chain, rows, learning)
-            self._all_plain &= ways is None
-            if ways is not None:
-                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, ways)
+            implementations = self.at(place).implementations(chain, rows, learning)
+            self._all_plain &= implementations is None
+            if implementations is not None:
+                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, implementations)
         else:  # inside torch.vmap, torch.func.grad and the like
             self._all_plain = False
         return by_torch(chain, x)[-1] if y is None else y.reshape(*x.shape[:-1], chain[-1].n)
@@ -218,7 +224,7 @@ def operator(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *ask
     same = found is not None and (found.limits, found.graphs) == (made, graphs)
     chain, runner = chain_of(tensors, layout), found.at(place) if found is not None and same else Runner(made)
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.ways(chain, x, learning=False))]
+        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.implementations(chain, x, learning=False))]
 
 
 @operator.register_fake

@@ -1,7 +1,8 @@
 """How long each way takes, before it runs, and which ways no other beats in time and error.
 
 >>> predictor = Predictor.of("h200")
->>> parts, plain = (predictor.parts(Problem(WAYS[name], 8192, 8192, 8192)) for name in ("sgemm-strassen-1", "sgemm"))
+>>> both = (Problem(IMPLEMENTATIONS[name], 8192, 8192, 8192) for name in ("sgemm-strassen-1", "sgemm"))
+>>> parts, plain = map(predictor.parts, both)
 >>> parts.total_s < plain.total_s, parts.left_s < parts.products_s
 (True, True)
 
@@ -30,10 +31,10 @@ from brrr.roofline.products import operator_of
 from brrr.roofline.terms import stream_s
 from brrr.strassen.accuracy import PLAIN, predicted_error
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
+from brrr.strassen.implementations import IMPLEMENTATIONS, INNERS, Implementation, Inner
 from brrr.strassen.limits import Limits, Request
 from brrr.strassen.odd_sizes import copied, core_of, thin_parts
 from brrr.strassen.problem import Problem, Sizes, aligned_size
-from brrr.strassen.ways import INNERS, WAYS, Inner, Way
 from brrr.strassen.workspace import Traffic, launches, workspace_bytes
 from brrr.timing.host_times import HostTimes
 
@@ -86,15 +87,15 @@ class Predictor:
         if copied(inside).any:
             inside = replace(inside, n=aligned_size(inside.n), k=aligned_size(inside.k), aligned=False)
         rows, deep, columns = inside.block
-        products_s = self._product_s(problem.way.kind, problem.way.products, rows, columns, deep)
+        products_s = self._product_s(problem.implementation.kind, problem.implementation.products, rows, columns, deep)
         return Parts(left_s, right_s, products_s, post_add_s, self._thin_s(core, problem))
 
     def _passes(self, problem: Problem) -> tuple[float, float, float]:
         """The passes before the products on each side and behind them."""
         traffic = (Traffic.of if self.basis.is_gpu else Traffic.by_blocks)(problem)
         touched = float(traffic.touched)
-        plain = copied(problem).any or problem.way.level or not self.basis.is_gpu
-        split = ("sums", "turned", "sums") if problem.way.inner == "fp16x3" else ("casts",) * 3
+        plain = copied(problem).any or problem.implementation.level or not self.basis.is_gpu
+        split = ("sums", "turned", "sums") if problem.implementation.inner == "fp16x3" else ("casts",) * 3
         left, right, post_add = ("sums",) * 3 if plain else split
         return (
             self._pass(traffic.left, touched, left),
@@ -139,11 +140,11 @@ class Predictor:
         return found.value * float(np.interp(math.log(max(size, 1.0)), np.log(places), factors))
 
 
-def issuing_s(way: Way, request: Request) -> float:
+def issuing_s(implementation: Implementation, request: Request) -> float:
     """Seconds of the host for all launches of a way; `matmul` also makes those of what is not torch's own product."""
     first, ours = (CONSTANTS[f"host.{name}"].value for name in ("call", "matmul"))
-    made = way.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
-    return first + LAUNCH_S["strassen"] * launches(request.problem(way)) + ours * made
+    made = implementation.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
+    return first + LAUNCH_S["strassen"] * launches(request.problem(implementation)) + ours * made
 
 
 def host_slowness() -> float:
@@ -181,7 +182,7 @@ class ParetoPoint:
     take it but memory.
     """
 
-    way: Way
+    implementation: Implementation
     seconds: float | None
     error: float
     workspace_bytes: int
@@ -191,7 +192,7 @@ class ParetoPoint:
         time = "unknown" if self.seconds is None else units.seconds(self.seconds)
         memory = units.nbytes(self.workspace_bytes)
         beaten = f", dominated by {self.beaten_by}" if self.beaten_by else ""
-        return f"{self.way.name}: {time}, error {self.error:.1e}, workspace {memory}{beaten}"
+        return f"{self.implementation.name}: {time}, error {self.error:.1e}, workspace {memory}{beaten}"
 
 
 def frontier(
@@ -201,7 +202,7 @@ def frontier(
     """Every way for an (m, k) by (k, n) product with its predicted time and error, the fastest first.
 
     >>> found = frontier(4096, 4096, 4096, device="h200", names=["sgemm", "sgemm-strassen-2", "tf32"])
-    >>> [each.way.name for each in found], found[-1].beaten_by is None
+    >>> [each.implementation.name for each in found], found[-1].beaten_by is None
     (['tf32', 'sgemm-strassen-2', 'sgemm'], True)
 
     device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
@@ -211,26 +212,30 @@ def frontier(
     """
     predictor = Predictor.of(device)
     kind = predictor.basis.kind
-    ways = candidates(operand, kind, prepared) if names is None else [WAYS[name] for name in names]
+    implementations = candidates(operand, kind, prepared) if names is None else [IMPLEMENTATIONS[name] for name in names]
     request = Request(m, n, k, operand, Limits(workspace_bytes=workspace_bytes), whole=whole)
-    return marked(estimates(ways, request, kind, predictor))
+    return marked(estimates(implementations, request, kind, predictor))
 
 
-def candidates(operand: str, kind: str, prepared: bool = False) -> list[Way]:
+def candidates(operand: str, kind: str, prepared: bool = False) -> list[Implementation]:
     """The ways for operands of a type on "cuda" or "cpu"; where prepared, those that can be are.
 
-    >>> [way.name for way in candidates("float64", "cpu")][:3]
+    >>> [implementation.name for implementation in candidates("float64", "cpu")][:3]
     ['fp64', 'fp64-strassen-1', 'fp64-winograd-1']
     """
-    mine = [way for way in WAYS.values() if way.here(operand, kind)]
-    names = {way.name for way in mine}
-    return [way for way in mine if way.prepared == (prepared and replace(way, prepared=True).name in names)]
+    mine = [implementation for implementation in IMPLEMENTATIONS.values() if implementation.here(operand, kind)]
+    names = {implementation.name for implementation in mine}
+    return [
+        implementation
+        for implementation in mine
+        if implementation.prepared == (prepared and replace(implementation, prepared=True).name in names)
+    ]
 
 
 def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     """By time, each with the fastest way that dominates it.
 
-    >>> a, b = (ParetoPoint(WAYS[name], 1.0, error, 0) for name, error in (("sgemm", 1e-6), ("tf32", 1e-3)))
+    >>> a, b = (ParetoPoint(IMPLEMENTATIONS[name], 1.0, error, 0) for name, error in (("sgemm", 1e-6), ("tf32", 1e-3)))
     >>> [each.beaten_by for each in marked([b, a])]
     [None, 'sgemm']
     """
@@ -239,30 +244,36 @@ def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     found = []
     for each in order:
         known = each.seconds is not None
-        beaten = next((other.way.name for other in kept if other.error <= each.error), None) if known else None
+        beaten = (
+            next((other.implementation.name for other in kept if other.error <= each.error), None) if known else None
+        )
         found.append(replace(each, beaten_by=beaten))
         if known and beaten is None:
             kept.append(each)
     return tuple(found)
 
 
-def estimates(ways: Iterable[Way], request: Request, kind: Processor, predictor: Predictor | None) -> list[ParetoPoint]:
+def estimates(
+    implementations: Iterable[Implementation], request: Request, kind: Processor, predictor: Predictor | None
+) -> list[ParetoPoint]:
     """What is expected of ways for a product; those that cannot stay within its memory are left out.
 
     Without a predictor, and for a type that was not measured on the device, without seconds.
     """
-    found = (_estimate(way, request, is_gpu(kind), predictor) for way in ways)
+    found = (_estimate(implementation, request, is_gpu(kind), predictor) for implementation in implementations)
     return [each for each in found if each is not None]
 
 
-def _estimate(way: Way, request: Request, gpu: bool, predictor: Predictor | None) -> ParetoPoint | None:
+def _estimate(
+    implementation: Implementation, request: Request, gpu: bool, predictor: Predictor | None
+) -> ParetoPoint | None:
     """Without copies to aligned rows where there is no room for them, and on a CPU."""
-    problem, limit = request.problem(way, aligned=gpu), request.limit_bytes
-    if limit is not None and not way.level and workspace_bytes(problem) > limit:
+    problem, limit = request.problem(implementation, aligned=gpu), request.limit_bytes
+    if limit is not None and not implementation.level and workspace_bytes(problem) > limit:
         problem = replace(problem, aligned=False)
     needed, seconds = workspace_bytes(problem), None
     if limit is not None and needed > limit:
         return None
     with suppress(MissingPeakError):
         seconds = None if predictor is None else predictor.parts(problem).total_s
-    return ParetoPoint(way, seconds, predicted_error(way, request.k, request.operand), needed)
+    return ParetoPoint(implementation, seconds, predicted_error(implementation, request.k, request.operand), needed)

@@ -1,6 +1,6 @@
 """A product as it is planned, predicted and run: the way, the sizes and the operands' type as one object.
 
->>> Problem(WAYS["sgemm-strassen-1"], 100, 60, 30).block
+>>> Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 100, 60, 30).block
 (50, 16, 32)
 
 Importing this loads no torch.
@@ -9,8 +9,8 @@ Importing this loads no torch.
 from dataclasses import dataclass
 
 from brrr.strassen.algebra.blocks import COLUMN_MULTIPLE
-from brrr.strassen.ways import WAYS as WAYS
-from brrr.strassen.ways import Way
+from brrr.strassen.implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
+from brrr.strassen.implementations import Implementation
 
 Sizes = tuple[int, int, int]
 """m, n, k."""
@@ -24,7 +24,7 @@ class Problem:
     aligned: a classical product's operands may be copied to rows that start at 16 bytes.
     """
 
-    way: Way
+    implementation: Implementation
     m: int
     n: int
     k: int
@@ -41,29 +41,29 @@ class Problem:
     def block(self) -> Sizes:
         """Rows, depth and columns of a block product.
 
-        >>> Problem(WAYS["sgemm"], 100, 60, 30).block
+        >>> Problem(IMPLEMENTATIONS["sgemm"], 100, 60, 30).block
         (100, 30, 60)
         """
-        if not self.way.level:
+        if not self.implementation.level:
             return self.m, self.k, self.n
-        blocks = 1 << self.way.level
+        blocks = 1 << self.implementation.level
         return -(-self.m // blocks), aligned_size(-(-self.k // blocks)), aligned_size(-(-self.n // blocks))
 
     @property
     def product_dtype(self) -> str:
         """The type of the block products: float32, or the factors' own where they are the result as they are.
 
-        >>> Problem(WAYS["bf16-strassen-1"], 8, 8, 8, "bfloat16").product_dtype
+        >>> Problem(IMPLEMENTATIONS["bf16-strassen-1"], 8, 8, 8, "bfloat16").product_dtype
         'bfloat16'
 
         With levels, those of bfloat16 matrices stay short: float32 would be twice the bytes, and in short types a level
         gains hardly more than its passes cost.
         """
-        inner = self.way.kind
+        inner = self.implementation.kind
         if (
             inner.dtype in ("float16", "bfloat16")
             and not inner.split
-            and (not self.way.level or self.operand != "float32")
+            and (not self.implementation.level or self.operand != "float32")
         ):
             return inner.dtype
         return "float64" if self.operand == "float64" else "float32"

@@ -21,11 +21,11 @@ from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import run_all, steps
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.kept import kept_steps
 from brrr.strassen.limits import Limits, Request
 from brrr.strassen.operands import Arena, Right, check_out, operand_name
 from brrr.strassen.problem import Sizes
-from brrr.strassen.ways import Way
 
 MOST_KEPT = 4096
 """Shapes whose plans, and that they are torch's, are remembered."""
@@ -61,7 +61,7 @@ def exact(x: torch.Tensor) -> bool:
 def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = True) -> ProductPlan:
     """The plan; `within` what is free. Asking a GPU for that takes the host longer than a short product."""
     request, chosen = _planned(
-        plan_of, (a.shape[0], right.n, right.k), operand_name(a), right.way, a.device.type, limits
+        plan_of, (a.shape[0], right.n, right.k), operand_name(a), right.implementation, a.device.type, limits
     )
     if not within or not is_gpu(a.device) or chosen.workspace_bytes <= RESERVED:
         return chosen
@@ -73,12 +73,15 @@ def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = Tr
 
 @lru_cache(maxsize=MOST_KEPT, typed=True)
 def _planned(
-    planner: Callable[[Request, str], ProductPlan], sizes: Sizes, operand: str, way: Way | None, kind: str,
+    planner: Callable[[Request, str], ProductPlan], sizes: Sizes, operand: str,
+    implementation: Implementation | None, kind: str,
     limits: Limits,
 ) -> tuple[Request, ProductPlan]:  # fmt: skip
     """The request and its plan, whatever is free; `way`: for which the right operand is prepared."""
-    prepared = way is not None
-    made = Request(*sizes, operand, limits.way_of(way) if way is not None else limits, prepared, eager=True)
+    prepared = implementation is not None
+    made = Request(
+        *sizes, operand, limits.way_of(implementation) if implementation is not None else limits, prepared, eager=True
+    )
     return made, planner(made, kind)
 
 
@@ -89,9 +92,9 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
     else:
         check_out("matmul", out, a, right.n, right.source)
     chosen = plan_for(a, right, limits, within=False)
-    if chosen.way.kind.split and out.stride(-1) != 1:  # its kernel writes rows
+    if chosen.implementation.kind.split and out.stride(-1) != 1:  # its kernel writes rows
         return out.copy_(product(a, right, limits))
-    if chosen.way.level and a.stride(1) != 1 and limits.workspace_bytes is None:
+    if chosen.implementation.level and a.stride(1) != 1 and limits.workspace_bytes is None:
         with suppress(torch.OutOfMemoryError):  # then the sums read columns number by number
             a = a.contiguous()
     try:
@@ -102,7 +105,7 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
             raise
         _run(again, a, right, out)
     except UnavailableError as missing:
-        if limits.inners or right.way is not None:
+        if limits.inners or right.implementation is not None:
             raise
         warnings.warn(f"matmul: {missing}; the library's product is taken instead", stacklevel=3)
         return product(a, right, replace(limits, inner=PLAIN[operand_name(a)]), out)
@@ -112,7 +115,7 @@ def product(a: torch.Tensor, right: Right, limits: Limits, out: torch.Tensor | N
 def _run(chosen: ProductPlan, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     """The plan, its buffers made for it."""
     arena = Arena(chosen.workspace_bytes, a.device)  # held until all has run: what is kept does not hold it
-    run_all(kept_steps(steps, chosen.way, a, right, out, arena))
+    run_all(kept_steps(steps, chosen.implementation, a, right, out, arena))
 
 
 def _empty(a: torch.Tensor, n: int) -> torch.Tensor:

@@ -2,8 +2,9 @@
 
 >>> from brrr.strassen.layers import Layer
 >>> chain = (Layer(torch.randn(16, 16), torch.randn(16)), Layer(torch.randn(8, 16), None, relu=False))
->>> x, way = torch.randn(4, 16), Way("sgemm", 1, "strassen", prepared=True)
->>> run = ChainRun(chain, (way, way), [prepare_right(Right(layer.weight, True), way) for layer in chain], x)
+>>> x, implementation = torch.randn(4, 16), Implementation("sgemm", 1, "strassen", prepared=True)
+>>> rights = [prepare_right(Right(layer.weight, True), implementation) for layer in chain]
+>>> run = ChainRun(chain, (implementation, implementation), rights, x)
 >>> expected = chain[1].plain(chain[0].plain(x))
 >>> torch.allclose(run(x), expected, atol=1e-4)
 True
@@ -23,13 +24,13 @@ from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.execution import prepare_right, run_all, steps
 from brrr.strassen.gemm.products import product_step
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Limits, activate
 from brrr.strassen.operands import Arena, Right, operand_name
 from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.sums import layer_step, post_add_step, pre_add_step
 from brrr.strassen.problem import Problem
 from brrr.strassen.product import product
-from brrr.strassen.ways import Way
 from brrr.strassen.workspace import rounded, workspace_bytes
 
 
@@ -41,10 +42,10 @@ class ChainRun:
     """
 
     def __init__(
-        self, chain: Chain, ways: Sequence[Way], rights: Sequence[Right], x: torch.Tensor, *,
+        self, chain: Chain, implementations: Sequence[Implementation], rights: Sequence[Right], x: torch.Tensor, *,
         kept: Sequence[torch.Tensor] | None = None,
     ) -> None:  # fmt: skip
-        self.chain, self.ways, self.rights = chain, tuple(ways), tuple(rights)
+        self.chain, self.implementations, self.rights = chain, tuple(implementations), tuple(rights)
         self.rows, self.dtype = x.shape[0], x.dtype
         self._arena = Arena(self._needed(operand_name(x)), x.device)
         self._left, self._products = self._buffers()
@@ -90,8 +91,8 @@ class ChainRun:
 
     def _alone(self, place: int) -> bool:
         """Whether a layer's product has no pass to share with its neighbours."""
-        way = self.ways[place]
-        return not way.level or way.kind.split
+        implementation = self.implementations[place]
+        return not implementation.level or implementation.kind.split
 
     def _fused(self, place: int) -> bool:
         """Whether the pass behind a layer makes the next one's factors too."""
@@ -100,36 +101,38 @@ class ChainRun:
 
     def _leveled(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A layer with levels: the pass before its products, unless the layer before has made it; and that behind."""
-        way, layer = self.ways[place], self.chain[place]
+        implementation, layer = self.implementations[place], self.chain[place]
         made = self._once("product", place, partial(self._product, place))
         if not self._fused(place - 1):
             assert source is not None
-            made = [pre_add_step(source, "left", way, self._left[place]), *made]
+            made = [pre_add_step(source, "left", implementation, self._left[place]), *made]
         if self._fused(place):
             return [*made, *self._once("between", place, partial(self._between, place))]
         assert target is not None
-        return [*made, post_add_step(self._products[place], way, target, bias=layer.bias, relu=layer.relu)]
+        return [*made, post_add_step(self._products[place], implementation, target, bias=layer.bias, relu=layer.relu)]
 
     def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A product that stands alone; bias and ReLU behind it, or by torch what torch has itself."""
         assert source is not None and target is not None
-        layer, way, right = self.chain[place], self.ways[place], self.rights[place]
-        if way.classical and way.inner in (PLAIN[operand_name(source)], "tf32"):
-            return [partial(layer.into, source, target, tf32=way.inner == "tf32")]
+        layer, implementation, right = self.chain[place], self.implementations[place], self.rights[place]
+        if implementation.classical and implementation.inner in (PLAIN[operand_name(source)], "tf32"):
+            return [partial(layer.into, source, target, tf32=implementation.inner == "tf32")]
         with self._arena.mark():
-            made = steps(way, source, right, target, self._arena)
+            made = steps(implementation, source, right, target, self._arena)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
 
     def _product(self, place: int) -> list[Run]:
-        way, right, left = self.ways[place], self.rights[place], self._left[place]
+        implementation, right, left = self.implementations[place], self.rights[place], self._left[place]
         lying = right.made_transposed
-        return [product_step(way.kind, left, right.factors[0], self._products[place], right_transposed=lying)]
+        return [
+            product_step(implementation.kind, left, right.factors[0], self._products[place], right_transposed=lying)
+        ]
 
     def _between(self, place: int) -> list[Run]:
         layer, shape = self.chain[place], (self.rows, self.chain[place].n)
         return [
             layer_step(
-                self._products[place], self.ways[place], shape, self._left[place + 1], self.ways[place + 1],
+                self._products[place], self.implementations[place], shape, self._left[place + 1], self.implementations[place + 1],
                 bias=layer.bias, relu=layer.relu, keep=self._outputs[place],
             )
         ]  # fmt: skip
@@ -151,19 +154,19 @@ class ChainRun:
 
     def _shape(self, place: int, kind: int) -> tuple[tuple[int, ...], torch.dtype]:
         """A layer's left factors (0) or products (1); nothing for a classical one."""
-        way, layer = self.ways[place], self.chain[place]
+        implementation, layer = self.implementations[place], self.chain[place]
         if self._alone(place):
             return (0,), torch.uint8
         if kind == 0:
-            return buffer_shape(self.rows, layer.k, "left", way.level), getattr(torch, way.dtype)
-        dtype = Problem(way, self.rows, layer.n, layer.k, operand_name(layer.weight)).product_dtype
-        return products_shape(self.rows, layer.n, way.level), getattr(torch, dtype)
+            return buffer_shape(self.rows, layer.k, "left", implementation.level), getattr(torch, implementation.dtype)
+        dtype = Problem(implementation, self.rows, layer.n, layer.k, operand_name(layer.weight)).product_dtype
+        return products_shape(self.rows, layer.n, implementation.level), getattr(torch, dtype)
 
     def _needed(self, operand: str) -> int:
         """Bytes of the two buffers, and of what the products that stand alone take."""
         shared = sum(max((rounded(_size(*self._shape(p, kind))) for p in self._places), default=0) for kind in (0, 1))
         alone = [
-            workspace_bytes(Problem(self.ways[p], self.rows, self.chain[p].n, self.chain[p].k, operand))
+            workspace_bytes(Problem(self.implementations[p], self.rows, self.chain[p].n, self.chain[p].k, operand))
             for p in self._places
             if self._alone(p)
         ]
@@ -178,12 +181,12 @@ def _size(shape: tuple[int, ...], dtype: torch.dtype) -> int:
 # A chain's training step: the forward pass keeps each layer's output, the backward pass multiplies in the same ways.
 
 
-def outputs_of(chain: Chain, x: torch.Tensor, ways: Sequence[Way]) -> list[torch.Tensor]:
+def outputs_of(chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> list[torch.Tensor]:
     """Each layer's output."""
     outputs = [x.new_empty(x.shape[0], layer.n) for layer in chain]
-    pairs = zip(chain, ways, strict=True)
-    rights = [prepare_right(Right(layer.weight, True), way, once=False) for layer, way in pairs]
-    ChainRun(chain, ways, rights, x, kept=outputs)(x, outputs[-1])
+    pairs = zip(chain, implementations, strict=True)
+    rights = [prepare_right(Right(layer.weight, True), implementation, once=False) for layer, implementation in pairs]
+    ChainRun(chain, implementations, rights, x, kept=outputs)(x, outputs[-1])
     return outputs
 
 

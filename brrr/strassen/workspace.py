@@ -1,6 +1,6 @@
 """How much memory a way needs besides its operands and its result, the bytes of its passes, and its launches.
 
->>> round(workspace_bytes(Problem(WAYS["sgemm-strassen-2"], 4096, 4096, 4096)) / 4096**2 / 4, 2)
+>>> round(workspace_bytes(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 4096, 4096, 4096)) / 4096**2 / 4, 2)
 9.19
 
 All 7^L products are made at once: with blocks of m', k', n' and s bytes an element,
@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from brrr.counting.cost import ITEMSIZE
 from brrr.strassen.odd_sizes import copied, core_of, thin_parts
-from brrr.strassen.problem import WAYS as WAYS
+from brrr.strassen.problem import IMPLEMENTATIONS as IMPLEMENTATIONS
 from brrr.strassen.problem import Problem, aligned_size
 
 ALIGNED = 256
@@ -44,8 +44,8 @@ def rounded(nbytes: int) -> int:
 class Buffers:
     """Bytes of a way's left and right factors and of its products; 0 for what it does not need.
 
-    >>> Buffers.of(Problem(WAYS["sgemm"], 64, 64, 64)).total, Buffers.of(Problem(WAYS["bf16"], 64, 64, 64)).left
-    (0, 8192)
+    >>> [Buffers.of(Problem(IMPLEMENTATIONS[name], 64, 64, 64)).left for name in ("sgemm", "bf16")]
+    [0, 8192]
 
     A classical product of operands that are in its own type already needs none; of other operands it makes copies.
     `turned` is what the right side has for a copy of an operand that does not lie along k.
@@ -59,24 +59,24 @@ class Buffers:
     @classmethod
     def of(cls, problem: Problem) -> Buffers:
         """Of one product, all of it through the levels."""
-        way, operand, (m, n, k) = problem.way, problem.operand, problem.sizes
-        inner, made, copies = way.kind, problem.product_dtype, copied(problem)
+        implementation, operand, (m, n, k) = problem.implementation, problem.operand, problem.sizes
+        inner, made, copies = implementation.kind, problem.product_dtype, copied(problem)
         if copies.any:
             deep, columns, size = aligned_size(k), aligned_size(n), inner.itemsize
             return cls(
                 copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * ITEMSIZE[made]
             )
-        if not way.level and not inner.split and inner.dtype == operand:
+        if not implementation.level and not inner.split and inner.dtype == operand:
             return cls()
-        (rows, deep, columns), count = problem.block, way.products
-        products = count * rows * columns * ITEMSIZE[made] if way.level or made != operand else 0
+        (rows, deep, columns), count = problem.block, implementation.products
+        products = count * rows * columns * ITEMSIZE[made] if implementation.level or made != operand else 0
         if not inner.split:
             return cls(count * rows * deep * inner.itemsize, count * deep * columns * inner.itemsize, products)
-        wide = deep if way.level else aligned_size(deep)  # rows of terms start at multiples of 16 bytes
+        wide = deep if implementation.level else aligned_size(deep)  # rows of terms start at multiples of 16 bytes
         left, right = (
             rounded(count * each * wide * inner.itemsize) + rounded(EXPONENT * each) for each in (rows, columns)
         )
-        turned = rounded(ITEMSIZE[operand] * n * k) if way.level else 0  # the right operand, along k
+        turned = rounded(ITEMSIZE[operand] * n * k) if implementation.level else 0  # the right operand, along k
         return cls(left, right + turned, products, turned)
 
     @property
@@ -88,7 +88,7 @@ class Buffers:
 def workspace_bytes(problem: Problem) -> int:
     """What a way takes; a prepared right side is not in it."""
     needed = Buffers.of(problem)
-    return replace(needed, right=0).total if problem.way.prepared else needed.total
+    return replace(needed, right=0).total if problem.implementation.prepared else needed.total
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def workspace_bytes(problem: Problem) -> int:
 class Traffic:
     """Bytes read and written by each pass of a way, and the bytes of the buffers that its products touch.
 
-    >>> Traffic.of(Problem(WAYS["sgemm-strassen-1"], 1024, 1024, 1024)).left
+    >>> Traffic.of(Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 1024, 1024, 1024)).left
     (4194304, 7340032)
     """
 
@@ -111,11 +111,15 @@ class Traffic:
     @classmethod
     def of(cls, problem: Problem) -> Traffic:
         """Of one product, all of it in whole blocks; the right side's are 0 where it is prepared."""
-        way, (m, n, k) = problem.way, problem.sizes
+        implementation, (m, n, k) = problem.implementation, problem.sizes
         size, needed = ITEMSIZE[problem.operand], Buffers.of(problem)
-        more = int(way.kind.split and way.level > 0)  # once for the exponents; the right side is turned first
+        more = int(
+            implementation.kind.split and implementation.level > 0
+        )  # once for the exponents; the right side is turned first
         left = ((1 + more) * size * m * k, needed.left) if needed.left else (0, 0)
-        right = ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not way.prepared else (0, 0)
+        right = (
+            ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not implementation.prepared else (0, 0)
+        )
         post_add = (needed.products, size * m * n) if needed.products else (0, 0)
         return cls(left, right, post_add, needed.total)
 
@@ -123,21 +127,23 @@ class Traffic:
     def by_blocks(cls, problem: Problem) -> Traffic:
         """The same where torch makes the sums, level by level: a pass over two blocks for each that is added.
 
-        >>> Traffic.by_blocks(Problem(WAYS["sgemm-strassen-1"], 1024, 1024, 1024)).left
+        >>> Traffic.by_blocks(Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 1024, 1024, 1024)).left
         (17825792, 12582912)
         """
-        whole, way = cls.of(problem), problem.way
-        if not way.level:
+        whole, implementation = cls.of(problem), problem.implementation
+        if not implementation.level:
             return whole
-        before, behind = blocks_added(str(way.form))
-        parts = [7**outer * 4 ** (way.level - 1 - outer) for outer in range(way.level)]  # of a block product's size
+        before, behind = blocks_added(str(implementation.form))
+        parts = [
+            7**outer * 4 ** (implementation.level - 1 - outer) for outer in range(implementation.level)
+        ]  # of a block product's size
 
         def passes(blocks: int, first: int, each: int) -> tuple[int, int]:
             """The first block is copied, the others added to what is there."""
             return sum(parts) * (2 * blocks - first) * each, sum(parts) * blocks * each
 
-        left, right = (passes(before, 7, side[1] // way.products) for side in (whole.left, whole.right))
-        return cls(left, right, passes(behind, 4, whole.post_add[1] // 4**way.level), whole.touched)
+        left, right = (passes(before, 7, side[1] // implementation.products) for side in (whole.left, whole.right))
+        return cls(left, right, passes(behind, 4, whole.post_add[1] // 4**implementation.level), whole.touched)
 
 
 @lru_cache(maxsize=2)
@@ -157,12 +163,16 @@ def blocks_added(form: str) -> tuple[int, int]:
 def launches(problem: Problem) -> int:
     """Launches of a way for one product, those of thin products and of copies with it.
 
-    >>> [launches(Problem(WAYS[name], 4096, 4096, 4096)) for name in ("sgemm", "sgemm-strassen-1")]
+    >>> [launches(Problem(IMPLEMENTATIONS[name], 4096, 4096, 4096)) for name in ("sgemm", "sgemm-strassen-1")]
     [1, 4]
     """
-    way, thin = problem.way, len(thin_parts(core_of(problem), problem.sizes))
-    if way.level:
-        return thin + (7 if way.kind.split else 4) - (3 if way.kind.split else 1) * way.prepared
-    if way.kind.split:
+    implementation, thin = problem.implementation, len(thin_parts(core_of(problem), problem.sizes))
+    if implementation.level:
+        return (
+            thin
+            + (7 if implementation.kind.split else 4)
+            - (3 if implementation.kind.split else 1) * implementation.prepared
+        )
+    if implementation.kind.split:
         return 2
-    return 4 if way.dtype != problem.operand else 1 + sum(copied(problem))
+    return 4 if implementation.dtype != problem.operand else 1 + sum(copied(problem))

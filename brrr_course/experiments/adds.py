@@ -47,13 +47,13 @@ def additions(elements: int) -> int:
 
 def is_peak(variant: Variant) -> bool:
     """Whether the variant is no addition, but a product that shows what the device can do."""
-    return variant.kind == "peak"
+    return variant.operation == "peak"
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Single numbers and the device's peak stand at one element only; the CPU queue stops early."""
     elements = int(point["elements"])
-    if variant.way == "python" or is_peak(variant):
+    if variant.implementation == "python" or is_peak(variant):
         return elements == 1
     return not is_queue(variant.device) or elements <= MOST_ELEMENTS
 
@@ -71,7 +71,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """torch's additions of a call one after the other, and the product that shows the device's peak."""
     if is_peak(variant):
         return alone(product("mm", PEAK_SIZE, PEAK_SIZE, PEAK_SIZE, 2, "bfloat16"))
-    if variant.way != "torch":
+    if variant.implementation != "torch":
         return None
     elements = int(point["elements"])
     add = pointwise("add", elements, ITEMSIZE, reads=2 * elements)
@@ -84,12 +84,12 @@ EXPERIMENT = Experiment(
     axes=(Axis("elements", ELEMENTS, label="elements in one addition (float32)", quick=(1, 4096, 2**20)),),
     variants=(
         Variant("python", "Python", "cpu"),
-        Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", kind="peak", shown=False),
+        Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", operation="peak", shown=False),
         Variant("cpp", "C++, compiled with -O3", "cpu", prepare_s=1.0, shown=False),
         Variant("numpy", "NumPy, two arrays", "cpu", line="numpy array"),
-        Variant("torch-cpu", "torch, on the CPU", "cpu", way="torch"),
-        Variant("torch-cuda", "torch, on the GPU", "cuda", way="torch"),
-        Variant("queue", "torch, on the CPU queue", "cpu-queue", way="torch", stands_in_for="torch cuda"),
+        Variant("torch-cpu", "torch, on the CPU", "cpu", implementation="torch"),
+        Variant("torch-cuda", "torch, on the GPU", "cuda", implementation="torch"),
+        Variant("queue", "torch, on the CPU queue", "cpu-queue", implementation="torch", stands_in_for="torch cuda"),
     ),
     field="period_s",
     package=__name__,
@@ -110,14 +110,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_peak(variant):
         return _product(variant, made)
     elements = int(point["elements"])
-    if variant.way == "python":
+    if variant.implementation == "python":
         a, b = random.gauss(0, 1), random.gauss(0, 1)
         return Workload(repeated(a, b, additions(elements)), made, _exactly(a, b), DOUBLE_TOLERANCE)
     refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
     if is_queue(variant.device):
         return _queued(elements, made)
     a, b = _operands(variant, elements)
-    if variant.way == "cpp":
+    if variant.implementation == "cpp":
         return Workload(_in_cpp(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE)
     wait = waiting(variant.device)
     return Workload(repeated(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE, synchronize=wait)
@@ -143,7 +143,7 @@ def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
 def _operands(variant: Variant, elements: int) -> tuple[Any, Any]:
     """Two fresh random operands of the kind that the variant adds."""
     a, b = (torch.randn(elements, device=variant.processor) for _ in range(2))
-    return (a.numpy(), b.numpy()) if variant.way == "numpy" else (a, b)
+    return (a.numpy(), b.numpy()) if variant.implementation == "numpy" else (a, b)
 
 
 CPP = """extern "C" void add(const float* a, const float* b, float* c, long elements, long times) {

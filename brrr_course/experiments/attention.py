@@ -63,9 +63,9 @@ def supports(variant: Variant, point: Point) -> bool:
         return False
     if not variant.on_gpu:
         return length <= LONGEST_ON_CPU
-    if variant.way in COMPILE_WAYS:
+    if variant.implementation in COMPILE_WAYS:
         return plain and length in COMPILED
-    if variant.way == "cudnn" and kind == ONE:
+    if variant.implementation == "cudnn" and kind == ONE:
         return False  # torch does not give it a single query
     return kind != TRAINING or length <= LONGEST_TRAINED
 
@@ -81,7 +81,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     heads, queries, keys, head = sizes(variant, point)
     kind, row = str(point["kind"]), float(ITEMSIZE[str(point["dtype"])] * heads * head)
     flop, ends = 4.0 * heads * queries * keys * head, 2 * row * (queries + keys)
-    if variant.way not in STEPS_WAYS:
+    if variant.implementation not in STEPS_WAYS:
         seen = (keys + 1) / (2 * keys) if kind == CAUSAL else 1.0
         again, moved = (3.5, 3 * ends) if kind == TRAINING else (1.0, ends)
         return Cost(flop * seen * again, moved)
@@ -99,7 +99,7 @@ def needed_bytes(variant: Variant, point: Point) -> int:
     """
     heads, queries, keys, head = sizes(variant, point)
     rows = 8 * heads * (queries + keys) * head
-    if variant.way not in STEPS_WAYS:
+    if variant.implementation not in STEPS_WAYS:
         return rows
     held = 3 if point["kind"] == TRAINING else 2
     return int(held * matrix_bytes(variant, point)) + rows
@@ -139,8 +139,8 @@ EXPERIMENT = Experiment(
         Variant("efficient", "SDPA, memory-efficient", "cuda"),
         Variant("flash", "SDPA, flash", "cuda"),
         Variant("cudnn", "SDPA, cuDNN", "cuda", prepare_s=CUDNN_S),
-        Variant("cpu-naive", "CPU, three steps", "cpu", way="naive", stands_in_for="naive"),
-        Variant("cpu-flash", "CPU, SDPA", "cpu", way="flash", stands_in_for="flash"),
+        Variant("cpu-naive", "CPU, three steps", "cpu", implementation="naive", stands_in_for="naive"),
+        Variant("cpu-flash", "CPU, SDPA", "cpu", implementation="flash", stands_in_for="flash"),
     ),
     field="period_s",
     package=__name__,
@@ -261,7 +261,7 @@ class AttentionInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """Attention at a point, on fresh random numbers, with the peak of memory."""
-    dtype, device, way = getattr(torch, str(point["dtype"])), variant.processor, variant.way
+    dtype, device, way = getattr(torch, str(point["dtype"])), variant.processor, variant.implementation
     if is_gpu(device) and way in ("flash", "cudnn") and dtype == torch.float32:
         raise UnavailableError(f"{variant.label} has no kernel for float32: it computes on tensor cores in 16 bits")
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of {point['length']} tokens")

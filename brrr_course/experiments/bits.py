@@ -72,7 +72,7 @@ def sizes(point: Point) -> tuple[int, int]:
 
 def supports(variant: Variant, point: Point) -> bool:
     """All tokens at the largest width, every second power at others; some ways at a few points."""
-    (tokens, width), way = sizes(point), variant.way
+    (tokens, width), way = sizes(point), variant.implementation
     if point["inputs"] == OUTLIERS and (width != MIDDLE or tokens not in OUTLIER_TOKENS):
         return False
     if not variant.on_gpu:
@@ -96,7 +96,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     [269, 134, 67, 36]
     """
     tokens, width = sizes(point)
-    stored = PRECISIONS[variant.way]
+    stored = PRECISIONS[variant.implementation]
     ends = tokens * width * (stored.activation + stored.result)
     return Cost(2.0 * tokens * width * width, width * width * stored.weight + ends)
 
@@ -106,7 +106,7 @@ PREDICTED = {"float32": "float32", "bf16": "bfloat16"}
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The roofline of its bytes and FLOP; nothing of kernels that are far from it, nor of a conversion."""
-    dtype = PREDICTED.get(variant.way)
+    dtype = PREDICTED.get(variant.implementation)
     return PredictedRun(cost(variant, point), dtype=dtype) if dtype else None
 
 
@@ -145,7 +145,7 @@ EXPERIMENT = Experiment(
             for way, label in LABELS.items()
         ),
         *(
-            Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way, shown=way in SHOWN,
+            Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way in SHOWN,
                     stands_in_for=way.replace("-", " "))
             for way in CPU_WAYS
         ),
@@ -283,33 +283,33 @@ def _linear(x: Tensor, w: Weights) -> Tensor:
     return x @ w[0].t()
 
 
-class Way:
+class Multiplication:
     """What a way makes of the activations and of the weights beforehand, and what a call does with both."""
 
     def __init__(self, call: Any, weights: Callable[[Tensor], Weights], activations: Callable[[Tensor], Any]) -> None:
         self.call, self.weights, self.activations = call, weights, activations
 
 
-def _as(dtype: str) -> Way:
-    return Way(_linear, lambda w: (w.to(getattr(torch, dtype)),), lambda x: x.to(getattr(torch, dtype)))
+def _as(dtype: str) -> Multiplication:
+    return Multiplication(_linear, lambda w: (w.to(getattr(torch, dtype)),), lambda x: x.to(getattr(torch, dtype)))
 
 
 def _bf16(x: Tensor) -> Tensor:
     return x.to(torch.bfloat16)
 
 
-WAYS = {
+IMPLEMENTATIONS = {
     "float32": _as("float32"), "tf32": _as("float32"), "bf16": _as("bfloat16"),
-    "fp8": Way(_fp8, _fp8_weights, lambda x: scaled(_bf16(x))),
-    "fp8-cast": Way(_fp8_cast, _fp8_weights, _bf16),
-    "fp8-rows": Way(_fp8, _fp8_rows_weights, lambda x: scaled(_bf16(x), rows=True)),
-    "fp8-rows-cast": Way(_fp8_rows_cast, _fp8_rows_weights, _bf16),
-    "fp8-rows-compiled": Way(_fp8_rows_cast, _fp8_rows_weights, _bf16),
-    "int8": Way(_int8, _int8_weights, _bf16),
-    "int8-fused": Way(_int8_one, _int8_weights, _bf16),
-    "int8-widened": Way(_int8_widened, _int8_weights, _bf16),
-    "int8-both": Way(_int8_both, _int8_weights, whole),
-    "int4": Way(_int4, _four_bits, _bf16),
+    "fp8": Multiplication(_fp8, _fp8_weights, lambda x: scaled(_bf16(x))),
+    "fp8-cast": Multiplication(_fp8_cast, _fp8_weights, _bf16),
+    "fp8-rows": Multiplication(_fp8, _fp8_rows_weights, lambda x: scaled(_bf16(x), rows=True)),
+    "fp8-rows-cast": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
+    "fp8-rows-compiled": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
+    "int8": Multiplication(_int8, _int8_weights, _bf16),
+    "int8-fused": Multiplication(_int8_one, _int8_weights, _bf16),
+    "int8-widened": Multiplication(_int8_widened, _int8_weights, _bf16),
+    "int8-both": Multiplication(_int8_both, _int8_weights, whole),
+    "int4": Multiplication(_int4, _four_bits, _bf16),
 }  # fmt: skip
 
 
@@ -340,7 +340,7 @@ class LayerInputs(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """The layer in a way; each call with the weights of the next of many layers that are alike."""
     (tokens, width), device = sizes(point), variant.processor
-    way = variant.way
+    way = variant.implementation
     refused(way, device)
     given = LayerInputs.of(tokens, width, str(point["inputs"]), device)
     run = run_of(way, given, device)
@@ -370,7 +370,7 @@ def refused(way: str, device: str) -> None:
 
 def run_of(way: str, given: LayerInputs, device: str) -> Run:
     """A call of the layer, with what it needs laid out beforehand."""
-    made = WAYS[way]
+    made = IMPLEMENTATIONS[way]
     weights, x = made.weights(given.w), made.activations(given.x)
     layers = _layers(weights, device)
     call = compiled(made.call) if way.endswith(("compiled", "fused")) else made.call

@@ -56,16 +56,16 @@ def flop(name: str, point: Point) -> float:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of a class, or of all; bytes of the weights and of the tokens, once. Of a part only a diagnosis tells."""
-    if variant.way in LIMITS:
+    if variant.implementation in LIMITS:
         return Cost(0.0, 0.0)
     width, numbers = int(point["width"]), LENGTH * int(point["batch"]) * int(point["width"])
-    counted = [variant.way] if variant.way in CLASSES else CLASSES
+    counted = [variant.implementation] if variant.implementation in CLASSES else CLASSES
     return Cost(sum(flop(name, point) for name in counted), 2.0 * (12 * width**2 + 2 * numbers))
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Classes of operators are seen in steps that the host issues one by one."""
-    return variant.way not in CLASSES or GRAPH not in str(point["step"])
+    return variant.implementation not in CLASSES or GRAPH not in str(point["step"])
 
 
 EXPERIMENT = Experiment(
@@ -140,7 +140,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     found = taken(width, batch, step, variant.processor)
     return Workload(
         lambda: None,
-        _cost(variant.way, found),
+        _cost(variant.implementation, found),
         lambda _: found.error,
         TOLERANCE,
         others={"measured": lambda: _read(variant, found)},
@@ -148,11 +148,11 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 
 def _read(variant: Variant, found: Taken) -> Measurement:
-    if variant.way == "step":
+    if variant.implementation == "step":
         return Measurement(period_s=_once(found.step_s), device=variant.device)
-    if variant.way in CLASSES:
-        return Measurement(busy_s=_once(found.classes[variant.way]), device=variant.device)
-    return Measurement(busy_s=added_up(variant.way, found.limits, found.step_s), device=variant.device)
+    if variant.implementation in CLASSES:
+        return Measurement(busy_s=_once(found.classes[variant.implementation]), device=variant.device)
+    return Measurement(busy_s=added_up(variant.implementation, found.limits, found.step_s), device=variant.device)
 
 
 def _cost(way: str, found: Taken) -> Cost:

@@ -223,7 +223,7 @@ def has_cpp_compiler() -> bool:
 
 def ready_to_compile(variant: Variant) -> None:
     """Keep what will be compiled from others; UnavailableError where a CPU's way needs a compiler that is not here."""
-    if variant.way == "compile" and not variant.on_gpu and not has_cpp_compiler():
+    if variant.implementation == "compile" and not variant.on_gpu and not has_cpp_compiler():
         raise UnavailableError("torch.compile needs a C++ compiler on a CPU (g++ or clang++); only its line is missing")
     keep_compiled_code_private()
 

@@ -16,7 +16,7 @@ from brrr.roofline.communication import BUS
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import Way, ranked
+from brrr_course.experiments.ranked import RankCall, ranked
 from brrr_course.experiments.ranks import RANKS, Rank, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
@@ -37,7 +37,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     >>> [cost(EXPERIMENT.variant(way), {"nbytes": 1024}).bytes for way in ("all-reduce", "all-gather", "send")]
     [1024.0, 512.0, 1024.0]
     """
-    return Cost(0.0, BUS[variant.way](RANKS) * int(point["nbytes"]))
+    return Cost(0.0, BUS[variant.implementation](RANKS) * int(point["nbytes"]))
 
 
 EXPERIMENT = Experiment(
@@ -63,7 +63,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return ranked(EXPERIMENT, variant, point, prepare, TOLERANCE)
 
 
-def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
+def prepare(rank: Rank, point: Point) -> Mapping[str, RankCall]:
     """The four operations on this rank's buffers; each rank knows what the others hold, to check what it gets."""
     numbers = int(point["nbytes"]) // 4
     torch.manual_seed(1)
@@ -87,10 +87,10 @@ def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
     all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
     reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
     return {
-        "all-reduce": Way(lambda: dist.all_reduce(summed), lambda _: error(summed, total()),
+        "all-reduce": RankCall(lambda: dist.all_reduce(summed), lambda _: error(summed, total()),
                           lambda: summed.copy_(mine)),
-        "all-gather": Way(lambda: all_gather(gathered, parts[rank.number]), lambda _: error(gathered, every[0])),
-        "reduce-scatter": Way(lambda: reduce_scatter(scattered, mine),
+        "all-gather": RankCall(lambda: all_gather(gathered, parts[rank.number]), lambda _: error(gathered, every[0])),
+        "reduce-scatter": RankCall(lambda: reduce_scatter(scattered, mine),
                               lambda _: error(scattered, total().chunk(rank.count)[rank.number])),
-        "send": Way(send, lambda _: error(message, every[0])),
+        "send": RankCall(send, lambda _: error(message, every[0])),
     }  # fmt: skip

@@ -68,7 +68,7 @@ def dtype_of(variant: Variant) -> str:
 def supports(variant: Variant, point: Point) -> bool:
     """The search for the best kernels at two points, a first call at six."""
     at = str(point["program"]), str(point["size"])
-    return at in {"max-autotune": TUNED, COLD: FIRST_CALLS}.get(variant.way, (at,))
+    return at in {"max-autotune": TUNED, COLD: FIRST_CALLS}.get(variant.implementation, (at,))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -97,10 +97,11 @@ EXPERIMENT = Experiment(
         Variant("reduce-overhead", "mode reduce-overhead", "cuda", prepare_s=COMPILE_S),
         Variant("max-autotune", "mode max-autotune", "cuda", prepare_s=TUNE_S, apart=True),
         Variant("graph", "as written, in a CUDA Graph", "cuda", prepare_s=0.5),
-        Variant("first-cold", COLD, "cuda", timer="own", field="latency_s", way=COLD, prepare_s=2 * COMPILE_S,
+        Variant("first-cold", COLD, "cuda", timer="own", field="latency_s", implementation=COLD,
+                prepare_s=2 * COMPILE_S,
                 shown=False),
-        Variant("cpu-eager", "CPU, as written", "cpu", way="eager", stands_in_for="eager"),
-        Variant("cpu-compile", "CPU, torch.compile", "cpu", way="compile", stands_in_for="compile"),
+        Variant("cpu-eager", "CPU, as written", "cpu", implementation="eager", stands_in_for="eager"),
+        Variant("cpu-compile", "CPU, torch.compile", "cpu", implementation="compile", stands_in_for="compile"),
     ),
     field="period_s",
     package=__name__,
@@ -226,10 +227,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     made = Workload(
         given.run, cost(variant, point), lambda found: given.error(found), TOLERANCE[name_of(dtype)], given.wait
     )
-    if variant.way == COLD:
+    if variant.implementation == COLD:
         first = partial(Measurement, device=variant.device)
         return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()]))})
-    if variant.way == "graph":
+    if variant.implementation == "graph":
         held = capture(given.run)
         return replace(made, run=held.replay, close=held.graph.reset)
-    return made if variant.way == "eager" else replace(made, run=given.compiled(variant.way))
+    return made if variant.implementation == "eager" else replace(made, run=given.compiled(variant.implementation))

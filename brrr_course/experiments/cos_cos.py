@@ -13,7 +13,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import CHUNK, error_against, held_workload, refuse_too_large
-from brrr_course.experiments.fusion import WAYS, Work
+from brrr_course.experiments.fusion import IMPLEMENTATIONS, Work
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
 from brrr_course.experiments.unary import Input
@@ -30,7 +30,7 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if is_cpu(variant.device):
         return elements <= CPU_MAX
-    return variant.way != "compile" or elements in COMPILED[str(point["dtype"])]
+    return variant.implementation != "compile" or elements in COMPILED[str(point["dtype"])]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -41,13 +41,13 @@ def cost(variant: Variant, point: Point) -> Cost:
     """
     elements = float(point["elements"])
     once = 2 * ITEMSIZE[str(point["dtype"])] * elements
-    cosines = 1 if variant.way == "one" else 2
-    return Cost(cosines * elements, once, eager_bytes=2 * once if variant.way == "eager" else once)
+    cosines = 1 if variant.implementation == "one" else 2
+    return Cost(cosines * elements, once, eager_bytes=2 * once if variant.implementation == "eager" else once)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """Two operators, one kernel made of both, or one cosine."""
-    how = variant.way
+    how = variant.implementation
     elements, dtype = int(point["elements"]), str(point["dtype"])
     cosine = pointwise("cos", elements, ITEMSIZE[dtype], dtype)
     nbytes = float(ITEMSIZE[dtype] * elements)
@@ -76,9 +76,9 @@ EXPERIMENT = Experiment(
         Variant("triton", "fused, Triton", "cuda"),
         Variant("cuda", "fused, a line of CUDA C++", "cuda"),
         Variant("one", "one cosine alone", "cuda"),
-        Variant("cpu-eager", "CPU, two operators", "cpu", way="eager"),
-        Variant("cpu-blocks", "CPU, a block at a time", "cpu", way="blocks"),
-        Variant("cpu-one", "CPU, one cosine alone", "cpu", way="one"),
+        Variant("cpu-eager", "CPU, two operators", "cpu", implementation="eager"),
+        Variant("cpu-blocks", "CPU, a block at a time", "cpu", implementation="blocks"),
+        Variant("cpu-one", "CPU, one cosine alone", "cpu", implementation="one"),
     ),
     field="busy_s",
     package=__name__,
@@ -126,6 +126,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     needed = 4 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, dtype, device)
-    way, work = ("eager", Work(torch.cos, "")) if variant.way == "one" else (variant.way, TWO)
-    run, check = WAYS[way](work, {"x": held.x}, {}), error_against(work.operators, (held.x,))
+    way, work = ("eager", Work(torch.cos, "")) if variant.implementation == "one" else (variant.implementation, TWO)
+    run, check = IMPLEMENTATIONS[way](work, {"x": held.x}, {}), error_against(work.operators, (held.x,))
     return held_workload(run, cost(variant, point), check, held, held.x.dtype, device)

@@ -17,7 +17,7 @@ from brrr.gpu import is_gpu
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, nn, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import IDLE, Way, ranked
+from brrr_course.experiments.ranked import IDLE, RankCall, ranked
 from brrr_course.experiments.ranks import RANKS, Rank, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
@@ -54,7 +54,7 @@ def shape_at(on_gpu: bool, point: Point) -> Shape:
 
 def supports(variant: Variant, point: Point) -> bool:
     """As many samples as a network takes; the size of the buckets is DDP's alone."""
-    other = point["bucket"] != DEFAULT and variant.way != "buckets"
+    other = point["bucket"] != DEFAULT and variant.implementation != "buckets"
     return int(point["batch"]) <= shape_at(variant.on_gpu, point).most and not other
 
 
@@ -119,7 +119,7 @@ def network(name: str, shape: Shape) -> nn.Module:
     return nn.TransformerEncoderLayer(width, width // HEAD, 4 * width, 0.0, batch_first=True, norm_first=True)
 
 
-def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
+def prepare(rank: Rank, point: Point) -> Mapping[str, RankCall]:
     """The ways of a step on this rank: all ranks draw the same network and all samples, and each takes its share."""
     from torch.nn.parallel import DistributedDataParallel
 
@@ -153,14 +153,14 @@ def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
         )
         return relative(ours, theirs.double(), dtype)
 
-    def way(module: nn.Module, part: slice, exchange: Callable[[list[torch.Tensor]], None] | None = None) -> Way:
+    def way(module: nn.Module, part: slice, exchange: Callable[[list[torch.Tensor]], None] | None = None) -> RankCall:
         """A step on this rank's samples; its gradients must be those of `part`."""
-        return Way(lambda: step(module, mine, exchange), lambda made: error(made, part))
+        return RankCall(lambda: step(module, mine, exchange), lambda made: error(made, part))
 
     return {
         "after": way(plain, whole, one_by_one), "flat": way(plain, whole, at_once), "buckets": way(ddp, whole),
         "alone": way(plain, mine),
-        "one": IDLE if rank.number else Way(lambda: step(plain, whole), lambda made: error(made, whole)),
+        "one": IDLE if rank.number else RankCall(lambda: step(plain, whole), lambda made: error(made, whole)),
     }  # fmt: skip
 
 

@@ -208,24 +208,24 @@ def supports(variant: Variant, point: Point) -> bool:
     """Compiled ways and the limits at six points, the driver asked at one, a CPU where the caches are small."""
     batch, _, context = call_at(point)
     if variant.timer == "own":
-        return (batch, context) in COMPILED if variant.way in LIMITS else point == ASKED
+        return (batch, context) in COMPILED if variant.implementation in LIMITS else point == ASKED
     if not variant.on_gpu:
         return batch <= CPU_BATCH and batch * context <= CPU_TOKENS
-    return variant.way not in COMPILE_WAYS or (batch, context) in COMPILED
+    return variant.implementation not in COMPILE_WAYS or (batch, context) in COMPILED
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a step for all readers. Of a part only a diagnosis tells."""
-    if variant.way in LIMITS:
+    if variant.implementation in LIMITS:
         return Cost(0.0, 0.0)
     return cost_of(shape_of(variant), call_at(point))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators one by one; nothing of a compiled step in a graph, for which `predict` has no word."""
-    if variant.way == "compile-graph" or variant.way in LIMITS:
+    if variant.implementation == "compile-graph" or variant.implementation in LIMITS:
         return None
-    how = {"graph": "graph", "compile": "compiled"}.get(variant.way, "eager")
+    how = {"graph": "graph", "compile": "compiled"}.get(variant.implementation, "eager")
     return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
 
 
@@ -246,8 +246,8 @@ EXPERIMENT = Experiment(
         Variant("compile-graph", "torch.compile, CUDA Graph", "cuda", prepare_s=0.5),
         *limit_variants(shown=False),
         Variant("driver-graph", "graph: utilisation, as nvidia-smi reports it", "cuda", timer="own", field="busy_s",
-                way="graph", shown=False),
-        Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
+                implementation="graph", shown=False),
+        Variant("cpu-eager", "CPU, a small model", "cpu", implementation="eager", stands_in_for="eager"),
     ),
     field="period_s",
     package=__name__,
@@ -344,7 +344,7 @@ def workload_of(variant: Variant, call: Call) -> Workload:
     """A call of the model in a way: `decode` and `prefill` have theirs from here."""
     shape, device = shape_of(variant), variant.processor
     given = CallInputs.of(shape, call, device)
-    run, close = way_of(variant.way, given, device)
+    run, close = way_of(variant.implementation, given, device)
     told = {"measured": lambda: own(variant, given, run)} if variant.timer == "own" else {}
 
     return Workload(run, cost_of(shape, call), given.error, TOLERANCE[name_of(given.model.embedding.dtype)],
@@ -353,8 +353,8 @@ def workload_of(variant: Variant, call: Call) -> Workload:
 
 def own(variant: Variant, given: CallInputs, run: Run) -> Measurement:
     """The kernels' seconds up to a limit, or what the driver reports of each second while the step runs in a loop."""
-    if variant.way in LIMITS:
-        return Measurement(busy_s=added_up(variant.way, *given.limits), device=variant.device)
+    if variant.implementation in LIMITS:
+        return Measurement(busy_s=added_up(variant.implementation, *given.limits), device=variant.device)
     _, told = loop(run)
     if not told:
         raise UnavailableError("decode: the driver tells no utilisation here")

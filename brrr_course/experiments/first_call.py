@@ -39,7 +39,7 @@ ONLY = {"cuda-no-compiler": (KERNEL,), "cuda-eager": (CONTEXT, KERNEL)}
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which part exists where."""
-    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.way, ON_CUDA)
+    here = ON_CPU if is_cpu(variant.device) else ONLY.get(variant.implementation, ON_CUDA)
     return str(point["part"]) in here
 
 
@@ -106,7 +106,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     part, made = MAKERS[str(point["part"])], list[Any]()
 
     def prepare() -> None:
-        os.environ.update(SETTINGS.get(variant.way, {}))
+        os.environ.update(SETTINGS.get(variant.implementation, {}))
         made[:] = [part.prepare(variant.device)]
 
     def error(found: Any) -> float:

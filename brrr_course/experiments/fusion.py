@@ -96,9 +96,9 @@ def flop(kind: str, elements: int) -> float:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP, compulsory bytes, and eager bytes: those of all operators, or of the one kernel that a fused variant is."""
-    kind, elements, size = variant.kind, int(point["elements"]), ITEMSIZE[str(point["dtype"])]
+    kind, elements, size = variant.operation, int(point["elements"]), ITEMSIZE[str(point["dtype"])]
     eager, fused = (float(size * each) for each in moved(kind, elements))
-    return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.way == "eager" else fused)
+    return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.implementation == "eager" else fused)
 
 
 def bytes_ratio(kind: str, elements: int) -> float:
@@ -122,7 +122,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 
     A compiler leaves the product of the linear layer as it is, a kernel of its own.
     """
-    kind, how = variant.kind, variant.way
+    kind, how = variant.operation, variant.implementation
     elements, dtype = int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     once = float(size * moved(kind, elements)[1])
@@ -161,7 +161,7 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if is_cpu(variant.device):
         return elements <= CPU_MAX
-    return variant.way != "compile" or elements in COMPILED[str(point["dtype"])]
+    return variant.implementation != "compile" or elements in COMPILED[str(point["dtype"])]
 
 
 def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
@@ -169,8 +169,8 @@ def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
     name, label = f"{kind}-{way}", f"{KINDS[kind]}, {LABELS[way]}"
     shown = kind == "chain"
     if cpu:
-        return Variant(f"cpu-{name}", f"CPU, {label}", "cpu", way=way, kind=kind, shown=shown)
-    return Variant(name, label, "cuda", way=way, kind=kind, shown=shown)
+        return Variant(f"cpu-{name}", f"CPU, {label}", "cpu", implementation=way, operation=kind, shown=shown)
+    return Variant(name, label, "cuda", implementation=way, operation=kind, shown=shown)
 
 
 ON_CPU = {"eager": "eager", "compile": "blocks"}
@@ -299,10 +299,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    inputs, work = FusionInputs.of(elements, dtype, device), WORKS[variant.kind]
+    inputs, work = FusionInputs.of(elements, dtype, device), WORKS[variant.operation]
     along = {name: inputs[name] for name in f"x{work.takes}" if name in "xr"}
     whole = {name: inputs[name] for name in work.takes if name != "r"}
-    run = WAYS[variant.way](work, along, whole)
+    run = IMPLEMENTATIONS[variant.implementation](work, along, whole)
     check = error_against(work.operators, [*along.values()], [*whole.values()], work.results)
     return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
 
@@ -327,7 +327,7 @@ def _cuda(work: Work, along: Inputs, whole: Inputs) -> Run:
     return elementwise(work.line, **along, **whole)
 
 
-WAYS: Mapping[str, Callable[[Work, Inputs, Inputs], Run]] = {
+IMPLEMENTATIONS: Mapping[str, Callable[[Work, Inputs, Inputs], Run]] = {
     "eager": lambda work, along, whole: partial(work.operators, *along.values(), *whole.values()),
     "compile": lambda work, along, whole: partial(compiled(work.operators), *along.values(), *whole.values()),
     "triton": _triton,

@@ -57,9 +57,9 @@ def supports(variant: Variant, point: Point) -> bool:
     if not variant.on_gpu:
         return dtype == "float32" and size in CPU_SIZES and n in ON_CPU
     plain = dtype in ("float32", "bfloat16")
-    if variant.way in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
+    if variant.implementation in ("nn", "nt", "tn") and size in SIZES and n in BATCHES:
         return True
-    match variant.way:
+    match variant.implementation:
         case "nn":
             return _plain(size, n, plain)
         case "nt" | "tn":
@@ -107,9 +107,9 @@ def matmul_of(variant: str, point: Point) -> Matmul:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The product alone; nothing for padding, which adds a copy."""
-    if variant.way == "padded":
+    if variant.implementation == "padded":
         return None
-    each = matmul_of(variant.way, point)
+    each = matmul_of(variant.implementation, point)
     dtype = "tf32" if point["dtype"] == "tf32" else each.dtype
     return alone(product("mm", each.m, each.n, each.k, ITEMSIZE[each.dtype], dtype, transposed=each.transposed))
 
@@ -202,7 +202,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     size, columns, dtype = int(point["size"]), int(point["columns"]), str(point["dtype"])
     device, made = variant.processor, cost(variant, point)
     refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
-    run, error = MAKERS[variant.way](Operands.of(size, columns, dtype, device))
+    run, error = MAKERS[variant.implementation](Operands.of(size, columns, dtype, device))
     if dtype == "tf32":
         run = float32_products(tf32=True)(run)
     return warmed(Workload(run, made, error, TOLERANCES[dtype]), device)

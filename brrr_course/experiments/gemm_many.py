@@ -40,9 +40,9 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One kernel for what is one call."""
-    if not variant.on_gpu or variant.way not in ("combined", "batched"):
+    if not variant.on_gpu or variant.implementation not in ("combined", "batched"):
         return None
-    made, each = cost(variant, point), _product(point, large=variant.way == "combined")
+    made, each = cost(variant, point), _product(point, large=variant.implementation == "combined")
     written = float(ITEMSIZE[each.dtype] * each.batch * each.m * each.n)
     return alone(OperatorCost("aten.mm", each.flop, made.bytes - written, written, each.dtype, (), "matmul", (each,)))
 
@@ -61,8 +61,8 @@ EXPERIMENT = Experiment(
         Variant("streams", "on streams, CUDA Graph", "cuda"),
         Variant("batched", "batched (bmm)", "cuda"),
         Variant("combined", "one large matmul", "cuda"),
-        Variant("cpu-loop", "CPU, one after the other", "cpu", way="loop", stands_in_for="loop"),
-        Variant("cpu-combined", "CPU, one large matmul", "cpu", way="combined", stands_in_for="combined"),
+        Variant("cpu-loop", "CPU, one after the other", "cpu", implementation="loop", stands_in_for="loop"),
+        Variant("cpu-combined", "CPU, one large matmul", "cpu", implementation="combined", stands_in_for="combined"),
     ),
     field="span_s",
     package=__name__,
@@ -96,7 +96,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     count, size, made = int(point["count"]), int(point["size"]), cost(variant, point)
     refuse_too_large(2 * int(made.bytes), variant.processor, f"{count} products of size {size}")
     given = Gates.of(count, size, str(point["dtype"]), variant.processor)
-    run = MAKERS[variant.way](given)
+    run = MAKERS[variant.implementation](given)
     check = product_error(given.all, given.x)
 
     def error(found: Any, kept: Gates = given) -> float:
@@ -106,18 +106,17 @@ def workload(variant: Variant, point: Point) -> Workload:
     return warmed(Workload(run, made, error, TOLERANCE[name_of(given.x.dtype)]), variant.processor)
 
 
-Way = Callable[[], Any]
 
 
-def _loop(given: Gates) -> Way:
+def _loop(given: Gates) -> Run:
     return lambda: [torch.mm(w, given.x) for w in given.each]
 
 
-def _graph(given: Gates) -> Way:
+def _graph(given: Gates) -> Run:
     return capture(_loop(given)).replay
 
 
-def _streams(given: Gates) -> Way:
+def _streams(given: Gates) -> Run:
     """Each product on the next of eight streams; all wait for the caller's, and it for all of them."""
     streams = [torch.cuda.Stream() for _ in range(min(STREAMS, len(given.each)))]
 
@@ -135,16 +134,16 @@ def _streams(given: Gates) -> Way:
     return capture(run).replay
 
 
-def _batched(given: Gates) -> Way:
+def _batched(given: Gates) -> Run:
     many = given.x.expand(len(given.each), -1, -1)
     return lambda: torch.bmm(given.each, many)
 
 
-def _combined(given: Gates) -> Way:
+def _combined(given: Gates) -> Run:
     return lambda: torch.mm(given.all, given.x)
 
 
-MAKERS: dict[str, Callable[[Gates], Way]] = {
+MAKERS: dict[str, Callable[[Gates], Run]] = {
     "loop": _loop, "graph": _graph, "streams": _streams,
     "batched": _batched, "combined": _combined,
 }  # fmt: skip

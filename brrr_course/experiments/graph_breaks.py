@@ -52,7 +52,7 @@ def supports(variant: Variant, point: Point) -> bool:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP, and the bytes that the kernels move: each reads and writes all numbers once."""
     elements = int(point["elements"])
-    passes = SECTIONS * OPERATORS if variant.way == "eager" else int(point["breaks"]) + 1
+    passes = SECTIONS * OPERATORS if variant.implementation == "eager" else int(point["breaks"]) + 1
     return Cost(float(SECTIONS * OPERATORS * elements), 2.0 * ITEMSIZE * elements * passes)
 
 
@@ -93,8 +93,8 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "as written", "cuda"),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
-        Variant("cpu-eager", "CPU, as written", "cpu", way="eager", stands_in_for="eager"),
-        Variant("cpu-compile", "CPU, torch.compile", "cpu", way="compile", stands_in_for="compile"),
+        Variant("cpu-eager", "CPU, as written", "cpu", implementation="eager", stands_in_for="eager"),
+        Variant("cpu-compile", "CPU, torch.compile", "cpu", implementation="compile", stands_in_for="compile"),
     ),
     field="period_s",
     package=__name__,
@@ -138,7 +138,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(40 * elements, device, f"graph_breaks {elements}")
     ready_to_compile(variant)
     given, function = BrokenInputs.of(elements, device), program(str(point["kind"]), int(point["breaks"]))
-    call = function if variant.way == "eager" else compiled(function)
+    call = function if variant.implementation == "eager" else compiled(function)
 
     def run() -> torch.Tensor:
         return call(given.x)

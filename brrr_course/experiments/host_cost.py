@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(way, label, "cuda", line=way) for way, label in RUNGS.items()),
-        *(Variant(f"cpu-{way}", f"{label}, on the CPU", "cpu", way=way, stands_in_for=way)
+        *(Variant(f"cpu-{way}", f"{label}, on the CPU", "cpu", implementation=way, stands_in_for=way)
           for way, label in RUNGS.items() if way not in ON_GPU_ALONE),
     ),
     field="host_s",
@@ -87,7 +87,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large((times + 2) * 4 * elements, device, f"host_cost {elements}")
     x = torch.randn(elements, device=device)
-    call, close = MAKERS[variant.way](x, times)
+    call, close = MAKERS[variant.implementation](x, times)
     return Workload(call, cost(variant, point), _error(x), EXACT, synchronize=waiting(device), close=close)
 
 

@@ -17,7 +17,7 @@ def limit_variants(shown: bool = True) -> tuple[Variant, ...]:
     ['to-compute', 'to-memory', 'to-latency']
     """
     return tuple(
-        Variant(f"to-{name}", name, "cuda", timer="own", field="busy_s", way=name, line=name, shown=shown)
+        Variant(f"to-{name}", name, "cuda", timer="own", field="busy_s", implementation=name, line=name, shown=shown)
         for name in LIMITS
     )
 

@@ -43,7 +43,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The product alone."""
     size = int(point["size"])
-    return alone(product("mm", size, size, size, 4)) if variant.way in ("cpu", "gpu", "queue") else None
+    return alone(product("mm", size, size, size, 4)) if variant.implementation in ("cpu", "gpu", "queue") else None
 
 
 EXPERIMENT = Experiment(
@@ -92,7 +92,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     n = int(point["size"])
     if is_queue(variant.device):
         return queued_product(n)
-    on_gpu = variant.way == "gpu"
+    on_gpu = variant.implementation == "gpu"
     refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     cost = matmul_cost(n, n, n, 4)

@@ -18,7 +18,7 @@ from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr.networks.implementations import WAYS
+from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
 from brrr_course.experiments.checked import PointInputs, in_orders, refuse_too_large, relative, warmed
 from brrr_course.experiments.lazily import torch
@@ -46,7 +46,7 @@ def network_of(point: Point) -> Network:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call, the same for every way; with gradients each product counts three times."""
     network = network_of(point)
-    if not variant.way.endswith("training"):
+    if not variant.implementation.endswith("training"):
         return network.cost
     rows = network.itemsize * network.batch * network.hidden
     return Cost(3 * network.cost.flop, 2.0 * network.weight_bytes + 4 * rows)
@@ -76,7 +76,7 @@ PYTHON = {"module": (10, 32), "inference": (22, 32), "functional": (2, 2)}
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The operators or kernels of a way; None for a way that no model of the predictor stands for."""
-    way, network = variant.way, network_of(point)
+    way, network = variant.implementation, network_of(point)
     if way not in HOW:
         return None
     return PredictedRun(_cost(way, network), HOW[way], network.dtype)
@@ -171,7 +171,7 @@ QUEUE_LABELS = {
 def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured where; see the tables above."""
     layers, batch, hidden = sizes(point)
-    way, here = variant.way, (layers, batch, hidden)
+    way, here = variant.implementation, (layers, batch, hidden)
     if not variant.on_gpu:
         return here in CPU_COMPILED if way == "compile" else _on_cpu(layers, batch, hidden)
     if (batch, hidden) in LARGE:
@@ -216,10 +216,11 @@ SHOWN = ("module", "graph", "pycuda", "pycuda-fused", "megakernel", "best")
 
 VARIANTS = (
     *(_variant(way) for way in (*ORDER, *STRASSEN, *TRAINING)),
-    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", way=way, shown=way not in ("inference", "best"))
+    *(Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way not in ("inference", "best"))
       for way in CPU_WAYS),
-    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, way="compile", shown=False),
-    *(Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way.replace("-", " "))
+    Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, implementation="compile",
+            shown=False),
+    *(Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way.replace("-", " "))
       for way, label in QUEUE_LABELS.items()),
 )  # fmt: skip
 
@@ -294,7 +295,7 @@ class NetworkInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
-    way, network = variant.way, network_of(point)
+    way, network = variant.implementation, network_of(point)
     device = variant.processor
     refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
     given = NetworkInputs.of(network, device)
@@ -330,7 +331,7 @@ def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run
         sizes = (network.layers, network.batch, network.hidden)
         chosen = best(*sizes, dtype=network.dtype, tf32=network.tf32, weights=weights)
         return chosen.run, chosen.close
-    prepared = WAYS[way].build(network, weights)
+    prepared = IMPLEMENTATIONS[way].build(network, weights)
     return prepared.run, prepared.close
 
 

@@ -44,7 +44,7 @@ def regime_of(eager: float, graph: float, half: float, double: float) -> str:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes; with half the bytes, and of twice the batch."""
-    size, twice = 2 if variant.way == HALF else 4, 2 if variant.way == DOUBLE else 1
+    size, twice = 2 if variant.implementation == HALF else 4, 2 if variant.implementation == DOUBLE else 1
     if point["model"] == "C":
         layers, batch, width = LAYERS
         return Cost(2.0 * layers * batch * twice * width**2, float(size * layers * width**2))
@@ -84,14 +84,14 @@ if TYPE_CHECKING:
 
 def workload(variant: Variant, point: Point) -> Workload:
     """One program on random numbers; its result against float64, or against wide whole numbers."""
-    times, half = 2 if variant.way == DOUBLE else 1, variant.way == HALF
+    times, half = 2 if variant.implementation == DOUBLE else 1, variant.implementation == HALF
     torch.manual_seed(0)
     program, x, expected = made(str(point["model"]), times, half, variant.processor)
 
     def plain() -> torch.Tensor:
         return program(x)
 
-    run = plain if variant.way == EAGER else capture(plain).replay
+    run = plain if variant.implementation == EAGER else capture(plain).replay
     return Workload(
         run, cost(variant, point), lambda found: relative(found, expected, x.dtype),
         TOLERANCES.get(name_of(x.dtype), 0.0), synchronize=waiting(variant.processor),

@@ -49,13 +49,13 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if is_queue(variant.device):
         return elements <= QUEUE_MAX
-    if variant.way == "gpu-scripted-first":
+    if variant.implementation == "gpu-scripted-first":
         return elements in SCRIPTED_ANEW
-    if variant.way == "gpu-scripted":
+    if variant.implementation == "gpu-scripted":
         return elements in COMPILED and elements < LARGEST
-    if variant.way == "gpu-compiled":
+    if variant.implementation == "gpu-compiled":
         return elements in COMPILED
-    return variant.way not in SLOWEST or elements <= SLOWEST_MAX
+    return variant.implementation not in SLOWEST or elements <= SLOWEST_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -71,10 +71,10 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Four sines, one by one or fused; None where data is sent or random numbers are drawn."""
     elements = int(point["elements"])
     nbytes = float(ITEMSIZE * elements)
-    if variant.way in ("gpu-compiled", "gpu-scripted"):
+    if variant.implementation in ("gpu-compiled", "gpu-scripted"):
         fused = kernel(["sin"] * SINES, SINES * elements, nbytes, nbytes)
-        return alone(fused, "compiled" if variant.way == "gpu-compiled" else "eager")
-    if variant.way not in ("gpu", "cpu"):
+        return alone(fused, "compiled" if variant.implementation == "gpu-compiled" else "eager")
+    if variant.implementation not in ("gpu", "cpu"):
         return None
     return run((pointwise("sin", elements, ITEMSIZE),) * SINES, 2 * nbytes, 3 * nbytes)
 
@@ -107,11 +107,13 @@ EXPERIMENT = Experiment(
         Variant("gpu-scripted-first", "the first call of torch.jit.script", "cuda", timer="own",
                 line="scripted first", shown=False),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
-        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue", way="gpu-transfers",
+        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue",
+                implementation="gpu-transfers",
                 line_label="CPU queue with transfers", stands_in_for="with transfers"),
-        Variant("queue-gpu-transfers-sync", "CPU queue, extra wait", "cpu-queue", way="gpu-transfers-sync",
+        Variant("queue-gpu-transfers-sync", "CPU queue, extra wait", "cpu-queue", implementation="gpu-transfers-sync",
                 shown=False, stands_in_for="extra synchronize"),
-        Variant("queue-gpu", "CPU queue without transfers", "cpu-queue", way="gpu", stands_in_for="without transfers"),
+        Variant("queue-gpu", "CPU queue without transfers", "cpu-queue", implementation="gpu",
+                stands_in_for="without transfers"),
     ),
     field="latency_s",
     lines=(
@@ -162,11 +164,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     _refuse(n, variant)
     if is_queue(variant.device):
         return _on_queue(variant, point, n)
-    if variant.way == "cpu-drawing":
+    if variant.implementation == "cpu-drawing":
         return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
-    held = Normal.of(n, "cuda" if variant.on_gpu and variant.way in ON_DEVICE else "cpu")
-    run = RUNS[variant.way](held.x)
-    if variant.on_gpu and (n <= QUICK or variant.way in ON_DEVICE):
+    held = Normal.of(n, "cuda" if variant.on_gpu and variant.implementation in ON_DEVICE else "cpu")
+    run = RUNS[variant.implementation](held.x)
+    if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
     return Workload(
@@ -186,7 +188,7 @@ def _refuse(n: int, variant: Variant) -> None:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
         refuse_too_large(4 * 4 * n, "cuda", what)
-    if not (variant.on_gpu and variant.way in ON_DEVICE):
+    if not (variant.on_gpu and variant.implementation in ON_DEVICE):
         refuse_too_large(4 * 4 * n, "cpu", what)
 
 
@@ -359,12 +361,12 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
         there["fetched"] = there["y"].clone()
 
     def run() -> dict[str, torch.Tensor]:
-        queue.submit(send, "there" if variant.way == "gpu" else "host")
+        queue.submit(send, "there" if variant.implementation == "gpu" else "host")
         for _ in range(SINES):
             queue.submit(sine)
-        if variant.way == "gpu-transfers-sync":
+        if variant.implementation == "gpu-transfers-sync":
             queue.synchronize()
-        if variant.way != "gpu":
+        if variant.implementation != "gpu":
             queue.submit(fetch)
             queue.synchronize()
         return there
@@ -372,7 +374,7 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
     check = sample_error(held.x)
 
     def error(memory: dict[str, torch.Tensor]) -> float:
-        return check(memory["y" if variant.way == "gpu" else "fetched"])
+        return check(memory["y" if variant.implementation == "gpu" else "fetched"])
 
     return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)
 

@@ -33,7 +33,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     """torch's one kernel along rows: half of the bytes read, half written; weights and statistics are few."""
     made, rows = cost(variant, point), Form("rows", int(point["tokens"]), int(point["width"]))
     half, dtype = made.bytes / 2, str(point["dtype"])
-    return alone(OperatorCost(KERNELS[variant.way], made.flop, half, half, dtype, (), "norm", form=rows))
+    return alone(OperatorCost(KERNELS[variant.implementation], made.flop, half, half, dtype, (), "norm", form=rows))
 
 
 EXPERIMENT = Experiment(
@@ -46,7 +46,8 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(way, label, "cuda") for way, label in WAYS.items()),
-        *(Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way) for way, label in WAYS.items()),
+        *(Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way) for way,
+          label in WAYS.items()),
     ),
     field="busy_s", package=__name__,
     anchors=({"tokens": 16384, "width": 8192, "dtype": "float32"},),
@@ -84,7 +85,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     weights = held.weight, held.shift
 
     def norm(x: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-        if variant.way == "layer norm":
+        if variant.implementation == "layer norm":
             return f.layer_norm(x, (width,), weight, shift, EPSILON)
         return f.rms_norm(x, (width,), weight, EPSILON)
 

@@ -64,7 +64,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One kernel that reads its bytes; None where too few are in flight, which the roofline ignores."""
-    blocks, loads = int(point["blocks"]), int(variant.way)
+    blocks, loads = int(point["blocks"]), int(variant.implementation)
     if min(blocks, WAVE) * loads < ENOUGH:
         return None
     nbytes = float(blocks * block_bytes())
@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
         Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),
     ),
     variants=tuple(
-        Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", way=str(n), line=name)
+        Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", implementation=str(n), line=name)
         for n, name in NAMED.items()
     ),
     field="busy_s",
@@ -111,7 +111,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """A kernel of `occupancy.cu` on fresh random words; the sum of all of them, modulo 2^32, is its check."""
     from brrr.kernels.occupancy import WARP, prepared
 
-    blocks, loads = int(point["blocks"]), int(variant.way)
+    blocks, loads = int(point["blocks"]), int(variant.implementation)
     refuse_too_large(2 * blocks * block_bytes(), variant.processor, f"{blocks} blocks of {block_bytes()} bytes")
     numbers = blocks * THREADS * NUMBERS
     assert numbers * ITEMSIZE == blocks * block_bytes()

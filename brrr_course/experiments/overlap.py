@@ -52,15 +52,15 @@ def supports(variant: Variant, point: Point) -> bool:
     elements = int(point["elements"])
     if is_queue(variant.device):
         return elements <= QUEUE_MAX
-    if variant.way in SHAPED:
+    if variant.implementation in SHAPED:
         return elements >= SHAPED_MIN
-    return variant.way not in PAGEABLE or elements <= PAGEABLE_MAX
+    return variant.implementation not in PAGEABLE or elements <= PAGEABLE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """A sine counts as one FLOP; the bytes are those that cross the link (of computing: those read and written)."""
     elements = float(point["elements"])
-    if variant.way == "upload":  # which moves the array one way only
+    if variant.implementation == "upload":  # which moves the array one way only
         return Cost(0.0, ITEM_BYTES * elements)
     return Cost(elements * float(point["sines"]), 2 * ITEM_BYTES * elements)
 
@@ -81,7 +81,7 @@ def _variant(name: str, label: str, *, shown: bool = True, line: str = "") -> Va
 
 
 def _queued(way: str, label: str) -> Variant:
-    return Variant(f"queue-{way}", label, "cpu-queue", way=way, stands_in_for=way)
+    return Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way)
 
 
 EXPERIMENT = Experiment(
@@ -242,7 +242,7 @@ class Toy:
 
     def workload(self) -> Workload:
         """The variant's run, checked where its result lies."""
-        name = self.variant.way
+        name = self.variant.implementation
         run: Run = self.pipelined() if name == "pipeline" else getattr(self, name)
         queue = LaneQueue(self.lanes, self.worked_s)
         checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
@@ -304,9 +304,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
     refuse_too_large(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
     data = Travelling.of(elements, sines, "cuda")
-    run, found = ON_CUDA[variant.way](data)
+    run, found = ON_CUDA[variant.implementation](data)
 
-    sent = variant.way == "upload"
+    sent = variant.implementation == "upload"
     error = copied(data, found) if sent else lambda result: data.error(found if result is None else result)
     return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
 

@@ -33,7 +33,9 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """The operators one by one."""
-    return PredictedRun(cost(variant, point), "graph" if variant.way == "graph" else "eager", shape_of(variant).dtype)
+    return PredictedRun(
+        cost(variant, point), "graph" if variant.implementation == "graph" else "eager", shape_of(variant).dtype
+    )
 
 
 EXPERIMENT = Experiment(
@@ -43,7 +45,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "eager", "cuda"),
         Variant("graph", "CUDA Graph", "cuda"),
-        Variant("cpu-eager", "CPU, a small model", "cpu", way="eager", stands_in_for="eager"),
+        Variant("cpu-eager", "CPU, a small model", "cpu", implementation="eager", stands_in_for="eager"),
     ),
     field="period_s",
     package=__name__,

@@ -73,7 +73,7 @@ def costs(point: Point) -> tuple[Cost, Cost]:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a variant at a point; all linear variants cost the same, and all pseudo ones."""
-    return costs(point)[variant.kind == "pseudo"]
+    return costs(point)[variant.operation == "pseudo"]
 
 
 def speedup_by_flop(hardware: Hardware | None, point: Point) -> float:
@@ -99,7 +99,7 @@ def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """The layer's operators, forward or with its gradients; fused by hand or by a compiler, its kernels."""
     width, batch, backward = sizes(point)
-    layer, how = variant.kind, variant.way
+    layer, how = variant.operation, variant.implementation
     work = costs(point)[layer == "pseudo"]
     rows = ITEMSIZE * float(batch * width)
     listed = _linear(width, batch, backward) if layer == "linear" else _pseudo(width, batch, backward)
@@ -164,21 +164,23 @@ def supports(variant: Variant, point: Point) -> bool:
     flop, width = costs(point)[0].flop, int(point["width"])
     if is_queue(variant.device):
         return flop <= QUEUE_FLOP
-    if variant.way == "integers":
+    if variant.implementation == "integers":
         return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
-    linear = variant.kind == "linear"
-    if variant.way == "compile":
+    linear = variant.operation == "linear"
+    if variant.implementation == "compile":
         return (
             width in COMPILED_WIDTHS and flop <= SLOW_FLOP
             if linear
             else point["direction"] == FORWARD or width in COMPILED_WIDTHS
         )
-    return not (linear and variant.way == "graph") or flop <= SLOW_FLOP
+    return not (linear and variant.implementation == "graph") or flop <= SLOW_FLOP
 
 
 def _on_queue(kind: str, way: str, label: str, *, shown: bool = True) -> Variant:
     line = f"{kind} {way}"
-    return Variant(f"queue-{kind}-{way}", label, "cpu-queue", way=way, kind=kind, shown=shown, stands_in_for=line)
+    return Variant(
+        f"queue-{kind}-{way}", label, "cpu-queue", implementation=way, operation=kind, shown=shown, stands_in_for=line
+    )
 
 
 EXPERIMENT = Experiment(
@@ -190,15 +192,18 @@ EXPERIMENT = Experiment(
         Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
     ),
     variants=(
-        Variant("linear-eager", "Linear", "cuda", way="eager", kind="linear"),
-        Variant("pseudo-eager", "pseudo", "cuda", way="eager", kind="pseudo"),
-        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", way="compile", kind="pseudo"),
-        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", way="graph", kind="pseudo"),
-        Variant("pseudo-triton", "pseudo, fused (Triton)", "cuda", way="triton", kind="pseudo"),
-        Variant("pseudo-triton-graph", "pseudo, fused, CUDA Graph", "cuda", way="triton-graph", kind="pseudo"),
-        Variant("linear-compile", "Linear, torch.compile", "cuda", way="compile", kind="linear", shown=False),
-        Variant("linear-graph", "Linear, CUDA Graph", "cuda", way="graph", kind="linear", shown=False),
-        Variant("linear-integers", "Linear on whole numbers", "cuda", way="integers", kind="linear", shown=False),
+        Variant("linear-eager", "Linear", "cuda", implementation="eager", operation="linear"),
+        Variant("pseudo-eager", "pseudo", "cuda", implementation="eager", operation="pseudo"),
+        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", implementation="compile", operation="pseudo"),
+        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", implementation="graph", operation="pseudo"),
+        Variant("pseudo-triton", "pseudo, fused (Triton)", "cuda", implementation="triton", operation="pseudo"),
+        Variant("pseudo-triton-graph", "pseudo, fused, CUDA Graph", "cuda", implementation="triton-graph",
+                operation="pseudo"),
+        Variant("linear-compile", "Linear, torch.compile", "cuda", implementation="compile", operation="linear",
+                shown=False),
+        Variant("linear-graph", "Linear, CUDA Graph", "cuda", implementation="graph", operation="linear", shown=False),
+        Variant("linear-integers", "Linear on whole numbers", "cuda", implementation="integers", operation="linear",
+                shown=False),
         _on_queue("linear", "eager", "Linear"),
         _on_queue("pseudo", "eager", "pseudo"),
         _on_queue("pseudo", "graph", "pseudo, one order"),
@@ -398,10 +403,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     on_queue = is_queue(variant.device)
     device = variant.processor
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
-    if variant.way == "integers":
+    if variant.implementation == "integers":
         return _on_whole_numbers(variant, point)
     inputs = PseudoInputs.of(width, batch, backward, device)
-    layer, how = variant.kind, variant.way
+    layer, how = variant.operation, variant.implementation
     if on_queue:
         return _queued(variant, point, inputs, layer)
     run = _way(how, _calls(_function(layer, how, inputs), inputs, layer))
@@ -422,7 +427,7 @@ def needed_bytes(variant: Variant, point: Point) -> int:
     """What a variant needs at least: inputs, results, one intermediate, and the weights with their gradients."""
     width, batch, backward = sizes(point)
     tensors, weights = (6, 2) if backward else (3, 1)
-    square = width * width if variant.kind == "linear" else width
+    square = width * width if variant.operation == "linear" else width
     return ITEMSIZE * (tensors * width * batch + weights * square)
 
 
@@ -493,12 +498,12 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
 
 def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
-    orders, results = _orders(layer, inputs, fused=variant.way == "triton")
+    orders, results = _orders(layer, inputs, fused=variant.implementation == "triton")
     with torch.no_grad():
         for result in results:
             result.fill_(float("nan"))
     at_once: list[Run] = [lambda: [order() for order in orders]]
-    given, found = orders if variant.way == "eager" else at_once, results if inputs.backward else results[0]
+    given, found = orders if variant.implementation == "eager" else at_once, results if inputs.backward else results[0]
     return in_orders(given, found, cost(variant, point), _error(layer, inputs), TOLERANCE, held=inputs)
 
 

@@ -50,8 +50,8 @@ def flaws_of(variant: Variant) -> frozenset[str]:
     >>> sorted(flaws_of(EXPERIMENT.variant("linear-data-out")))
     ['relu']
     """
-    flaws = FLAWS[variant.way][1]
-    return flaws - {STRAY} if variant.kind == "linear" else flaws
+    flaws = FLAWS[variant.implementation][1]
+    return flaws - {STRAY} if variant.operation == "linear" else flaws
 
 
 def supports(variant: Variant, point: Point) -> bool:
@@ -64,8 +64,8 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of all that is timed, each operator on its own: that is how eager code runs."""
     width, batch = int(point["width"]), int(point["batch"])
     flaws, rows = flaws_of(variant), float(batch) * width
-    layer = (linear_cost if variant.kind == "linear" else pseudo_cost)(width, batch)
-    passes = 2 * (variant.kind == "pseudo") + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
+    layer = (linear_cost if variant.operation == "linear" else pseudo_cost)(width, batch)
+    passes = 2 * (variant.operation == "pseudo") + (DATA in flaws) + 3 * (STRAY in flaws) + 2 * (RELU in flaws)
     return Cost(layer.flop + rows * ((STRAY in flaws) + (RELU in flaws)), layer.bytes + ITEMSIZE * passes * rows)
 
 
@@ -78,7 +78,7 @@ def _variants() -> Iterator[Variant]:
                 if _own(layer, stage) == stage:
                     name, line = f"{layer}-{stage}".replace(" ", "-"), f"{layer} {stage}"
                     yield Variant(
-                        f"{queue}{name}", f"{title}, {label}", device, way=stage, kind=layer,
+                        f"{queue}{name}", f"{title}, {label}", device, implementation=stage, operation=layer,
                         shown=stage in CUMULATIVE and layer == "pseudo", stands_in_for=line if queue else "",
                     )  # fmt: skip
 
@@ -124,7 +124,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The timed function of a variant at a point."""
     width, batch = int(point["width"]), int(point["batch"])
     device = variant.processor
-    is_linear, flaws = variant.kind == "linear", flaws_of(variant)
+    is_linear, flaws = variant.operation == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
     refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)

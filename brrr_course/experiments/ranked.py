@@ -42,7 +42,7 @@ TRACED, LONG = 3, 5
 """Calls of a timeline, and how many times as many its period is measured with."""
 
 
-class Way(NamedTuple):
+class RankCall(NamedTuple):
     """What a rank calls, and the relative error of its result on this rank; 0 on a rank that has nothing to do.
 
     reset: what puts its buffers back before the call that is checked, where each call works on the last one's result.
@@ -53,9 +53,9 @@ class Way(NamedTuple):
     reset: Callable[[], object] = lambda: None
 
 
-IDLE = Way(lambda: None, lambda found: 0.0)
+IDLE = RankCall(lambda: None, lambda found: 0.0)
 """What a rank does while another works alone."""
-Prepare = Callable[[Rank, Point], Mapping[str, Way]]
+Prepare = Callable[[Rank, Point], Mapping[str, RankCall]]
 
 
 class Together(PointInputs):
@@ -123,13 +123,13 @@ class Together(PointInputs):
 def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prepare, tolerance: float) -> Workload:
     """The workload of a variant whose calls all ranks make: `prepare` makes their ways in each rank, by name."""
     alike = [each for each in experiment.variants if each.device == variant.device]
-    names = tuple(each.way for each in alike if experiment.has(each.name, point))
+    names = tuple(each.implementation for each in alike if experiment.has(each.name, point))
     given = Together.of(ranks_on(variant.processor), prepare, names, *point.items())
     cost = experiment.cost(variant, point) if experiment.cost else None
     assert cost is not None
-    return Workload(lambda: given.call(_checked, variant.way), cost, worst, tolerance,
-                    others={"measured": lambda: given.measured(variant.way),
-                            "traced": lambda: given.traced(variant.way)})  # fmt: skip
+    return Workload(lambda: given.call(_checked, variant.implementation), cost, worst, tolerance,
+                    others={"measured": lambda: given.measured(variant.implementation),
+                            "traced": lambda: given.traced(variant.implementation)})  # fmt: skip
 
 
 def in_lanes(recorded: Sequence[Sequence[Event]]) -> tuple[Span, ...]:
@@ -161,7 +161,7 @@ def _prepare(rank: Rank, prepare: Prepare, point: Point) -> None:
 @float32_products()  # whatever type the reference has
 @float32_recurrence()
 def _checked(rank: Rank, name: str) -> float:
-    way: Way = rank.held[name]
+    way: RankCall = rank.held[name]
     way.reset()
     found = way.run()
     rank.done()

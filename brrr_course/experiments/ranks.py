@@ -167,7 +167,7 @@ def end_ranks() -> None:
 def variants_of(labels: Mapping[str, str]) -> tuple[Variant, ...]:
     """The variants of ways that ranks run: on GPUs, and by processes on the CPU, which stand in for them."""
     gpu = (Variant(way, label, "cuda", timer="own", prepare_s=0.4) for way, label in labels.items())
-    cpu = (Variant(f"cpu-{way}", f"on the CPU: {label}", "cpu", timer="own", prepare_s=0.4, way=way,
+    cpu = (Variant(f"cpu-{way}", f"on the CPU: {label}", "cpu", timer="own", prepare_s=0.4, implementation=way,
                    stands_in_for=way.replace("-", " ")) for way, label in labels.items())  # fmt: skip
     return (*gpu, *cpu)
 

@@ -40,7 +40,7 @@ def batch_of(way: str, call: int) -> int:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """The matrix multiplications' FLOP, and the bytes of the weights and of what goes in and out."""
-    width, batch = WIDTH if variant.on_gpu else CPU_WIDTH, batch_of(variant.way, int(point["call"]))
+    width, batch = WIDTH if variant.on_gpu else CPU_WIDTH, batch_of(variant.implementation, int(point["call"]))
     return Cost(2.0 * LAYERS * batch * width**2, 4.0 * (LAYERS * width**2 + 2 * batch * width))
 
 
@@ -49,9 +49,9 @@ EXPERIMENT = Experiment(
     question="Which calls of a compiled program compile again?",
     axes=(Axis("call", CALLS, label="call", scale="linear", quick=(1, 2)),),
     variants=(
-        *(Variant(way, label, "cuda", timer="own", way=way, shown=way not in (NUMBER, KEPT))
+        *(Variant(way, label, "cuda", timer="own", implementation=way, shown=way not in (NUMBER, KEPT))
           for way, label in LABELS.items()),
-        *(Variant(f"cpu-{way}", f"CPU, {label}", "cpu", timer="own", way=way, stands_in_for=way,
+        *(Variant(f"cpu-{way}", f"CPU, {label}", "cpu", timer="own", implementation=way, stands_in_for=way,
                   shown=way not in (NUMBER, KEPT))
           for way, label in LABELS.items()),
     ),
@@ -125,7 +125,7 @@ def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]
 
 def workload(variant: Variant, point: Point) -> Workload:
     """One of the forty calls; all are made when the first is asked for."""
-    times, errors = series(variant.way, variant.processor)
+    times, errors = series(variant.implementation, variant.processor)
     place = int(point["call"]) - 1
 
     own = {"measured": lambda: Measurement(latency_s=Estimate.of([times[place]]), device=variant.device)}

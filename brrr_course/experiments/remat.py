@@ -92,7 +92,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP as `brrr.cost` counts them, those computed again not among them; compulsory bytes (x, g, y, dx once)."""
     elements, depth, activation = int(point["elements"]), int(point["depth"]), str(point["activation"])
     nbytes, (forth, back) = float(ITEMSIZE * elements), steps(activation, elements)
-    moved = moved_arrays(variant.way, depth, activation) * nbytes
+    moved = moved_arrays(variant.implementation, depth, activation) * nbytes
     return Cost(flop_of(forth + back) * depth, 4 * nbytes, eager_bytes=moved)
 
 
@@ -101,7 +101,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 
     Fused, what is saved is written once and read once, or computed again in the backward kernel.
     """
-    how, depth, n = variant.way, int(point["depth"]), int(point["elements"])
+    how, depth, n = variant.implementation, int(point["depth"]), int(point["elements"])
     nbytes, saved = float(ITEMSIZE * n), saved_arrays(how, depth)
     most = (saved + 4) * nbytes
     forth, back = steps(str(point["activation"]), n)
@@ -137,8 +137,8 @@ EXPERIMENT = Experiment(
         Variant("checkpoint", "torch.utils.checkpoint", "cuda"),
         Variant("compile-saved", "torch.compile, all saved", "cuda"),
         Variant("compile", "torch.compile, its own choice", "cuda"),
-        Variant("cpu-eager", "CPU, all saved", "cpu", way="eager"),
-        Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", way="checkpoint"),
+        Variant("cpu-eager", "CPU, all saved", "cpu", implementation="eager"),
+        Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", implementation="checkpoint"),
     ),
     field="period_s",
     package=__name__,
@@ -229,7 +229,7 @@ def all_saved(activation: str, depth: int) -> Function:
     return compiled(chain(activation, depth), backend=backend, dynamic=True)
 
 
-WAYS: dict[str, Callable[[str, int], Function]] = {
+IMPLEMENTATIONS: dict[str, Callable[[str, int], Function]] = {
     "eager": chain,
     "checkpoint": checkpointed,
     "compile-saved": all_saved,
@@ -241,11 +241,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Forward and backward of the chain on fresh random numbers, `(y, dx)` against float64; with the peak of memory."""
     activation, depth, elements = str(point["activation"]), int(point["depth"]), int(point["elements"])
     device = variant.processor
-    arrays = 8 + saved_arrays(variant.way, depth)
+    arrays = 8 + saved_arrays(variant.implementation, depth)
     needed = ITEMSIZE * elements * arrays + 8 * (depth + 6) * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     inputs = RematInputs.of(elements, device)
-    run = both(WAYS[variant.way](activation, depth), inputs)
+    run = both(IMPLEMENTATIONS[variant.implementation](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)
     counted = cost(variant, point)
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call

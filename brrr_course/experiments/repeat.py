@@ -45,9 +45,9 @@ def moved_bytes(point: Point) -> float:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and compulsory bytes; without fusion every operator reads and writes all elements again (`eager_bytes`)."""
-    kind, repeat = variant.kind, float(point["repeat"])
+    kind, repeat = variant.operation, float(point["repeat"])
     once = moved_bytes(point)
-    operators = repeat if variant.way == "eager" else 1
+    operators = repeat if variant.implementation == "eager" else 1
     return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
 
 
@@ -64,16 +64,16 @@ def peak(hardware: Hardware | None, kind: str) -> float | None:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """Fused: one kernel, its steps in float32; eager: a multiplication a step."""
-    kind, steps = variant.kind, int(point["repeat"])
+    kind, steps = variant.operation, int(point["repeat"])
     elements, dtype = int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     nbytes = float(size * elements)
-    if variant.way == "eager":
+    if variant.implementation == "eager":
         listed = (pointwise("mul", elements, size, dtype, form=Form("scalar", 1, elements)),) * steps
         return run(listed, 2 * nbytes, (2 if len(listed) == 1 else 3) * nbytes)
     flop = flop_a_step(kind) * steps * elements
     made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)
-    return alone(made, "compiled" if variant.way == "compile" else "eager")
+    return alone(made, "compiled" if variant.implementation == "compile" else "eager")
 
 
 # ---- the guides: the limits of the datasheet ----
@@ -108,20 +108,22 @@ QUEUE_ELEMENTS, QUEUE_STEPS = 2**24, 2**30
 
 def supports(variant: Variant, point: Point) -> bool:
     """Which variant exists where."""
-    kind, repeat = variant.kind, int(point["repeat"])
+    kind, repeat = variant.operation, int(point["repeat"])
     elements, dtype = int(point["elements"]), str(point["dtype"])
     if not is_gpu(variant.device):
         return elements <= QUEUE_ELEMENTS and repeat * elements <= QUEUE_STEPS
-    if variant.way == "compile":
+    if variant.implementation == "compile":
         return repeat in COMPILED_REPEATS and elements in COMPILED.get((kind, dtype), ())
-    if variant.way == "eager":
+    if variant.implementation == "eager":
         there = dtype == "float32" or elements in EAGER_ELEMENTS
         return there and cost(variant, point).eager_bytes <= EAGER_BYTES
     return True
 
 
 def _on_queue(name: str, label: str, way: str, kind: str, line: str) -> Variant:
-    return Variant(f"queue-{name}", label, "cpu-queue", way=way, kind=kind, field="period_s", stands_in_for=line)
+    return Variant(
+        f"queue-{name}", label, "cpu-queue", implementation=way, operation=kind, field="period_s", stands_in_for=line
+    )
 
 
 EXPERIMENT = Experiment(
@@ -133,13 +135,14 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
-        Variant("compile-mul", "multiplications, torch.compile", "cuda", way="compile", kind="mul"),
-        Variant("triton-mul", "multiplications, Triton", "cuda", way="triton", kind="mul"),
-        Variant("cuda-mul", "multiplications, CUDA C++", "cuda", way="cuda", kind="mul"),
-        Variant("cuda-fma", "FMAs, CUDA C++", "cuda", way="cuda", kind="fma"),
-        Variant("triton-fma", "FMAs, Triton", "cuda", way="triton", kind="fma", shown=False),
-        Variant("compile-fma", "FMAs, torch.compile", "cuda", way="compile", kind="fma", shown=False),
-        Variant("eager-mul", "multiplications, one operator each", "cuda", way="eager", kind="mul", shown=False),
+        Variant("compile-mul", "multiplications, torch.compile", "cuda", implementation="compile", operation="mul"),
+        Variant("triton-mul", "multiplications, Triton", "cuda", implementation="triton", operation="mul"),
+        Variant("cuda-mul", "multiplications, CUDA C++", "cuda", implementation="cuda", operation="mul"),
+        Variant("cuda-fma", "FMAs, CUDA C++", "cuda", implementation="cuda", operation="fma"),
+        Variant("triton-fma", "FMAs, Triton", "cuda", implementation="triton", operation="fma", shown=False),
+        Variant("compile-fma", "FMAs, torch.compile", "cuda", implementation="compile", operation="fma", shown=False),
+        Variant("eager-mul", "multiplications, one operator each", "cuda", implementation="eager", operation="mul",
+                shown=False),
         _on_queue("fused-mul", "multiplications, fused", "fused", "mul", "cuda mul"),
         _on_queue("fused-fma", "multiply and add, fused", "fused", "fma", "cuda fma"),
         _on_queue("eager-mul", "multiplications, one order each", "eager", "mul", "eager mul"),
@@ -253,11 +256,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
     device = variant.processor
     refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
-    inputs, kind = RepeatInputs.of(elements, dtype, device), variant.kind
+    inputs, kind = RepeatInputs.of(elements, dtype, device), variant.operation
     error, tolerance = _check(variant, inputs, kind, repeat)
     if is_queue(variant.device):
         return _queued(variant, point, inputs, error, tolerance)
-    run = WAYS[variant.way](inputs, kind, repeat)
+    run = IMPLEMENTATIONS[variant.implementation](inputs, kind, repeat)
     compile_now(run)
     return Workload(run, cost(variant, point), error, tolerance, synchronize=waiting(device))
 
@@ -271,7 +274,7 @@ def needed_bytes(point: Point) -> int:
 def _check(variant: Variant, inputs: RepeatInputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
     """What checks the result, and how far off it may be: operators one by one round at each step, fused ones once."""
     what = inputs.x, inputs.factor, inputs.addend_for(kind), repeat
-    if variant.way == "eager" and inputs.dtype != torch.float32:
+    if variant.implementation == "eager" and inputs.dtype != torch.float32:
         return stepwise_error(*what), EXACT
     return fused_error(*what), TOLERANCE[name_of(inputs.dtype)]
 
@@ -380,7 +383,7 @@ def _share(inputs: RepeatInputs, kind: str, repeat: int, out: torch.Tensor, star
             target.copy_(torch.from_numpy(after))
 
 
-WAYS: dict[str, Callable[[RepeatInputs, str, int], Run]] = {
+IMPLEMENTATIONS: dict[str, Callable[[RepeatInputs, str, int], Run]] = {
     "eager": _eager, "compile": _compiled, "triton": _triton, "cuda": _cuda,
 }  # fmt: skip
 
@@ -390,8 +393,8 @@ def _queued(
 ) -> Workload:
     """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
     repeat, out = int(point["repeat"]), _empty(inputs)
-    orders: list[Run] = [partial(blockwise, inputs, variant.kind, repeat, out)]
-    if variant.way == "eager":
+    orders: list[Run] = [partial(blockwise, inputs, variant.operation, repeat, out)]
+    if variant.implementation == "eager":
         again = [partial(out.mul_, inputs.factor)] * (repeat - 1)
         orders = [partial(torch.mul, inputs.x, inputs.factor, out=out), *again]
     return in_orders(orders, out, cost(variant, point), error, tolerance, held=inputs)

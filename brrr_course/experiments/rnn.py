@@ -117,7 +117,7 @@ def supports(variant: Variant, point: Point) -> bool:
     if not _in_grid(cell, dtype, hidden, batch, steps):
         return False
     usual = cell != "rnn_relu" and dtype != "bfloat16" and hidden == MAIN and steps != STEPS[-1]
-    match variant.way:
+    match variant.implementation:
         case "cudnn-pad8" | "cudnn-pad16" as way:
             return dtype != "float32" and hidden != HIDDEN[0] and batch % PADDED[way] != 0
         case "graph":
@@ -157,7 +157,7 @@ def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of the products, three times as many in training; bytes of input, result and weights, each once."""
     hidden, gates = int(point["hidden"]), 4 if point["cell"] == "lstm" else 1
     values = 2 * hidden * int(point["batch"]) * int(point["steps"]) + 2 * gates * hidden**2
-    passes = 3 if variant.kind == "train" else 1
+    passes = 3 if variant.operation == "train" else 1
     return Cost(2 * recurrent_flop(point) * passes, float(ITEMSIZE[str(point["dtype"])] * values))
 
 
@@ -177,7 +177,9 @@ def _variant(name: str, label: str) -> Variant:
     """Each way by the device's own time, training in a loop."""
     field: Field | None = "period_s" if name in TRAINED else None
     kind = "train" if name in TRAINED else ""
-    return Variant(name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), kind=kind, field=field, shown=name in SHOWN)
+    return Variant(
+        name, label, "cuda", prepare_s=PREPARE_S.get(name, 0.0), operation=kind, field=field, shown=name in SHOWN
+    )
 
 
 EXPERIMENT = Experiment(
@@ -312,10 +314,10 @@ def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) ->
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
-    device, made, training = variant.processor, cost(variant, point), variant.kind == "train"
+    device, made, training = variant.processor, cost(variant, point), variant.operation == "train"
     refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
     given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
-    run = MAKERS[variant.way](given)
+    run = MAKERS[variant.implementation](given)
     tolerance = TOLERANCES[name_of(given.x.dtype)] * (TRAINING if training else 1.0)
 
     def error(found: Any, kept: LayerInputs = given) -> float:

@@ -63,7 +63,7 @@ def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which point."""
     if not variant.on_gpu:
         return _on_cpu(point)
-    name, cell, layers = variant.way, point["cell"], int(point["layers"])
+    name, cell, layers = variant.implementation, point["cell"], int(point["layers"])
     if (name == "persistent" and cell == "gru") or (name == "wavefront" and layers == 1):
         return False
     if name == "cudnn-padded":
@@ -164,8 +164,8 @@ def product_of(variant: str, point: Point) -> tuple[int, int, int]:
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP of the products; bytes of input, result and weights, each once."""
     itemsize = ITEMSIZE[str(point["dtype"])]
-    if variant.way in PRODUCTS:
-        m, n, k = product_of(variant.way, point)
+    if variant.implementation in PRODUCTS:
+        m, n, k = product_of(variant.implementation, point)
         return matmul_cost(m, k, n, itemsize)
     hidden, gates = int(point["hidden"]), GATES[str(point["cell"])]
     weights = 2 * gates * hidden**2 * int(point["layers"])
@@ -180,7 +180,7 @@ def _variant(name: str, label: str) -> Variant:
 
 def _cpu_variant(name: str) -> Variant:
     label = "PyTorch's layer" if name == "cudnn" else LABELS[name]
-    return Variant(f"cpu-{name}", f"{label} on the CPU", "cpu", way=name, stands_in_for=name)
+    return Variant(f"cpu-{name}", f"{label} on the CPU", "cpu", implementation=name, stands_in_for=name)
 
 
 EXPERIMENT = Experiment(
@@ -245,7 +245,7 @@ class LadderInputs(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the network; ArgumentError or UnavailableError where it has none here."""
     hidden, layers, batch, steps = (int(point[name]) for name in ("hidden", "layers", "batch", "steps"))
-    device, made, name = variant.processor, cost(variant, point), variant.way
+    device, made, name = variant.processor, cost(variant, point), variant.implementation
     gates = int(4 * hidden * batch * steps * layers)
     what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
     refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)

@@ -44,7 +44,7 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     """The products with a number, one by one or as a CUDA Graph."""
     elements = int(point["elements"])
     multiply = pointwise("mul", elements, ITEMSIZE, form=Form("scalar", 1, elements))
-    how: How = "graph" if variant.way == "graph" else "eager"
+    how: How = "graph" if variant.implementation == "graph" else "eager"
     return run((multiply,) * OPERATORS, multiply.bytes, 1.5 * multiply.bytes, how)
 
 
@@ -92,7 +92,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     made, error = cost(variant, point), error_against(lambda part: part * MULTIPLIER**OPERATORS, (x,))
     if is_queue(variant.device):
         return _queued(x, made, error)
-    if variant.way == "graph":
+    if variant.implementation == "graph":
         from brrr.running.graphs import capture
 
         return Workload(capture(chain, x).replay, made, error, TOLERANCE, synchronize=torch.cuda.synchronize)

@@ -29,25 +29,25 @@ ITEMSIZE = 4
 
 def width(variant: Variant) -> int:
     """Numbers in a row of the variant's input."""
-    if variant.kind == "gemm":
+    if variant.operation == "gemm":
         return DIMENSION
     return WIDTH if variant.on_gpu else CPU_WIDTH
 
 
 def rows(variant: Variant, point: Point) -> int:
     """The batch that the variant runs: the point's, or twice that."""
-    return int(point["batch"]) * (2 if variant.way == "double" else 1)
+    return int(point["batch"]) * (2 if variant.implementation == "double" else 1)
 
 
 def supports(variant: Variant, point: Point) -> bool:
     """Each kind of work ends where it has shown what it has to show."""
-    return int(point["batch"]) <= MOST[variant.processor, variant.kind]
+    return int(point["batch"]) <= MOST[variant.processor, variant.operation]
 
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call."""
     batch = rows(variant, point)
-    if variant.kind == "gemm":
+    if variant.operation == "gemm":
         return matmul_cost(batch, DIMENSION, DIMENSION, ITEMSIZE)
     count = float(OPERATORS * batch * width(variant))
     return Cost(count, 2 * ITEMSIZE * count)
@@ -60,7 +60,8 @@ TWICE = (("", "", ""), ("-double", " doubled", ", twice the batch"))
 def _variants() -> Iterator[Variant]:
     for kind, label in KINDS:
         for end, name, twice in TWICE:
-            variant = Variant(f"{kind}{end}", f"{label}{twice}", "cuda", way="double" if end else "once", kind=kind,
+            variant = Variant(f"{kind}{end}", f"{label}{twice}", "cuda", implementation="double" if end else "once",
+                              operation=kind,
                               line=f"{kind}{name}")  # fmt: skip
             yield variant
             yield replace(variant, name=f"cpu-{variant.name}", label=f"{variant.label}, on the CPU", device="cpu",
@@ -99,7 +100,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     wait = waiting(device)
     refuse_too_large(5 * 4 * batch * width(variant), device, f"scaling {batch}")
     x, made = torch.randn(batch, width(variant), device=device), cost(variant, point)
-    if variant.kind == "gemm":
+    if variant.operation == "gemm":
         weights = torch.randn(DIMENSION, DIMENSION, device=device) * (2 / DIMENSION) ** 0.5
         return Workload(lambda: x @ weights, made, product_error(x, weights), TOLERANCE["gemm"], synchronize=wait)
     return Workload(lambda: chain(x), made, error_against(chain, (x,)), TOLERANCE["chain"], synchronize=wait)

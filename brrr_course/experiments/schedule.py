@@ -43,7 +43,9 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
-        Variant("queue-pipeline", "CPU queue: pipeline", "cpu-queue", way="pipeline", stands_in_for="pipeline"),
+        Variant(
+            "queue-pipeline", "CPU queue: pipeline", "cpu-queue", implementation="pipeline", stands_in_for="pipeline"
+        ),
     ),
     field="period_s",
     package=__name__,

@@ -43,16 +43,18 @@ def cost(variant: Variant, point: Point) -> Cost:
     32000.0
     """
     sines, once = int(point["sines"]), 2.0 * ITEMSIZE * int(point["elements"])
-    return Cost(sines * once / (2 * ITEMSIZE), once, eager_bytes=sines * once if variant.way == "eager" else once)
+    return Cost(
+        sines * once / (2 * ITEMSIZE), once, eager_bytes=sines * once if variant.implementation == "eager" else once
+    )
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """k operators, or one kernel made of them."""
     sines, n = int(point["sines"]), int(point["elements"])
     nbytes = float(ITEMSIZE * n)
-    if variant.way == "eager":
+    if variant.implementation == "eager":
         return run((pointwise("sin", n, ITEMSIZE),) * sines, 2 * nbytes, (3 if sines > 1 else 2) * nbytes)
-    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how_of(variant.way))
+    return alone(kernel(["sin"] * sines, sines * n, nbytes, nbytes), how_of(variant.implementation))
 
 
 EXPERIMENT = Experiment(
@@ -67,8 +69,8 @@ EXPERIMENT = Experiment(
         Variant("script", "fused, torch.jit.script", "cuda"),
         Variant("compile", "fused, torch.compile", "cuda"),
         Variant("cuda", "fused, a line of CUDA C++", "cuda"),
-        Variant("cpu-eager", "CPU, one operator each", "cpu", way="eager"),
-        Variant("cpu-blocks", "CPU, a block at a time", "cpu", way="blocks"),
+        Variant("cpu-eager", "CPU, one operator each", "cpu", implementation="eager"),
+        Variant("cpu-blocks", "CPU, a block at a time", "cpu", implementation="blocks"),
     ),
     field="busy_s",
     package=__name__,
@@ -108,7 +110,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
     held = Input.of(elements, "float32", device)
-    run, check = WAYS[variant.way](sines, held.x), error_against(chain(sines), (held.x,))
+    run, check = IMPLEMENTATIONS[variant.implementation](sines, held.x), error_against(chain(sines), (held.x,))
     return held_workload(run, cost(variant, point), check, held, torch.float32, device)
 
 
@@ -135,7 +137,7 @@ def _line(sines: int, x: torch.Tensor) -> Run:
     return elementwise(f"y = {'sinf(' * sines}x{')' * sines}", x=x)
 
 
-WAYS: dict[str, Callable[[int, torch.Tensor], Run]] = {
+IMPLEMENTATIONS: dict[str, Callable[[int, torch.Tensor], Run]] = {
     "eager": lambda sines, x: partial(chain(sines), x),
     "script": _scripted,
     "compile": lambda sines, x: partial(_compiled_once(sines), x),

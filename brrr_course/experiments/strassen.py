@@ -19,8 +19,8 @@ from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
+from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation
 from brrr.strassen.problem import Problem
-from brrr.strassen.ways import LEVELS, WAYS, Way
 from brrr.strassen.workspace import Buffers
 from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.lazily import torch
@@ -52,8 +52,8 @@ BY_TORCH, BY_MATMUL = "torch", "matmul"
 CPU = "cpu-"
 
 
-def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Way, ...]:
-    return tuple(Way(inner, level, form, prepared) for level in levels)
+def _levels(inner: str, *levels: int, form: str = "strassen", prepared: bool = False) -> tuple[Implementation, ...]:
+    return tuple(Implementation(inner, level, form, prepared) for level in levels)
 
 
 MEASURED = (
@@ -81,10 +81,10 @@ SHOWN = (
 
 
 def _variant(name: str, label: str, device: DeviceKind, way: str, kind: str = "") -> Variant:
-    return Variant(name, label, device, way=way, kind=kind, shown=name in SHOWN)
+    return Variant(name, label, device, implementation=way, operation=kind, shown=name in SHOWN)
 
 
-def _label(way: Way) -> str:
+def _label(way: Implementation) -> str:
     """Of Strassen's form the levels alone: seven names find room above a figure."""
     return way.label.replace("SGEMM (float32)", "SGEMM").replace(", Strassen,", ",")
 
@@ -113,21 +113,21 @@ VARIANTS = (
 NAMED = {variant.name: variant for variant in VARIANTS}
 
 
-def its_way(variant: Variant) -> Way | None:
+def its_way(variant: Variant) -> Implementation | None:
     """The way of a variant; None where `matmul` chooses, and for torch's split products."""
-    return None if variant.kind else WAYS[variant.way]
+    return None if variant.operation else IMPLEMENTATIONS[variant.implementation]
 
 
 def its_accuracy(variant: Variant) -> str:
     """The accuracy that `matmul` is asked for by a variant; empty for all others."""
-    return variant.way if variant.kind == BY_MATMUL else ""
+    return variant.implementation if variant.operation == BY_MATMUL else ""
 
 
-def way_of(name: str) -> Way | None:
+def way_of(name: str) -> Implementation | None:
     """The way of the variant of that name; None where it has none, and where there is no such variant.
 
     >>> way_of("cpu-sgemm-winograd-1"), way_of("auto-fp32")
-    (Way(inner='sgemm', level=1, form='winograd', prepared=False), None)
+    (Implementation(inner='sgemm', level=1, form='winograd', prepared=False), None)
     """
     return its_way(NAMED[name]) if name in NAMED else None
 
@@ -159,7 +159,9 @@ def short(name: str) -> str:
     variant = NAMED[name]
     found = its_way(variant)
     if found is None:
-        return f"matmul({variant.way})" if variant.kind == BY_MATMUL else line_name(variant.way)
+        return (
+            f"matmul({variant.implementation})" if variant.operation == BY_MATMUL else line_name(variant.implementation)
+        )
     level = f" {str(found.form)[0].upper()}{found.level}" if found.level else ""
     return f"{found.inner}{level}{'*' * found.prepared}"
 
@@ -178,7 +180,7 @@ def operand_of(variant: Variant) -> str:
     ('bfloat16', 'bfloat16', 'float32')
     """
     found = its_way(variant)
-    return OPERANDS.get(found.inner if found else variant.way, "float32")
+    return OPERANDS.get(found.inner if found else variant.implementation, "float32")
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -191,30 +193,30 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(2.0 * n**3, float(3 * n * n * (4 if operand_of(variant) == "float32" else 2)))
 
 
-def flop_share(way: Way) -> float:
+def flop_share(way: Implementation) -> float:
     """What a way multiplies over what the classical product does: 7/8 a level, times the products of a split one.
 
-    >>> flop_share(Way("sgemm", 2, "strassen")), flop_share(Way("fp16x3"))
+    >>> flop_share(Implementation("sgemm", 2, "strassen")), flop_share(Implementation("fp16x3"))
     (0.765625, 3.0)
     """
     return float((7 / 8) ** way.level * way.kind.products)
 
 
-def buffers(way: Way, n: int) -> tuple[float, float, float]:
+def buffers(way: Implementation, n: int) -> tuple[float, float, float]:
     """Bytes of both sides' factors and of the products; 0 for what a way does not need.
 
-    >>> buffers(Way("sgemm"), 64), buffers(Way("bf16", 1, "strassen"), 64)
+    >>> buffers(Implementation("sgemm"), 64), buffers(Implementation("bf16", 1, "strassen"), 64)
     ((0.0, 0.0, 0.0), (14336.0, 14336.0, 14336.0))
     """
     needed = Buffers.of(Problem(way, n, n, n, OPERANDS.get(way.inner, "float32")))
     return float(needed.left), float(needed.right), float(needed.products)
 
 
-def workspace_bytes(way: Way, n: int) -> float:
+def workspace_bytes(way: Implementation, n: int) -> float:
     """What a way needs beside its operands and result: the buffers of both sides and of the products.
 
-    >>> workspace_bytes(Way("sgemm"), 4096), workspace_bytes(Way("sgemm", 1, "strassen"), 4096) / (4 * 4096**2)
-    (0.0, 5.25)
+    >>> workspace_bytes(Implementation("sgemm", 1, "strassen"), 4096) / (4 * 4096**2)
+    5.25
     """
     return sum(buffers(way, n))
 
@@ -247,10 +249,10 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return PredictedRun(work, "graph" if variant.on_gpu else "eager", TYPES[found.inner])
 
 
-def operators(way: Way, n: int, operand: str) -> tuple[OperatorCost, ...]:
+def operators(way: Implementation, n: int, operand: str) -> tuple[OperatorCost, ...]:
     """The passes and the products of a way at a size.
 
-    >>> [each.name for each in operators(Way("sgemm", 1, "strassen", prepared=True), 64, "float32")]
+    >>> [each.name for each in operators(Implementation("sgemm", 1, "strassen", prepared=True), 64, "float32")]
     ['fused(aten.sums)', 'aten.bmm', 'fused(aten.sums)']
     """
     left, right, products = buffers(way, n)
@@ -265,7 +267,7 @@ def _sums(read: float, written: float) -> OperatorCost:
     return kernel(["sums"], 0.0, read if there else 0.0, written if there else 0.0)
 
 
-def _products(way: Way, n: int) -> OperatorCost:
+def _products(way: Implementation, n: int) -> OperatorCost:
     """All inner products as one call; those of a split product as one that is so many times as deep."""
     rows, depth = block_shape(n, n, way.level) if way.level else (n, n)
     count, dtype = 7**way.level, TYPES[way.inner]
@@ -325,7 +327,7 @@ def settle_s(point: Point) -> float:
     return SETTLE_S if int(point["size"]) >= SETTLE_FROM else 0.0
 
 
-def _on_gpu(way: Way, n: int) -> bool:
+def _on_gpu(way: Implementation, n: int) -> bool:
     smallest = SMALLEST if way.kind.exact_sums else SHORT_SMALLEST
     if n < smallest[way.level] or workspace_bytes(way, n) > MEMORY_BYTES:
         return False
@@ -438,7 +440,7 @@ class SquareInputs(PointInputs):
         a, b = (torch.randn(n, n, device=device) for _ in range(2))
         self.operands = {"float32": (a, b)}
         self.outs: dict[str, torch.Tensor] = {}
-        self.rights: dict[tuple[Way, str], Right] = {}
+        self.rights: dict[tuple[Implementation, str], Right] = {}
         self._arena: Arena | None = None
 
     def matrices(self, operand: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -455,7 +457,7 @@ class SquareInputs(PointInputs):
             self.outs[operand] = torch.empty(self.n, self.n, dtype=getattr(torch, operand), device=self.device)
         return self.outs[operand].fill_(math.nan)
 
-    def right(self, way: Way, operand: str) -> Right:
+    def right(self, way: Implementation, operand: str) -> Right:
         """The right operand, its sums or terms made where the way has them prepared: once for all ways of that kind."""
         from brrr.strassen.execution import prepare_right
         from brrr.strassen.operands import Right
@@ -499,7 +501,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     n, device = int(point["size"]), variant.processor
     refuse_too_large(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
     given = SquareInputs.of(n, device)
-    run = {BY_MATMUL: _chosen, BY_TORCH: _torch}.get(variant.kind, _way)(variant, given)
+    run = {BY_MATMUL: _chosen, BY_TORCH: _torch}.get(variant.operation, _way)(variant, given)
     work, allowed = cost(variant, point), tolerance(variant, n)
     wait = None if is_cpu(device) else torch.cuda.synchronize
     return Workload(run, work, given.error, allowed, wait)
@@ -520,10 +522,10 @@ def tolerance(variant: Variant, n: int) -> float:
     """
     from brrr.strassen.accuracy import accuracy_limit, predicted_error
 
-    if variant.kind == BY_TORCH:  # their sums over all of k stay in the tensor cores, which truncate
+    if variant.operation == BY_TORCH:  # their sums over all of k stay in the tensor cores, which truncate
         return ROOM * 1.2e-9 * n + 1e-6
     way, operand = its_way(variant), operand_of(variant)
-    expected = predicted_error(way, n, operand) if way else accuracy_limit(asked(variant.way), n, operand)
+    expected = predicted_error(way, n, operand) if way else accuracy_limit(asked(variant.implementation), n, operand)
     return min(ROOM * expected + 1e-7, NO_SHORT_TYPE if way and way.inner in ACCURATE else 1.0)
 
 
@@ -555,7 +557,7 @@ def _chosen(variant: Variant, given: SquareInputs) -> Run:
     (a, b), out = given.matrices(operand), given.out(operand)
 
     def run() -> torch.Tensor:
-        return matmul(a, b, accuracy=asked(variant.way), out=out)
+        return matmul(a, b, accuracy=asked(variant.implementation), out=out)
 
     run()  # its plan is made and kernels load now: so long a first call would be taken for a slow one, and timed once
     out.fill_(math.nan)
@@ -564,7 +566,9 @@ def _chosen(variant: Variant, given: SquareInputs) -> Run:
 
 def _torch(variant: Variant, given: SquareInputs) -> Run:
     """A split product of torch's calls."""
-    return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=TORCH[variant.way])
+    return partial(
+        split_products, *given.matrices("float32"), given.out("float32"), chunk=TORCH[variant.implementation]
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------

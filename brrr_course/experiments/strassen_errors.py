@@ -17,7 +17,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import waiting
 from brrr.gpu.precision import float32_products
-from brrr.strassen.ways import Way
+from brrr.strassen.implementations import Implementation
 from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -42,7 +42,7 @@ DEFAULT = ("default", "library")
 def supports(variant: Variant, point: Point) -> bool:
     """A default call and the library's product on all inputs, levels that are asked for on those that they can hold."""
     n, inputs = int(point["size"]), str(point["inputs"])
-    if variant.way in DEFAULT:
+    if variant.implementation in DEFAULT:
         return point["level"] == 0
     if inputs in HARD or n > LARGEST:
         return False
@@ -67,7 +67,7 @@ EXPERIMENT = Experiment(
         Variant("strassen", "Strassen's form, float32", "cuda"),
         Variant("default", "matmul as it chooses by itself, float32", "cuda"),
         Variant("library", "the library's product, float32", "cuda"),
-        Variant("cpu-strassen", "CPU, Strassen's form, float32", "cpu", way="strassen"),
+        Variant("cpu-strassen", "CPU, Strassen's form, float32", "cpu", implementation="strassen"),
     ),
     field="span_s",
     package=__name__,
@@ -298,12 +298,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(12 * 8 * n * n, variant.processor, f"{variant.label} of size {n}")
     given = ErrorInputs.of(inputs, n, variant.processor)
     measure, badly = relative_error, inputs.startswith(BADLY)
-    if variant.way in DEFAULT:
-        run: Callable[[], torch.Tensor] = partial(matmul if variant.way == "default" else library, given.a, given.b)
+    if variant.implementation in DEFAULT:
+        run: Callable[[], torch.Tensor] = partial(
+            matmul if variant.implementation == "default" else library, given.a, given.b
+        )
         measure, badly = partial(row_error, columns=False), True
     else:
         out = torch.full_like(given.a, math.nan)
-        run = partial(_multiplied, prepared(Way("sgemm", level, "strassen"), given.a, given.b, out), out)
+        run = partial(_multiplied, prepared(Implementation("sgemm", level, "strassen"), given.a, given.b, out), out)
         measure = row_error if badly else relative_error
     error = partial(given.error, measure)
     return Workload(run, cost(variant, point), error, ALLOWED[badly], waiting(variant.processor))

@@ -75,9 +75,9 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     in_memory = ITEMSIZE * int(point["numbers"]) > CACHED_BYTES
     fetched = float(PIECE * sectors(point, PIECE)) if in_memory else whole
     read, written = fetched, 0.0
-    if variant.way == "write":
+    if variant.implementation == "write":
         read, written = fetched * _filled_in_part(point) if in_memory else 0.0, whole
-    return alone(OperatorCost(f"strided {variant.way}", 0.0, read, written, "float32", (), ONE_KERNEL))
+    return alone(OperatorCost(f"strided {variant.implementation}", 0.0, read, written, "float32", (), ONE_KERNEL))
 
 
 def _filled_in_part(point: Point) -> float:
@@ -108,8 +108,8 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("read", "read", "cuda"),
         Variant("write", "write", "cuda"),
-        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", way="read", stands_in_for="read"),
-        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", way="write", stands_in_for="write"),
+        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", implementation="read", stands_in_for="read"),
+        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", implementation="write", stands_in_for="write"),
     ),
     field="busy_s",
     package=__name__,
@@ -136,7 +136,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way over an array of fresh random numbers."""
     device = variant.processor
     refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
-    run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.way](point, device)
+    run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.implementation](point, device)
     made = Workload(run, cost(variant, point), error, tolerance)
     return queued(made) if is_cpu(device) else warmed(made, device)
 

@@ -15,7 +15,7 @@ from brrr.gpu import is_gpu
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, f, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import IDLE, Way, ranked
+from brrr_course.experiments.ranked import IDLE, RankCall, ranked
 from brrr_course.experiments.ranks import RANKS, Rank, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
@@ -72,7 +72,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return ranked(EXPERIMENT, variant, point, prepare, TOLERANCE)
 
 
-def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
+def prepare(rank: Rank, point: Point) -> Mapping[str, RankCall]:
     """The ways on this rank: all ranks draw the same weights and inputs; two copies are kept, of a half and of all."""
     width, batch = sizes(point)
     dtype = torch.bfloat16 if is_gpu(rank.processor) else torch.float32
@@ -97,7 +97,7 @@ def prepare(rank: Rank, point: Point) -> Mapping[str, Way]:
         return relative(found, expected.double(), dtype)
 
     return {
-        "split": Way(lambda: pair(upper, lower, exchange=True), lambda found: error(found, first, second)),
-        "alone": Way(lambda: pair(upper, lower), lambda found: error(found, upper, lower)),
-        "one": IDLE if rank.number else Way(lambda: pair(first, second), lambda found: error(found, first, second)),
+        "split": RankCall(lambda: pair(upper, lower, exchange=True), lambda found: error(found, first, second)),
+        "alone": RankCall(lambda: pair(upper, lower), lambda found: error(found, upper, lower)),
+        "one": IDLE if rank.number else RankCall(lambda: pair(first, second), lambda found: error(found, first, second)),
     }

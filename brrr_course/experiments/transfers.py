@@ -35,7 +35,7 @@ def supports(variant: Variant, point: Point) -> bool:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """The bytes that cross: the link's once, both directions together; within one memory read once and written once."""
-    twice = variant.way in (*THROUGH_ONE_MEMORY, "both")
+    twice = variant.implementation in (*THROUGH_ONE_MEMORY, "both")
     return Cost(flop=0.0, bytes=float(point["nbytes"]) * (2 if twice else 1))
 
 
@@ -64,17 +64,20 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("h2d-pageable", "to the GPU, pageable", "cuda", way="h2d", kind="pageable", line="up pageable"),
-        Variant("h2d-pinned", "to the GPU, pinned", "cuda", way="h2d", kind="pinned", line="up pinned"),
-        Variant("d2h-pageable", "from the GPU, pageable", "cuda", way="d2h", kind="pageable", line="down pageable"),
-        Variant("d2h-pinned", "from the GPU, pinned", "cuda", way="d2h", kind="pinned", line="down pinned"),
-        Variant("both-pinned", "both ways at once, pinned", "cuda", way="both", kind="pinned"),
+        Variant("h2d-pageable", "to the GPU, pageable", "cuda", implementation="h2d", operation="pageable",
+                line="up pageable"),
+        Variant("h2d-pinned", "to the GPU, pinned", "cuda", implementation="h2d", operation="pinned", line="up pinned"),
+        Variant("d2h-pageable", "from the GPU, pageable", "cuda", implementation="d2h", operation="pageable",
+                line="down pageable"),
+        Variant("d2h-pinned", "from the GPU, pinned", "cuda", implementation="d2h", operation="pinned",
+                line="down pinned"),
+        Variant("both-pinned", "both ways at once, pinned", "cuda", implementation="both", operation="pinned"),
         Variant("device", "within the GPU's memory (read and written)", "cuda"),
         Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
         Variant("queue-pageable", "to the CPU queue, through a staging buffer", "cpu-queue",
-                way="queue", kind="pageable", stands_in_for="up pageable"),
+                implementation="queue", operation="pageable", stands_in_for="up pageable"),
         Variant("queue-pinned", "to the CPU queue, direct", "cpu-queue",
-                way="queue", kind="pinned", stands_in_for="up pinned"),
+                implementation="queue", operation="pinned", stands_in_for="up pinned"),
     ),
     field="period_s",
     lines=(
@@ -111,9 +114,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The copy of that many fresh random bytes that the variant names."""
     n = int(point["nbytes"])
     if variant.on_gpu:
-        refuse_too_large(4 * n if variant.way == "both" else 2 * n, "cuda", f"copying {n} bytes")
+        refuse_too_large(4 * n if variant.implementation == "both" else 2 * n, "cuda", f"copying {n} bytes")
     refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
-    return MAKE[variant.way](variant, point, n)
+    return MAKE[variant.implementation](variant, point, n)
 
 
 def random_bytes(n: int, device: str) -> torch.Tensor:
@@ -155,7 +158,7 @@ def wrong_share(*copies: tuple[torch.Tensor, torch.Tensor]) -> Callable[[Any], f
 
 def _link(variant: Variant, point: Point, n: int) -> Workload:
     """One direction over the link."""
-    way, kind = variant.way, variant.kind
+    way, kind = variant.implementation, variant.operation
     host = "pinned" if kind == "pinned" else "cpu"
     source = random_bytes(n, "cuda")
     if way == "h2d":
@@ -227,7 +230,7 @@ def _queue(variant: Variant, point: Point, n: int) -> Workload:
     def direct() -> None:
         queue.submit(target.copy_, source)
 
-    run = _staged(queue, source, target) if variant.kind == "pageable" else direct
+    run = _staged(queue, source, target) if variant.operation == "pageable" else direct
     error = wrong_share((source, target))
     return Workload(run, cost(variant, point), error, EXACT, queue.synchronize, queue.close, queue)
 

@@ -34,12 +34,12 @@ def supports(variant: Variant, point: Point) -> bool:
 def cost(variant: Variant, point: Point) -> Cost:
     """Each element read once and written once; an operator counts as one FLOP an element, whatever its steps."""
     elements = float(point["elements"])
-    return Cost(0.0 if variant.way == "copy" else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
+    return Cost(0.0 if variant.implementation == "copy" else elements, 2 * ITEMSIZE[str(point["dtype"])] * elements)
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """One operator."""
-    name, elements, dtype = variant.way, int(point["elements"]), str(point["dtype"])
+    name, elements, dtype = variant.implementation, int(point["elements"]), str(point["dtype"])
     size = ITEMSIZE[dtype]
     if name == "copy":
         return alone(moving("clone", elements, size, dtype))
@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(name, name, "cuda") for name in FUNCTIONS),
-        *(Variant(f"queue-{name}", name, "cpu-queue", way=name, stands_in_for=name) for name in FUNCTIONS),
+        *(Variant(f"queue-{name}", name, "cpu-queue", implementation=name, stands_in_for=name) for name in FUNCTIONS),
     ),
     field="busy_s",
     lines=tuple(Line(f"{name} latency", name, "latency_s", f"{name}, one call", False) for name in ("relu", "gelu")),
@@ -95,7 +95,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 3 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    operator, held = operator_of(variant.way), Input.of(elements, dtype, device)
+    operator, held = operator_of(variant.implementation), Input.of(elements, dtype, device)
     error = error_against(operator, (held.x,))
     made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[name_of(held.x.dtype)])
     return warmed(made, device) if variant.on_gpu else queued(made)

@@ -61,8 +61,8 @@ SECONDS, SETTLE_S, AHEAD = 2.0, 1.0, 64
 def workload(variant: Variant, point: Point) -> Workload:
     """Seconds of each second: as the driver reports, with a kernel running, and needed at the datasheet's peak."""
     shares, error = found(int(point["size"]), point["how"] == GRAPH)
-    value = shares[variant.way]
-    step = 0.01 if variant.way == "driver" else 0.0  # the driver tells whole percents
+    value = shares[variant.implementation]
+    step = 0.01 if variant.implementation == "driver" else 0.0  # the driver tells whole percents
     own = Measurement(busy_s=Estimate.of(value, step), device=variant.device)
     return Workload(lambda: None, cost(variant, point), lambda _: error, 1e-2, others={"measured": lambda: own})
 

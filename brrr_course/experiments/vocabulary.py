@@ -35,7 +35,7 @@ def products(step: bool, point: Point) -> tuple[Matmul, ...]:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of the one product, or of the three."""
-    made = tuple(map(operator_of, products(variant.way == "step", point)))
+    made = tuple(map(operator_of, products(variant.implementation == "step", point)))
     return Cost(sum(each.flop or 0.0 for each in made), sum(each.bytes for each in made), operators=made)
 
 
@@ -79,7 +79,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         torch.randn(*shape, device=variant.processor, dtype=torch.bfloat16)
         for shape in ((tokens, WIDTH), (words, WIDTH), (tokens, words))
     )
-    pairs = [(x, w.t()), (dy, w), (dy.t(), x)][: 3 if variant.way == "step" else 1]
+    pairs = [(x, w.t()), (dy, w), (dy.t(), x)][: 3 if variant.implementation == "step" else 1]
     checks = [product_error(a, b) for a, b in pairs]
 
     def run() -> list[torch.Tensor]:

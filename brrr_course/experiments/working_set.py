@@ -53,17 +53,17 @@ def set_bytes(kind: str, nbytes: int) -> int:
 
 def cost(variant: Variant, point: Point) -> Cost:
     """Every array of the set moved once in each pass."""
-    kind, nbytes = variant.kind, int(point["nbytes"])
+    kind, nbytes = variant.operation, int(point["nbytes"])
     within = set_bytes(kind, nbytes)
-    passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if variant.way == "sustained" else 1
+    passes = max(1, -(-SUSTAINED_BYTES // nbytes)) if variant.implementation == "sustained" else 1
     return Cost(0.0, float(within * passes))
 
 
 def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     """One torch operator; None for the sustained passes, since it is such passes that bandwidths are measured with."""
-    if variant.way == "sustained":
+    if variant.implementation == "sustained":
         return None
-    return alone(moving("copy_", set_bytes(variant.kind, int(point["nbytes"])) // 8, 4))
+    return alone(moving("copy_", set_bytes(variant.operation, int(point["nbytes"])) // 8, 4))
 
 
 def bandwidth(hardware: Hardware | None, point: Point) -> float | None:
@@ -80,12 +80,16 @@ EXPERIMENT = Experiment(
         Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
     ),
     variants=(
-        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", way="sustained", kind=kind, line=kind)
+        *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", implementation="sustained", operation=kind,
+                  line=kind)
           for kind in KINDS),
-        Variant("energy-copy", "copy, a second of it", "cuda", timer="own", way="sustained", kind="copy",
+        Variant("energy-copy", "copy, a second of it", "cuda", timer="own", implementation="sustained",
+                operation="copy",
                 prepare_s=ENERGY_S, shown=False),
-        Variant("once-copy", "copy, one torch operator", "cuda", way="once", kind="copy", line="torch copy"),
-        Variant("queue-once-copy", "copy, one order", "cpu-queue", way="once", kind="copy", stands_in_for="torch copy"),
+        Variant("once-copy", "copy, one torch operator", "cuda", implementation="once", operation="copy",
+                line="torch copy"),
+        Variant("queue-once-copy", "copy, one order", "cpu-queue", implementation="once", operation="copy",
+                stands_in_for="torch copy"),
     ),
     field="busy_s",
     package=__name__,
@@ -108,7 +112,7 @@ BLOCKS_A_MULTIPROCESSOR = 4
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's passes over fresh random numbers."""
-    how, kind = variant.way, variant.kind
+    how, kind = variant.implementation, variant.operation
     nbytes, device = int(point["nbytes"]), variant.processor
     refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
     if how == "sustained":

@@ -105,7 +105,7 @@ class Variant:
 
     `field`, `line`, `line_label` and `shown` tell of its line what is not as usual: which of the six times, its name,
     its label, whether it is drawn before anyone asks. `stands_in_for` names the line in whose place that line is shown
-    where there is no GPU: the CPU queue's, or the CPU's. `way` and `kind` say what runs.
+    where there is no GPU: the CPU queue's, or the CPU's. `operation` and `implementation` say what runs.
     """
 
     name: str
@@ -116,8 +116,8 @@ class Variant:
     work: str = ""
     prepare_s: float = 0.0
     apart: bool = False
-    way: str = ""
-    kind: str = ""
+    implementation: str = ""
+    operation: str = ""
     field: Field | None = None
     line: str = ""
     line_label: str = ""
@@ -125,7 +125,9 @@ class Variant:
     stands_in_for: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "way", self.way or self.name)  # of a way's only variant the name will do
+        object.__setattr__(
+            self, "implementation", self.implementation or self.name
+        )  # of its only variant the name will do
 
     @property
     def on_gpu(self) -> bool:

@@ -11,7 +11,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.attention import KINDS, matrix_bytes
 
 ATTENTION = experiment("attention")
-WAYS = [each.name for each in ATTENTION.variants if each.on_gpu]
+IMPLEMENTATIONS = [each.name for each in ATTENTION.variants if each.on_gpu]
 
 
 def point(length: int, kind: str = "all", dtype: str = "bfloat16", head: int = 128) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def refused(way: str, at: dict[str, Any]) -> bool:
 
 
 POINTS = (*(point(2048, kind) for kind in KINDS), point(128), point(512, dtype="float32"), point(512, head=64))
-CASES = [(way, at) for at in POINTS for way in WAYS if ATTENTION.has(way, at) and not refused(way, at)]
+CASES = [(way, at) for at in POINTS for way in IMPLEMENTATIONS if ATTENTION.has(way, at) and not refused(way, at)]
 
 
 @pytest.mark.parametrize(("way", "at"), CASES)

@@ -9,7 +9,7 @@ from brrr_course.experiments import experiment
 from brrr_course.experiments.bits import ORDINARY, OUTLIERS
 
 BITS = experiment("bits")
-WAYS = [each.name for each in BITS.variants if each.on_gpu]
+IMPLEMENTATIONS = [each.name for each in BITS.variants if each.on_gpu]
 
 
 def point(tokens: int, width: int = 4096, inputs: str = ORDINARY) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def point(tokens: int, width: int = 4096, inputs: str = ORDINARY) -> dict[str, A
 
 
 POINTS = (point(1), point(16), point(256), point(256, inputs=OUTLIERS), point(64, 1024))
-CASES = [(way, at) for at in POINTS for way in WAYS if BITS.has(way, at)]
+CASES = [(way, at) for at in POINTS for way in IMPLEMENTATIONS if BITS.has(way, at)]
 
 
 @pytest.mark.parametrize(("way", "at"), CASES)

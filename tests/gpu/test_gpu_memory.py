@@ -80,8 +80,8 @@ def test_a_launch_with_a_step_too_few_is_found(variant: str, monkeypatch: pytest
     from brrr_course.experiments import repeat as work
 
     way, _ = variant.split("-")
-    right = work.WAYS[way]
-    monkeypatch.setitem(work.WAYS, way, lambda inputs, what, repeat: right(inputs, what, repeat - 1))
+    right = work.IMPLEMENTATIONS[way]
+    monkeypatch.setitem(work.IMPLEMENTATIONS, way, lambda inputs, what, repeat: right(inputs, what, repeat - 1))
     with pytest.raises(WrongResultError):
         REPEAT.workload(variant, {"repeat": 64, "elements": 10_001, "dtype": "float32"}).check()
 

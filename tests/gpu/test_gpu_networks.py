@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr.networks import WAYS, Network, Weights, best
+from brrr.networks import IMPLEMENTATIONS, Network, Weights, best
 
 PYCUDA = importlib.util.find_spec("pycuda") is not None
 NVMATH = importlib.util.find_spec("nvmath") is not None
 needs_pycuda = pytest.mark.skipif(not PYCUDA, reason="PyCUDA is not here")
 needs_nvmath = pytest.mark.skipif(not NVMATH, reason="nvmath-python is not here")
 
-QUICK = [name for name, way in WAYS.items() if not way.slow_to_build]
+QUICK = [name for name, way in IMPLEMENTATIONS.items() if not way.slow_to_build]
 SIZES = [(1, 1, 1), (3, 17, 100), (8, 16, 256), (4, 65, 513)]
 NETWORKS = [
     *(Network(*size) for size in SIZES),
@@ -46,7 +46,7 @@ def few_tilings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skip_unless(name: str, network: Network) -> None:
-    if reason := WAYS[name].why_not(network, "cuda"):
+    if reason := IMPLEMENTATIONS[name].why_not(network, "cuda"):
         pytest.skip(reason)
 
 
@@ -55,7 +55,7 @@ def skip_unless(name: str, network: Network) -> None:
 def test_each_way_is_right(name: str, network: Network) -> None:
     skip_unless(name, network)
     weights = Weights.random(network, "cuda")
-    with WAYS[name].build(network, weights) as prepared:
+    with IMPLEMENTATIONS[name].build(network, weights) as prepared:
         assert weights.error(prepared.run()) <= weights.tolerance
         weights.x.copy_(torch.randn_like(weights.x))
         given = weights.x.clone()
@@ -72,7 +72,7 @@ def test_the_compiled_ways_are_right(name: str) -> None:
         network = Network(2, 4, hidden)
         skip_unless(name, network)
         weights = Weights.random(network, "cuda")
-        with WAYS[name].build(network, weights) as prepared:
+        with IMPLEMENTATIONS[name].build(network, weights) as prepared:
             for _ in range(3):
                 weights.x.copy_(torch.randn_like(weights.x))
                 assert weights.error(prepared.run()) <= weights.tolerance
@@ -90,7 +90,7 @@ def test_float32_is_float32_whatever_torch_is_set_to(name: str, allowed: Callabl
     skip_unless(name, network)
     weights = Weights.random(network, "cuda")
     allowed(True)
-    with WAYS[name].build(network, weights) as prepared:
+    with IMPLEMENTATIONS[name].build(network, weights) as prepared:
         assert weights.error(prepared.run()) <= weights.tolerance
     assert torch.backends.cuda.matmul.allow_tf32 is True, "the setting is the user's"
 
@@ -103,7 +103,7 @@ def test_tf32_is_used_where_it_is_asked_for(name: str) -> None:
     network = Network(2, 128, 1024, tf32=True)
     skip_unless(name, network)
     weights = Weights.random(network, "cuda")
-    with WAYS[name].build(network, weights) as prepared:
+    with IMPLEMENTATIONS[name].build(network, weights) as prepared:
         assert 2e-5 < weights.error(prepared.run()) <= weights.tolerance
     assert torch.backends.cuda.matmul.allow_tf32 is False
 
@@ -115,7 +115,7 @@ def test_closing_gives_the_memory_back(name: str) -> None:
     weights = Weights.random(network, "cuda")
 
     def once() -> None:
-        WAYS[name].build(network, weights).close()
+        IMPLEMENTATIONS[name].build(network, weights).close()
 
     once()  # handles, workspaces and compiled code are kept
     before = held()
@@ -135,7 +135,7 @@ def launches(network: Network, name: str) -> int | None:
     from brrr.timing.graph_times import launches as counted
 
     weights = Weights.random(network, "cuda")
-    with WAYS[name].build(network, weights) as prepared:
+    with IMPLEMENTATIONS[name].build(network, weights) as prepared:
         return counted(prepared.run)
 
 
@@ -270,7 +270,7 @@ def test_the_process_ends_cleanly() -> None:
     """A context still pushed at exit, or a handle destroyed too late, would abort."""
     code = (
         "import torch; from brrr.networks import *; n = Network(2, 4, 64); w = Weights.random(n, 'cuda')\n"
-        "made = [WAYS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
+        "made = [IMPLEMENTATIONS[k].build(n, w) for k in ('pycuda', 'pycuda-fused', 'pycuda-graph')]\n"
         "print(max(w.error(m.run()) for m in made) <= w.tolerance)"
     )
     quiet = ["-W", "ignore:Synchronization debug mode is a prototype"]  # a mode that is used on purpose
@@ -289,4 +289,4 @@ def test_best_on_a_gpu(size: tuple[int, int, int]) -> None:
         x = torch.randn_like(network.weights.x)
         weights = replace(network.weights, x=x)
         assert weights.error(network(x)) <= weights.tolerance
-        assert WAYS[network.way].why_not(network.network, "cuda") is None and network.why
+        assert IMPLEMENTATIONS[network.implementation].why_not(network.network, "cuda") is None and network.why

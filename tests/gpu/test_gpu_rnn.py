@@ -10,7 +10,7 @@ from brrr_course.experiments.rnn import TOLERANCES, workload
 from tests.gpu.measuring import timed
 
 RNN = experiment("rnn")
-WAYS = [each.name for each in RNN.variants if each.on_gpu]
+IMPLEMENTATIONS = [each.name for each in RNN.variants if each.on_gpu]
 
 
 def at(cell: str, dtype: str, batch: int = 3, hidden: int = 64, steps: int = 64) -> Point:
@@ -20,7 +20,7 @@ def at(cell: str, dtype: str, batch: int = 3, hidden: int = 64, steps: int = 64)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
 def test_every_way_is_right_and_measured(cell: str, dtype: str) -> None:
-    for name, each in timed(RNN, at(cell, dtype), WAYS, budget_s=0.01).items():
+    for name, each in timed(RNN, at(cell, dtype), IMPLEMENTATIONS, budget_s=0.01).items():
         time = each.measurement.span_s or each.measurement.period_s
         assert time is not None and 0 < time.median < 1, name
         assert name.startswith("train") is (each.measurement.peak_bytes is not None)

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from brrr.core.errors import DeviceMemoryError, UnavailableError
-from brrr.networks import WAYS as NETWORK_WAYS
+from brrr.networks import IMPLEMENTATIONS as NETWORK_WAYS
 from brrr.networks import Network, Weights
 from brrr.networks.launched_ways import captured_launches, launches
-from brrr.strassen import WAYS, Way, explain, fuse, matmul
+from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, fuse, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared
 from brrr.strassen.problem import Problem
@@ -23,13 +23,13 @@ from tests.strassen_on_gpu import error, normal
 ROOM = 4.0
 """So many times the predicted error may be seen; TF32 in float32's place, or a wrong sign, is far beyond."""
 
-ON_GPU = [way for way in WAYS.values() if any(way.here(operand, "cuda") for operand in way.kind.operands)]
+ON_GPU = [way for way in IMPLEMENTATIONS.values() if any(way.here(operand, "cuda") for operand in way.kind.operands)]
 REQUIRED = ("sgemm", "tf32", "bf16", "fp16", "fp64")
 
 pytestmark = pytest.mark.usefixtures("freed")
 
 
-def run_or_skip(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+def run_or_skip(way: Implementation, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     """A kernel of another generation may be missing; a library's product may not."""
     try:
         prepared(way, a, b, out)()
@@ -40,7 +40,7 @@ def run_or_skip(way: Way, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -
 
 
 @pytest.mark.parametrize("way", ON_GPU, ids=lambda way: way.name)
-def test_every_way_is_right_and_within_its_predicted_error(way: Way) -> None:
+def test_every_way_is_right_and_within_its_predicted_error(way: Implementation) -> None:
     for operand in way.kind.operands:
         dtype = getattr(torch, operand)
         for m, k, n in ((512, 1024, 256), (333, 720, 400)):
@@ -51,7 +51,7 @@ def test_every_way_is_right_and_within_its_predicted_error(way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", [w for w in ON_GPU if w.level < 3 and w.form != "winograd"], ids=lambda way: way.name)
-def test_odd_sizes(way: Way) -> None:
+def test_odd_sizes(way: Implementation) -> None:
     dtype = getattr(torch, way.kind.operands[-1])
     for m, k, n in ((1, 1, 1), (3, 5, 7), (129, 255, 33), (65, 1, 300)):
         a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
@@ -66,7 +66,7 @@ def test_strided_operands_and_results() -> None:
         for level in (0, 1):
             for out in (None, torch.empty(200, 300, device="cuda").t()):
                 found = matmul(a, b, inner=inner, level=level, out=out)
-                assert error(found, a, b) <= ROOM * predicted_error(Way(inner, level, "winograd"), 400)
+                assert error(found, a, b) <= ROOM * predicted_error(Implementation(inner, level, "winograd"), 400)
 
 
 @pytest.mark.parametrize("accuracy", [None, "fp32", "tf32", "bf16", 1e-5])
@@ -76,13 +76,15 @@ def test_what_is_asked_for_is_what_comes(n: int, accuracy: float | str | None) -
     made = explain(a, b, accuracy=accuracy)
     found = matmul(a, b, accuracy=accuracy)
     seen = error(found, a, b)
-    print(f"{n} {accuracy}: {made.way.name}, error {seen:.1e}, predicted {made.predicted_error:.1e}. {made.why}")
+    print(
+        f"{n} {accuracy}: {made.implementation.name}, error {seen:.1e}, predicted {made.predicted_error:.1e}. {made.why}"
+    )
     assert seen <= 2 * made.predicted_error
 
 
 @pytest.mark.parametrize("name", ["sgemm-strassen-2", "sgemm-winograd-3", "fp16x3-strassen-2"])
 def test_never_more_memory_than_stated(name: str) -> None:
-    way, n = WAYS[name], 4096
+    way, n = IMPLEMENTATIONS[name], 4096
     a, b, out = normal(n, n), normal(n, n), torch.empty(n, n, device="cuda")
     options: dict[str, Any] = {"level": way.level, "form": way.form, "inner": way.inner}
     matmul(a, b, out=out, **options)  # libraries take their workspaces

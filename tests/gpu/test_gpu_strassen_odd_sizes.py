@@ -7,7 +7,7 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.running.graphs import capture
-from brrr.strassen import WAYS, Way, explain, matmul, prepare
+from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prepare
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all
 from brrr.strassen.odd_sizes import Copied, copied, core_of
@@ -18,7 +18,9 @@ from tests.gpu.measuring import aside
 from tests.strassen_on_gpu import error, normal
 
 ROOM = 4.0
-LEVELED = [way for way in WAYS.values() if way.form == "strassen" and way.here(way.kind.operands[-1], "cuda")]
+LEVELED = [
+    way for way in IMPLEMENTATIONS.values() if way.form == "strassen" and way.here(way.kind.operands[-1], "cuda")
+]
 SHORT = ("bf16", "fp16", "tf32")
 RUN = ("sgemm-strassen-2-prepared", "sgemm-winograd-3", "sgemm-strassen-1", "fp16x3-strassen-2")
 
@@ -34,7 +36,7 @@ def spoilt(m: int, n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     [(way, turned) for way in LEVELED for turned in (False, True) if way.level < 2 or not turned],
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_every_way_beside_a_core(way: Way, turned: bool) -> None:
+def test_every_way_beside_a_core(way: Implementation, turned: bool) -> None:
     """The core that is given, whether it pays or not; rows of operands and result start anywhere."""
     operand = way.kind.operands[-1]
     dtype = getattr(torch, operand)
@@ -57,7 +59,7 @@ def test_every_way_beside_a_core(way: Way, turned: bool) -> None:
 @pytest.mark.parametrize("sizes", [(1537, 1024, 2049), (1031, 1601, 1153), (4097, 4097, 4097)])
 @pytest.mark.parametrize("name", RUN)
 def test_a_way_as_it_is_run(name: str, sizes: Sizes) -> None:
-    (m, n, k), way = sizes, WAYS[name]
+    (m, n, k), way = sizes, IMPLEMENTATIONS[name]
     a, b, out = normal(m, k), normal(k, n), spoilt(m, n)
     for right in (b, b.t().contiguous().t()):
         prepared(way, a, right, out.fill_(math.nan))()
@@ -67,9 +69,9 @@ def test_a_way_as_it_is_run(name: str, sizes: Sizes) -> None:
 def test_whole_numbers_beside_a_core_are_exact() -> None:
     a, b = (torch.randint(-3, 4, (1025, 1025), device="cuda").float() for _ in range(2))
     for name in ("sgemm-strassen-1", "sgemm-strassen-3", "sgemm-winograd-2"):
-        assert core_of(Problem(WAYS[name], 1025, 1025, 1025)) != (1025, 1025, 1025)
+        assert core_of(Problem(IMPLEMENTATIONS[name], 1025, 1025, 1025)) != (1025, 1025, 1025)
         out = spoilt(1025, 1025)
-        prepared(WAYS[name], a, b, out)()
+        prepared(IMPLEMENTATIONS[name], a, b, out)()
         assert torch.equal(out.double(), a.double() @ b.double())
 
 
@@ -91,7 +93,7 @@ def test_tf32_switched_on_by_the_caller_does_not_reach_the_thin_products() -> No
 @pytest.mark.parametrize("name", [*RUN, "sgemm-strassen-1-prepared", "fp16x3-strassen-1", "bf16-winograd-1"])
 def test_a_captured_way_replays_on_new_numbers(name: str, n: int) -> None:
     """Whole blocks, or a core and its rest."""
-    way, a, b, out = WAYS[name], normal(n, n), normal(n, n), spoilt(n, n)
+    way, a, b, out = IMPLEMENTATIONS[name], normal(n, n), normal(n, n), spoilt(n, n)
     with aside() as stream:
         run = prepared(way, a, b, out)
         run()
@@ -109,14 +111,14 @@ def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
         right = prepare(b, rows=1025, level=2, form="strassen", inner=inner)
         for rows in (1, 100, 1024, 1025):
             a = normal(rows, 1025)
-            assert error(matmul(a, right), a, b) <= ROOM * predicted_error(Way(inner, 2, "strassen"), 1025)
+            assert error(matmul(a, right), a, b) <= ROOM * predicted_error(Implementation(inner, 2, "strassen"), 1025)
 
 
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("sizes", [(333, 391, 641), (333, 392, 641), (333, 391, 640)])
 @pytest.mark.parametrize("inner", SHORT)
 def test_copies_to_aligned_rows(inner: str, sizes: Sizes, turned: bool) -> None:
-    (m, n, k), way = sizes, WAYS[inner]
+    (m, n, k), way = sizes, IMPLEMENTATIONS[inner]
     for operand in way.kind.operands:
         dtype = getattr(torch, operand)
         a, b = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype)
@@ -145,7 +147,7 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
     n = 4097
     a, b = normal(n, n, dtype=torch.bfloat16), normal(n, n, dtype=torch.bfloat16)
     out = torch.empty_like(a)
-    problem = Problem(WAYS["bf16"], n, n, n, "bfloat16")
+    problem = Problem(IMPLEMENTATIONS["bf16"], n, n, n, "bfloat16")
     assert copied(problem).any
     for limit in (workspace_bytes(problem), 2**20):
         matmul(a, b, out=out, level=0, workspace_bytes=limit)  # libraries take their workspaces
@@ -155,7 +157,7 @@ def test_never_more_memory_than_stated_at_odd_sizes() -> None:
         matmul(a, b, out=out, level=0, workspace_bytes=limit)
         torch.cuda.synchronize()
         assert torch.cuda.max_memory_allocated() - before <= limit + 2**21
-        assert error(out, a, b) <= ROOM * predicted_error(WAYS["bf16"], n, "bfloat16")
+        assert error(out, a, b) <= ROOM * predicted_error(IMPLEMENTATIONS["bf16"], n, "bfloat16")
 
 
 # --- again and again at the same addresses ----------------------------------------------------------------------------
@@ -195,7 +197,12 @@ def test_on_two_streams_and_in_a_graph() -> None:
 
 def test_what_a_prepared_run_knows_by_address_stays() -> None:
     """The right side's factors were freed with it: a graph emptied torch's cache, and its launches met nothing."""
-    way, a, b, out = WAYS["sgemm-strassen-1-prepared"], normal(1024, 1024), normal(1024, 1024), spoilt(1024, 1024)
+    way, a, b, out = (
+        IMPLEMENTATIONS["sgemm-strassen-1-prepared"],
+        normal(1024, 1024),
+        normal(1024, 1024),
+        spoilt(1024, 1024),
+    )
     run = prepared(way, a, b, out)
     torch.cuda.empty_cache()
     spoil = [spoilt(1024, 1024) for _ in range(8)]

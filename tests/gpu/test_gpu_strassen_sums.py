@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from brrr.strassen import Way
+from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.passes.sums import pre_add_step
 from brrr.strassen.split.exponents import split_exponents
@@ -65,7 +65,7 @@ def test_split(level: int) -> None:
 
 def test_a_graph_and_a_stream_of_ones_own() -> None:
     x, out = torch.randn(300, 500, device="cuda"), torch.empty(buffer_shape(300, 500, "left", 2), device="cuda")
-    run = pre_add_step(x, "left", Way("sgemm", 2, "strassen"), out)
+    run = pre_add_step(x, "left", Implementation("sgemm", 2, "strassen"), out)
     run()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

@@ -13,7 +13,7 @@ import torch
 
 import brrr
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import WAYS, Network, Weights, best, choosing, torch_ways
+from brrr.networks import IMPLEMENTATIONS, Network, Weights, best, choosing, torch_ways
 from brrr.networks import implementations as needs
 from brrr.networks.choosing import Best
 from brrr.networks.implementations import Implementation, Prepared
@@ -136,8 +136,8 @@ def test_a_network_too_large_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_each_way_has_its_maker() -> None:
-    assert [name for name, way in WAYS.items() if "cpu" in way.devices] == list(CPU_WAYS)
-    for way in WAYS.values():
+    assert [name for name, way in IMPLEMENTATIONS.items() if "cpu" in way.devices] == list(CPU_WAYS)
+    for way in IMPLEMENTATIONS.values():
         module, _, function = way.maker.partition(":")
         source = (Path(brrr.__file__).parent / "networks" / f"{module.rpartition('.')[2]}.py").read_text()
         assert f"def {function}(weights: Weights) -> Prepared:" in source
@@ -150,8 +150,8 @@ def test_each_way_is_right(name: str, size: tuple[int, int, int], dtype: str) ->
     torch.manual_seed(0)  # where one number is the whole result it may be near zero, and nothing but rounding
     network = Network(*size, dtype)
     weights = Weights.random(network, "cpu", seed=0)
-    assert WAYS[name].why_not(network, "cpu") is None
-    with WAYS[name].build(network, weights) as prepared:
+    assert IMPLEMENTATIONS[name].why_not(network, "cpu") is None
+    with IMPLEMENTATIONS[name].build(network, weights) as prepared:
         assert weights.error(prepared.run()) <= weights.tolerance
         weights.x.copy_(torch.randn_like(weights.x))
         given = weights.x.clone()
@@ -171,7 +171,7 @@ def test_the_compiled_way_is_right_however_many_networks(monkeypatch: pytest.Mon
         for hidden in (16, 24):
             network = Network(1, 3, hidden)
             weights = Weights.random(network, "cpu")
-            prepared = WAYS["compile"].build(network, weights)
+            prepared = IMPLEMENTATIONS["compile"].build(network, weights)
             assert weights.error(prepared.run()) <= weights.tolerance
             prepared.close()
 
@@ -183,7 +183,7 @@ def test_what_torch_refuses_to_compile_is_said(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch, "compile", broken)
     network = Network(1, 2, 8)
     with pytest.raises(UnavailableError, match=r"torch.compile does not work here \(RuntimeError: no C\+\+ compiler\)"):
-        WAYS["compile"].build(network, Weights.random(network, "cpu"))
+        IMPLEMENTATIONS["compile"].build(network, Weights.random(network, "cpu"))
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 8])
@@ -197,20 +197,20 @@ def test_no_layer_writes_where_it_reads(layers: int) -> None:
 
 def test_why_not() -> None:
     network = Network(2, 2, 8)
-    assert WAYS["graph"].why_not(network, "cpu") == "graph: runs on an NVIDIA GPU only"
-    assert WAYS["module"].why_not(network, torch.device("cpu")) is None
-    assert WAYS["module"].why_not(replace(network, tf32=True), "cpu") == "module: TF32 is a format of GPUs"
+    assert IMPLEMENTATIONS["graph"].why_not(network, "cpu") == "graph: runs on an NVIDIA GPU only"
+    assert IMPLEMENTATIONS["module"].why_not(network, torch.device("cpu")) is None
+    assert IMPLEMENTATIONS["module"].why_not(replace(network, tf32=True), "cpu") == "module: TF32 is a format of GPUs"
     with refused("device", "tpu"):
-        WAYS["module"].why_not(network, "tpu")
+        IMPLEMENTATIONS["module"].why_not(network, "tpu")
     with pytest.raises(UnavailableError, match="graph: runs on an NVIDIA GPU only"):
-        WAYS["graph"].build(network, Weights.random(network, "cpu"))
+        IMPLEMENTATIONS["graph"].build(network, Weights.random(network, "cpu"))
     with pytest.raises(ArgumentError, match="expected those of 3 layers of 8"):
-        WAYS["module"].build(Network(3, 2, 8), Weights.random(network, "cpu"))
+        IMPLEMENTATIONS["module"].build(Network(3, 2, 8), Weights.random(network, "cpu"))
 
 
 def test_without_a_gpu_every_way_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: "there is no NVIDIA GPU")
-    for name, way in WAYS.items():
+    for name, way in IMPLEMENTATIONS.items():
         assert way.why_not(Network(2, 2, 8), "cuda") == f"{name}: it needs an NVIDIA GPU, and there is no NVIDIA GPU"
 
 
@@ -221,25 +221,25 @@ def test_what_a_way_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "_pycuda", lambda index: f"PyCUDA is not here (GPU {index})")
     monkeypatch.setattr(needs, "_blas", lambda: "nvmath-python is not here")
     network = Network(2, 2, 8)
-    assert WAYS["pycuda"].why_not(network) == "pycuda: PyCUDA is not here (GPU 0)"
+    assert IMPLEMENTATIONS["pycuda"].why_not(network) == "pycuda: PyCUDA is not here (GPU 0)"
     monkeypatch.setattr(needs, "_pycuda", lambda index: None)
-    assert WAYS["pycuda-graph"].why_not(network) == "pycuda-graph: nvmath-python is not here"
-    assert "float32 and bfloat16" in str(WAYS["pycuda"].why_not(replace(network, dtype="float16")))
-    assert "2 rows and 2 columns" in str(WAYS["epilogue"].why_not(replace(network, batch=1)))
+    assert IMPLEMENTATIONS["pycuda-graph"].why_not(network) == "pycuda-graph: nvmath-python is not here"
+    assert "float32 and bfloat16" in str(IMPLEMENTATIONS["pycuda"].why_not(replace(network, dtype="float16")))
+    assert "2 rows and 2 columns" in str(IMPLEMENTATIONS["epilogue"].why_not(replace(network, batch=1)))
     monkeypatch.setattr(needs, "find_spec", lambda name: None)
-    assert "Triton is not here" in str(WAYS["triton"].why_not(network))
+    assert "Triton is not here" in str(IMPLEMENTATIONS["triton"].why_not(network))
 
 
 def test_what_the_megakernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("brrr.gpu.device.cuda_problem", lambda: None)
     monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel.megakernel", None)
-    assert "has no megakernel" in str(WAYS["megakernel"].why_not(Network(2, 2, 8)))
+    assert "has no megakernel" in str(IMPLEMENTATIONS["megakernel"].why_not(Network(2, 2, 8)))
     kernel = types.SimpleNamespace(supports=lambda *network: f"megakernel: not {network}")
     monkeypatch.setitem(sys.modules, "brrr.kernels.megakernel.megakernel", kernel)
-    assert WAYS["megakernel"].why_not(Network(2, 3, 8)) == "megakernel: not (2, 3, 8, 'float32')"
-    assert "TF32" in str(WAYS["megakernel-graph"].why_not(Network(2, 3, 8, tf32=True)))
+    assert IMPLEMENTATIONS["megakernel"].why_not(Network(2, 3, 8)) == "megakernel: not (2, 3, 8, 'float32')"
+    assert "TF32" in str(IMPLEMENTATIONS["megakernel-graph"].why_not(Network(2, 3, 8, tf32=True)))
     monkeypatch.setattr(kernel, "supports", lambda *network: None)
-    assert WAYS["megakernel"].why_not(Network(2, 3, 8)) is None
+    assert IMPLEMENTATIONS["megakernel"].why_not(Network(2, 3, 8)) is None
 
 
 def test_what_is_closed_refuses() -> None:
@@ -267,8 +267,10 @@ def test_best_on_a_cpu() -> None:
         given = x.clone()
         weights = replace(network.weights, x=x)
         assert weights.error(network(x)) <= weights.tolerance and torch.equal(x, given)
-        assert network.way in CPU_WAYS and network.way != "compile"
-        assert network.why.startswith(f"measured: {network.way} ") and network.way in repr(network)
+        assert network.implementation in CPU_WAYS and network.implementation != "compile"
+        assert network.why.startswith(f"measured: {network.implementation} ") and network.implementation in repr(
+            network
+        )
         assert torch.equal(network.run(), network(x))
     with pytest.raises(UnavailableError, match="closed"):
         network.run()
@@ -296,7 +298,7 @@ def test_what_best_refuses(call: Any, error: type[Exception], message: str) -> N
 )
 def test_what_the_best_network_refuses(x: Any) -> None:
     weights = Weights.random(Network(1, 2, 8), "cpu")
-    network = Best(weights, "module", "", WAYS["module"].build(weights.network, weights))
+    network = Best(weights, "module", "", IMPLEMENTATIONS["module"].build(weights.network, weights))
     with refused("x"):
         network(x)
 
@@ -314,7 +316,7 @@ def played_ways(monkeypatch: pytest.MonkeyPatch, runs: dict[str, Any]) -> list[s
         monkeypatch.setitem(sys.modules, f"played_{name}", module)
         return Implementation(name, name, ("cpu",), f"played_{name}:make")
 
-    monkeypatch.setattr(choosing, "WAYS", {name: way(name, run) for name, run in runs.items()})
+    monkeypatch.setattr(choosing, "IMPLEMENTATIONS", {name: way(name, run) for name, run in runs.items()})
     return closed
 
 
@@ -325,7 +327,7 @@ def fine(weights: Weights) -> torch.Tensor:
 def test_a_way_that_is_wrong_is_never_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = played_ways(monkeypatch, {"wrong": lambda weights: weights.x, "right": fine})
     with best(2, 3, 16, device="cpu") as network:
-        assert network.way == "right" and closed == ["wrong"]
+        assert network.implementation == "right" and closed == ["wrong"]
     assert closed == ["wrong", "right"]
 
 
@@ -339,7 +341,7 @@ def test_nothing_works(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_losers_are_closed_and_the_winner_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = played_ways(monkeypatch, dict.fromkeys(("one", "two", "three"), fine))
     with best(2, 3, 16, device="cpu") as network:
-        assert sorted([*closed, network.way]) == ["one", "three", "two"]
+        assert sorted([*closed, network.implementation]) == ["one", "three", "two"]
         network.run()
 
 
@@ -362,7 +364,7 @@ def test_the_only_way_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_measured", None)
     played_ways(monkeypatch, {"only": fine})
     with best(2, 3, 16, device="cpu") as network:
-        assert (network.way, network.why) == ("only", "the only way here")
+        assert (network.implementation, network.why) == ("only", "the only way here")
 
 
 def test_the_quickest_is_kept_and_what_takes_minutes_to_build_is_only_tried_if_asked(
@@ -378,8 +380,8 @@ def test_the_quickest_is_kept_and_what_takes_minutes_to_build_is_only_tried_if_a
 
     for patient, way in ((False, "slow"), (True, "quick")):
         closed = played_ways(monkeypatch, {"slow": slow, "slower": slower, "quick": fine})
-        played = {name: replace(each, slow_to_build=name == "quick") for name, each in choosing.WAYS.items()}
-        monkeypatch.setattr(choosing, "WAYS", played)
+        played = {name: replace(each, slow_to_build=name == "quick") for name, each in choosing.IMPLEMENTATIONS.items()}
+        monkeypatch.setattr(choosing, "IMPLEMENTATIONS", played)
         with best(2, 3, 16, device="cpu", patient=patient) as network:
-            assert network.way == way and network.why.startswith(f"measured: {way} ")
+            assert network.implementation == way and network.why.startswith(f"measured: {way} ")
             assert sorted(closed) == (["slow", "slower"] if patient else ["slower"])

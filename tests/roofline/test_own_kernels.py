@@ -21,7 +21,7 @@ from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.terms import modelled_time
 from brrr_course import Recorded
 from brrr_course.experiments import experiment
-from brrr_course.experiments.bits import GROUP, ORDINARY, ROTATED_BYTES, WAYS, sizes
+from brrr_course.experiments.bits import GROUP, IMPLEMENTATIONS, ORDINARY, ROTATED_BYTES, sizes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "predictor.md"
 BITS, SOURCE = experiment("bits"), Recorded("h100")
@@ -36,7 +36,7 @@ def packed(x: torch.Tensor, w: tuple[torch.Tensor, ...]) -> torch.Tensor:
     return found
 
 
-CALLS = {**{way: WAYS[way].call for way in ("bf16", "fp8", "fp8-rows", "int8", "int8-both")}, "int4": packed}
+CALLS = {**{way: IMPLEMENTATIONS[way].call for way in ("bf16", "fp8", "fp8-rows", "int8", "int8-both")}, "int4": packed}
 GIVEN: Mapping[str, Given] = {
     "bf16": lambda n, w: (array((n, w), BF16), (array((w, w), BF16),)),
     "fp8": lambda n, w: ((array((n, w), FP8), array((1, 1))), (array((w, w), FP8), array((1, 1)))),

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen import WAYS, Way, choosing, frontier, plan, predicting
+from brrr.strassen import IMPLEMENTATIONS, Implementation, choosing, frontier, plan, predicting
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
 from brrr.strassen.calibration import CONSTANTS
 from brrr.strassen.choosing import GAIN, _planned
+from brrr.strassen.implementations import INNERS
 from brrr.strassen.limits import Limits, Request
 from brrr.strassen.predicting import Predictor, issuing_s
 from brrr.strassen.problem import Problem
-from brrr.strassen.ways import INNERS
 from brrr.strassen.workspace import Buffers, Traffic, launches
 from brrr_course.experiments.strassen_errors import random_inputs, relative_error, summed_product
 from tests.refusals import refused, values
@@ -27,9 +27,9 @@ from tests.refusals import refused, values
 )
 def test_what_is_no_way(argument: str, value: Any) -> None:
     with refused(argument, value):
-        Way(**{"inner": "sgemm", "level": 1, "form": "strassen", argument: value})
+        Implementation(**{"inner": "sgemm", "level": 1, "form": "strassen", argument: value})
     with refused("level", 1):
-        Way("tf32", 1, "strassen")
+        Implementation("tf32", 1, "strassen")
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -41,13 +41,15 @@ def test_the_model_is_near_what_sums_in_a_row_give(form: str) -> None:
     a, b = random_inputs("normal", inner=512, size=64, seed=1)
     for level in range(3):
         seen = relative_error(summed_product(a, b, form, level), a.double() @ b.double())
-        assert seen == pytest.approx(predicted_error(Way("sgemm", level, form), 512), rel=0.35)
+        assert seen == pytest.approx(predicted_error(Implementation("sgemm", level, form), 512), rel=0.35)
 
 
 @pytest.mark.parametrize("inner", ["sgemm", "bf16", "fp16x3"])
 @pytest.mark.parametrize(("form", "most"), [("strassen", 1.6), ("winograd", 1.9)])
 def test_a_level_costs_accuracy_and_no_more_than_is_promised(inner: str, form: str, most: float) -> None:
-    errors = [predicted_error(Way(inner, level, form), 8192) for level in range(4 if inner == "sgemm" else 3)]
+    errors = [
+        predicted_error(Implementation(inner, level, form), 8192) for level in range(4 if inner == "sgemm" else 3)
+    ]
     growths = [after / before for before, after in pairwise(errors)]
     assert min(growths) > 1 and (inner != "sgemm" or max(growths) <= most)
 
@@ -55,7 +57,7 @@ def test_a_level_costs_accuracy_and_no_more_than_is_promised(inner: str, form: s
 def test_named_accuracies_are_those_of_classical_products() -> None:
     for name, inner in NAMED.items():
         if "float32" in INNERS[inner].operands:
-            assert predicted_error(WAYS[inner], 4096) <= accuracy_limit(name, 4096)
+            assert predicted_error(IMPLEMENTATIONS[inner], 4096) <= accuracy_limit(name, 4096)
     assert accuracy_limit("fp32", 4096) < accuracy_limit("tf32", 4096) < accuracy_limit("bf16", 4096)
     assert accuracy_limit(None, 4096, "bfloat16") == accuracy_limit("bf16", 4096, "bfloat16")
 
@@ -64,24 +66,26 @@ def test_named_accuracies_are_those_of_classical_products() -> None:
 
 
 def test_a_pass_reads_and_writes_each_number_once() -> None:
-    traffic = Traffic.of(Problem(WAYS["sgemm-strassen-2"], 512, 512, 512))
+    traffic = Traffic.of(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 512, 512, 512))
     assert traffic.left == traffic.right == (4 * 512**2, 49 * 4 * 128**2)
     assert traffic.post_add == (49 * 4 * 128**2, 4 * 512**2)
-    assert Traffic.of(Problem(WAYS["sgemm-strassen-2-prepared"], 512, 512, 512)).right == (0, 0)
-    assert Traffic.of(Problem(WAYS["sgemm"], 512, 512, 512)).touched == 0
+    assert Traffic.of(Problem(IMPLEMENTATIONS["sgemm-strassen-2-prepared"], 512, 512, 512)).right == (0, 0)
+    assert Traffic.of(Problem(IMPLEMENTATIONS["sgemm"], 512, 512, 512)).touched == 0
 
 
 def test_levels_pay_on_large_matrices_and_not_on_small_ones() -> None:
-    def predicted_s(way: Way, n: int) -> float:
+    def predicted_s(way: Implementation, n: int) -> float:
         return Predictor.of("h200").parts(Problem(way, n, n, n)).total_s
 
-    times = {n: [predicted_s(Way("sgemm", level, "strassen"), n) for level in range(3)] for n in (512, 8192)}
+    times = {n: [predicted_s(Implementation("sgemm", level, "strassen"), n) for level in range(3)] for n in (512, 8192)}
     assert times[512][0] < times[512][1] and times[8192][0] > times[8192][1] > times[8192][2]
-    assert predicted_s(WAYS["sgemm-strassen-1-prepared"], 8192) < times[8192][1]
+    assert predicted_s(IMPLEMENTATIONS["sgemm-strassen-1-prepared"], 8192) < times[8192][1]
 
 
 def test_the_buffers_of_a_split_product_are_as_large_as_float32s() -> None:
-    split, plain = (Buffers.of(Problem(WAYS[f"{inner}-strassen-1"], 1024, 1024, 1024)) for inner in ("fp16x3", "sgemm"))
+    split, plain = (
+        Buffers.of(Problem(IMPLEMENTATIONS[f"{inner}-strassen-1"], 1024, 1024, 1024)) for inner in ("fp16x3", "sgemm")
+    )
     assert split.left == plain.left + 4 * 512 and split.products == plain.products
     assert split.right == split.left + 4 * 1024**2, "a right operand that lies as (k, n) is turned"
 
@@ -91,14 +95,14 @@ def test_the_buffers_of_a_split_product_are_as_large_as_float32s() -> None:
 
 def test_no_way_on_the_frontier_is_beaten_and_all_others_are() -> None:
     found = frontier(4096, 4096, 4096, device="h200")
-    best = {each.way.name for each in found if each.beaten_by is None}
+    best = {each.implementation.name for each in found if each.beaten_by is None}
     for each in found:
         better = [other for other in found if other.seconds <= each.seconds and other.error <= each.error]  # type: ignore[operator]
         better = [other for other in better if (other.seconds, other.error) != (each.seconds, each.error)]
-        assert bool(better) == (each.beaten_by is not None) == (each.way.name not in best)
+        assert bool(better) == (each.beaten_by is not None) == (each.implementation.name not in best)
         if each.beaten_by:
             assert each.beaten_by in best and f"dominated by {each.beaten_by}" in str(each)
-    assert {"sgemm", "tf32", "bf16"} <= {each.way.name for each in found}
+    assert {"sgemm", "tf32", "bf16"} <= {each.implementation.name for each in found}
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -112,31 +116,40 @@ def test_the_fastest_that_is_exact_enough(n: int, accuracy: Any) -> None:
     assert made.predicted_error <= limit
     allowed = [each for each in made.estimates if each.error <= limit and each.seconds is not None]
     assert made.predicted_s <= GAIN * min(each.seconds for each in allowed)  # type: ignore[operator,type-var]
-    assert made.rate and made.way.label in str(made) and made.why.endswith(".")
+    assert made.rate and made.implementation.label in str(made) and made.why.endswith(".")
 
 
 def test_the_classical_product_where_levels_gain_less_than_predictions_err() -> None:
     for n in (128, 512, 1024, 2048, 4096, 8192):
         made = plan(n, n, n, inner="sgemm", accuracy=1e-5, device="h200")
-        classical = min(e.seconds for e in made.estimates if e.way.classical and e.seconds is not None)
-        assert made.way.classical or made.predicted_s * GAIN <= classical  # type: ignore[operator]
-    assert made.way.level == 3 and "the fastest classical product is" in made.why
+        classical = min(e.seconds for e in made.estimates if e.implementation.classical and e.seconds is not None)
+        assert made.implementation.classical or made.predicted_s * GAIN <= classical  # type: ignore[operator]
+    assert made.implementation.level == 3 and "the fastest classical product is" in made.why
 
 
 def test_what_is_asked_for_is_taken() -> None:
     made = plan(65, 65, 65, level=1, form="winograd", inner="sgemm", device="h200")
-    assert made.way == Way("sgemm", 1, "winograd") and "does not pay" in made.why and "rounding up" in made.why
+    assert (
+        made.implementation == Implementation("sgemm", 1, "winograd")
+        and "does not pay" in made.why
+        and "rounding up" in made.why
+    )
     assert "it pays" in plan(16384, 16384, 16384, level=2, inner="sgemm", device="h200").why
-    assert plan(4096, 4096, 4096, level=1, device="h200").way.inner in ("sgemm", "fp16x3")
-    assert plan(4096, 4096, 4096, inner="bf16", device="h200").way.name == "bf16"
-    assert plan(4096, 4096, 4096, level=1, form="strassen", inner="sgemm", device="h200", prepared=True).way.prepared
+    assert plan(4096, 4096, 4096, level=1, device="h200").implementation.inner in ("sgemm", "fp16x3")
+    assert plan(4096, 4096, 4096, inner="bf16", device="h200").implementation.name == "bf16"
+    assert plan(
+        4096, 4096, 4096, level=1, form="strassen", inner="sgemm", device="h200", prepared=True
+    ).implementation.prepared
 
 
 def test_memory_decides_too() -> None:
     n, matrix = 16384, 4 * 16384**2
     free, tight = (plan(n, n, n, inner="sgemm", accuracy=1e-5, device="h200", workspace_bytes=limit)
                    for limit in (None, 6 * matrix))  # fmt: skip
-    assert free.way.level > tight.way.level > 0 and tight.workspace_bytes <= 6 * matrix < free.workspace_bytes
+    assert (
+        free.implementation.level > tight.implementation.level > 0
+        and tight.workspace_bytes <= 6 * matrix < free.workspace_bytes
+    )
     with refused("workspace_bytes", 1024):
         plan(n, n, n, level=3, form="strassen", inner="sgemm", device="h200", workspace_bytes=1024)
 
@@ -150,7 +163,7 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
     try:
         for dtype, inner in (("float32", "sgemm"), ("float64", "fp64"), ("bfloat16", "bf16"), ("float16", "fp16")):
             made = plan(2048, 2048, 2048, dtype=dtype, device="cpu")
-            assert made.way.name == inner and made.predicted_s is None and made.rate is None
+            assert made.implementation.name == inner and made.predicted_s is None and made.rate is None
             assert made.why.startswith("Nothing is predicted")
         assert "not known" in plan(64, 64, 64, level=1, inner="sgemm", device="cpu").why
     finally:
@@ -167,22 +180,22 @@ def test_where_the_host_issues_each_launch_they_count() -> None:
         return Request(n, n, n, limits=Limits(accuracy), eager=True)
 
     def taken(n: int, accuracy: str) -> str:
-        return _planned(asked(n, accuracy), "cuda", "h200").way.name
+        return _planned(asked(n, accuracy), "cuda", "h200").implementation.name
 
     assert taken(1024, "tf32") == "tf32" and taken(2048, "fp32") == "fp16x3" and taken(1024, "fp32") == "sgemm"
     wide = Request(128, 4096, 1024, eager=True)
-    assert _planned(wide, "cuda", "h200").way.name == "sgemm", "the GPU is done before the host"
+    assert _planned(wide, "cuda", "h200").implementation.name == "sgemm", "the GPU is done before the host"
     names = ("sgemm", "fp16x3", "sgemm-strassen-1", "fp16x3-strassen-1")
-    times = [issuing_s(WAYS[name], asked(1024, "fp32")) for name in names]
+    times = [issuing_s(IMPLEMENTATIONS[name], asked(1024, "fp32")) for name in names]
     assert times == sorted(times) and times[1] > 3 * times[0]
-    odd, even = (launches(Problem(WAYS["sgemm-strassen-2"], n, n, n)) for n in (4097, 4096))
+    odd, even = (launches(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], n, n, n)) for n in (4097, 4096))
     assert even == 4 and odd > even
-    assert launches(Problem(WAYS["bf16"], 4097, 4097, 4097, "bfloat16")) == 4
+    assert launches(Problem(IMPLEMENTATIONS["bf16"], 4097, 4097, 4097, "bfloat16")) == 4
 
 
 def test_each_pass_goes_at_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The classical split product turns its right side: half that rate takes that pass twice as long, no other."""
-    predictor, way = Predictor.of("h200"), WAYS["fp16x3"]
+    predictor, way = Predictor.of("h200"), IMPLEMENTATIONS["fp16x3"]
     before = predictor._passes(Problem(way, 4096, 4096, 4096))
     slower = replace(CONSTANTS["rate.turned"], value=CONSTANTS["rate.turned"].value / 2)
     monkeypatch.setattr(predicting, "CONSTANTS", {**CONSTANTS, "rate.turned": slower})

@@ -55,5 +55,5 @@ def test_only_the_places_where_rows_are_largest_count() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("size", [256, 3000, 8192, 16384, 30000])
 def test_by_itself_a_call_takes_no_levels(dtype: str, size: int) -> None:
-    assert plan(size, size, size, dtype=dtype, device="h200").way.level == 0
-    assert plan(size, size, size, dtype=dtype, device="h200", prepared=True).way.level == 0
+    assert plan(size, size, size, dtype=dtype, device="h200").implementation.level == 0
+    assert plan(size, size, size, dtype=dtype, device="h200", prepared=True).implementation.level == 0

@@ -8,15 +8,21 @@ import pytest
 import torch
 
 from brrr.core.errors import UnavailableError
-from brrr.strassen import Way, kept, matmul, prepare
+from brrr.strassen import Implementation, kept, matmul, prepare
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.kept import kept_steps, pointing
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import workspace_bytes
 
-LEVEL = Way("sgemm", 1, "strassen")
-WAYS_KEPT = (LEVEL, Way("sgemm"), Way("fp16x3"), Way("bf16", 1, "winograd"), Way("sgemm", 3, "strassen"))
+LEVEL = Implementation("sgemm", 1, "strassen")
+WAYS_KEPT = (
+    LEVEL,
+    Implementation("sgemm"),
+    Implementation("fp16x3"),
+    Implementation("bf16", 1, "winograd"),
+    Implementation("sgemm", 3, "strassen"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +44,7 @@ class Made:
         return steps(*given)
 
 
-def arena_of(way: Way, n: int) -> Arena:
+def arena_of(way: Implementation, n: int) -> Arena:
     return Arena(workspace_bytes(Problem(way, n, n, n)), "cpu")
 
 
@@ -47,7 +53,7 @@ def whole(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("way", WAYS_KEPT, ids=lambda way: way.name)
-def test_made_once_for_the_same_addresses_and_right_for_new_numbers(way: Way) -> None:
+def test_made_once_for_the_same_addresses_and_right_for_new_numbers(way: Implementation) -> None:
     a, b, out, arena, made = whole(48, 48), whole(48, 48), torch.empty(48, 48), arena_of(way, 48), Made()
     for _ in range(3):
         a.copy_(whole(48, 48).sign())
@@ -61,7 +67,8 @@ def test_anything_else_is_made_anew() -> None:
     a, b, out, arena, made = whole(48, 48), whole(48, 48), torch.empty(48, 48), arena_of(LEVEL, 48), Made()
     other, wide = torch.empty(48, 48), torch.empty(48, 96)
     given = [
-        (LEVEL, a, b, out), (Way("sgemm", 1, "winograd"), a, b, out), (LEVEL, a.t(), b, out), (LEVEL, a, b.t(), out),
+        (LEVEL, a, b, out), (Implementation("sgemm", 1, "winograd"), a, b, out), (LEVEL, a.t(), b, out), (LEVEL, a,
+                                                                                                          b.t(), out),
         (LEVEL, a[:40], b, out[:40]), (LEVEL, a, b, other), (LEVEL, b, a, out), (LEVEL, a, b, wide[:, ::2]),
     ]  # fmt: skip
     for _ in range(2):

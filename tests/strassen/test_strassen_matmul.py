@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.strassen import WAYS, Way, explain, matmul, prepare, product
+from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prepare, product
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
@@ -21,7 +21,7 @@ from brrr.strassen.workspace import workspace_bytes
 from tests.refusals import refused, values
 
 SHAPES = [(1, 1, 1), (2, 3, 5), (16, 16, 16), (33, 70, 41), (64, 8, 100), (101, 203, 77), (1, 64, 9), (65, 1, 300)]
-ON_CPU = [way for way in WAYS.values() if "cpu" in way.kind.devices]
+ON_CPU = [way for way in IMPLEMENTATIONS.values() if "cpu" in way.kind.devices]
 ROOM = 3.0
 """Small matrices scatter: so many times the predicted error may be seen."""
 
@@ -40,7 +40,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("way", ON_CPU, ids=lambda way: way.name)
-def test_every_way_is_right_and_within_its_predicted_error(way: Way) -> None:
+def test_every_way_is_right_and_within_its_predicted_error(way: Implementation) -> None:
     for operand in way.kind.operands:
         dtype = getattr(torch, operand)
         for m, k, n in ((33, 70, 41), (64, 256, 64)):
@@ -77,7 +77,7 @@ def test_strided_operands_and_results(inner: str, level: int) -> None:
         for out in (torch.empty(20, 25), torch.empty(25, 20).t(), torch.empty(20, 60)[:, ::2][:, :25]):
             made = matmul(left, right, inner=inner, level=level, out=out)
             assert made is out
-            assert error(out, left, right) <= ROOM * predicted_error(Way(inner, level, "strassen"), 70)
+            assert error(out, left, right) <= ROOM * predicted_error(Implementation(inner, level, "strassen"), 70)
 
 
 def test_a_nan_stays_one() -> None:
@@ -96,11 +96,14 @@ def test_a_transposed_right_side_is_read_as_it_lies() -> None:
 def test_the_right_side_made_once() -> None:
     b = normal(40, 24)
     right = prepare(b, rows=16, level=1, form="winograd", inner="sgemm")
-    assert right.way == Way("sgemm", 1, "winograd", prepared=True) and right.nbytes == 7 * 24 * 16 * 4
+    assert (
+        right.implementation == Implementation("sgemm", 1, "winograd", prepared=True)
+        and right.nbytes == 7 * 24 * 16 * 4
+    )
     for rows in (16, 5, 33):
         a = normal(rows, 40)
         assert error(matmul(a, right), a, b) < 1e-5
-        assert explain(a, right).way == right.way
+        assert explain(a, right).implementation == right.implementation
     plain = prepare(b, rows=16, level=0, inner="sgemm")
     assert not plain.factors and error(matmul(normal(3, 40), plain), *(torch.zeros(3, 40), b)) > 0
 
@@ -109,7 +112,7 @@ def test_the_right_side_made_once() -> None:
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_a_right_side_made_once_lies_as_its_products_want_it(inner: str, level: int) -> None:
     """Library products take (k, n) however the operand lies, split ones (n, k); both give the same numbers."""
-    way = Way(inner, level, "strassen", prepared=True)
+    way = Implementation(inner, level, "strassen", prepared=True)
     a, w = normal(30, 44), normal(52, 44)
     found = [prepare_right(each, way) for each in (w.t(), w.t().contiguous())]
     results = []
@@ -127,11 +130,11 @@ def test_a_right_side_made_for_another_way_is_refused() -> None:
     a, b = normal(64, 64), normal(64, 64)
     right = prepare(b, rows=64, level=2, form="strassen", inner="sgemm")
     with pytest.raises(ArgumentError, match="prepared for"):
-        steps(WAYS["sgemm-strassen-3"], a, right, torch.empty(64, 64), Arena(2**22, "cpu"))
+        steps(IMPLEMENTATIONS["sgemm-strassen-3"], a, right, torch.empty(64, 64), Arena(2**22, "cpu"))
 
 
 def test_a_kernel_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(way: Way, *_: Any) -> Any:
+    def missing(way: Implementation, *_: Any) -> Any:
         if way.inner != "sgemm":
             raise UnavailableError("no compiler")
         return steps(way, *_)
@@ -202,7 +205,7 @@ def test_the_watch_sees_what_is_allocated() -> None:
 @pytest.mark.parametrize("name", ["strassen-1", "winograd-1", "strassen-2", "strassen-3"])
 def test_never_more_memory_than_stated(name: str) -> None:
     """But for what a second and a third level's sums take between them, where torch makes them."""
-    way, (m, k, n) = WAYS[f"sgemm-{name}"], (130, 96, 70)
+    way, (m, k, n) = IMPLEMENTATIONS[f"sgemm-{name}"], (130, 96, 70)
     a, b, out = normal(m, k), normal(k, n), torch.empty(m, n)
     stated = workspace_bytes(Problem(way, m, n, k))
     with allocations(a, b, out) as watch:
@@ -219,7 +222,7 @@ def test_a_limit_is_kept_and_said() -> None:
     with allocations(a, b, out) as watch:
         matmul(a, b, level=1, form="strassen", inner="sgemm", workspace_bytes=limit, out=out)
     assert 0 < watch.most <= limit and error(out, a, b) < 1e-5
-    assert explain(a, b, workspace_bytes=0).way.level == 0
+    assert explain(a, b, workspace_bytes=0).implementation.level == 0
 
 
 def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +289,7 @@ def test_what_is_refused(call: Any, argument: str, value: Any) -> None:
 
 def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
     made = explain(A, B, level=3, form="winograd", inner="sgemm")
-    assert made.way.name == "sgemm-winograd-3" and "rounding up adds" in made.why
+    assert made.implementation.name == "sgemm-winograd-3" and "rounding up adds" in made.why
     assert "does not pay" in made.why or "not known" in made.why
     assert error(matmul(A, B, level=3, form="winograd", inner="sgemm"), A, B) < 1e-6
 
@@ -297,7 +300,7 @@ def test_a_level_that_does_not_pay_is_taken_and_said() -> None:
 def test_memory_that_is_not_there_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan is made again for what is free; what was asked for and does not fit is an error that says the bytes."""
     a, b = (torch.randint(-3, 4, (300, 300)).float() for _ in range(2))
-    least = workspace_bytes(Problem(Way("sgemm", 1, "strassen"), 300, 300, 300))
+    least = workspace_bytes(Problem(Implementation("sgemm", 1, "strassen"), 300, 300, 300))
     monkeypatch.setattr(product, "is_gpu", lambda device: True)
     monkeypatch.setattr(product, "RESERVED", 0)
     monkeypatch.setattr(product, "free_bytes", lambda device: 2**24)

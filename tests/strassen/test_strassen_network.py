@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.strassen import StrassenMLP, Way, fuse, operators
+from brrr.strassen import Implementation, StrassenMLP, fuse, operators
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of, planned
 from brrr.strassen.limits import Limits
@@ -70,20 +70,22 @@ def test_every_inner_product(dtype: torch.dtype, inner: str, limit: float, level
 def test_layers_of_different_levels_in_one_chain() -> None:
     """Whatever the next layer is: the same level, another, none, or a split product."""
     layers = [Layer(torch.randn(24, 24), torch.randn(24)) for _ in range(6)]
-    ways = [
-        Way("sgemm", 1, "strassen", True), Way("sgemm", 2, "winograd", True), Way("sgemm"),
-        Way("fp16x3", 1, "strassen", True), Way("sgemm", 1, "winograd", True), Way("fp16x3", 0, None, True),
+    implementations = [
+        Implementation("sgemm", 1, "strassen", True), Implementation("sgemm", 2, "winograd", True),
+        Implementation("sgemm"),
+        Implementation("fp16x3", 1, "strassen", True), Implementation("sgemm", 1, "winograd", True),
+        Implementation("fp16x3", 0, None, True),
     ]  # fmt: skip
     x = torch.randn(9, 24)
-    rights = [prepare_right(Right(each.weight, True), way) for each, way in zip(layers, ways, strict=True)]
-    run = ChainRun(tuple(layers), ways, rights, x)
+    rights = [prepare_right(Right(each.weight, True), way) for each, way in zip(layers, implementations, strict=True)]
+    run = ChainRun(tuple(layers), implementations, rights, x)
     expected = x.double()
     for layer in layers:
         expected = torch.relu(expected @ layer.weight.double().t() + layer.bias.double())  # type: ignore[union-attr]
     for _ in range(2):
         assert float((run(x) - expected).norm() / expected.norm()) < 1e-5
     kept = [torch.empty(9, 24) for _ in layers]
-    ChainRun(tuple(layers), ways, rights, x, kept=kept)(x, kept[-1])
+    ChainRun(tuple(layers), implementations, rights, x, kept=kept)(x, kept[-1])
     assert torch.allclose(kept[0], layers[0].plain(x), atol=1e-3) and torch.allclose(kept[-1], run(x), atol=1e-3)
 
 
@@ -151,11 +153,11 @@ def test_modes_may_change_from_call_to_call() -> None:
 
 
 def test_weights_are_made_ready_once() -> None:
-    formatted, layer, way = Formatted(), Layer(torch.randn(8, 8)), Way("sgemm", 1, "strassen", True)
+    formatted, layer, way = Formatted(), Layer(torch.randn(8, 8)), Implementation("sgemm", 1, "strassen", True)
     first = formatted(0, layer, way)
     assert formatted(0, layer, way) is first and formatted(1, layer, way) is not first
     for level in (2, 3):
-        formatted(0, layer, Way("sgemm", level, "strassen", True))
+        formatted(0, layer, Implementation("sgemm", level, "strassen", True))
     assert formatted(0, layer, way) is not first, f"only {MOST} are kept"
     with torch.inference_mode():
         frozen = Layer(torch.randn(8, 8))
@@ -278,7 +280,7 @@ def test_what_was_found_to_be_torchs_is_not_asked_again(monkeypatch: pytest.Monk
     with torch.autocast("cpu", dtype=torch.bfloat16):
         fused(large)
     asked: list[int] = []
-    original = operators.Runner.ways
+    original = operators.Runner.implementations
     monkeypatch.setattr(operators.Runner, "ways", lambda *given, **more: asked.append(1) or original(*given, **more))
     fused(x)
     assert not asked
@@ -315,11 +317,11 @@ def test_gradients_of_classical_layers_are_torchs(monkeypatch: pytest.MonkeyPatc
 
 def test_a_classical_layer_among_others_writes_into_its_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = tuple(Layer(torch.randn(8, 8), torch.randn(8)) for _ in range(3))
-    ways = [Way("sgemm"), Way("sgemm", 1, "strassen", True), Way("tf32")]
+    implementations = [Implementation("sgemm"), Implementation("sgemm", 1, "strassen", True), Implementation("tf32")]
     rights = [Right(each.weight, True) for each in layers]
-    rights[1] = prepare_right(rights[1], ways[1])
+    rights[1] = prepare_right(rights[1], implementations[1])
     x, out = torch.randn(3, 8), torch.full((3, 8), float("nan"))
-    run = ChainRun(layers, ways, rights, x)
+    run = ChainRun(layers, implementations, rights, x)
     seen = calls_of(monkeypatch)
     assert run(x, out) is out
     assert seen == ["addmm", "addmm"]
@@ -343,12 +345,12 @@ def test_few_rows_are_left_to_the_librarys_product(rows: int, hidden: int) -> No
     """Where the weights are most of the bytes, as measured: neither levels nor split products."""
     for limits in (Limits(1e-5, inner="sgemm"), Limits("fp32"), Limits()):
         (plan,) = planned([(hidden, hidden)], rows, "float32", "h200", limits)
-        assert plan.way.name == "sgemm" and plan.estimates and plan.why
+        assert plan.implementation.name == "sgemm" and plan.estimates and plan.why
 
 
 def test_few_rows_where_something_else_was_asked_for() -> None:
     def name(rows: int, **options: Any) -> str:
-        return planned([(4096, 4096)], rows, "float32", "h200", Limits(**options))[0].way.name
+        return planned([(4096, 4096)], rows, "float32", "h200", Limits(**options))[0].implementation.name
 
     assert name(2, level=1, form="strassen", inner="sgemm") == "sgemm-strassen-1-prepared"
     assert name(2, inner="fp16x3") == "fp16x3-prepared"

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 
-from brrr.strassen import WAYS, Way, execution, matmul, odd_sizes, plan, prepare
+from brrr.strassen import IMPLEMENTATIONS, Implementation, execution, matmul, odd_sizes, plan, prepare
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all, steps
@@ -31,7 +31,7 @@ def filled(m: int, n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.full((m, n), math.nan, dtype=dtype)
 
 
-def cut(way: Way, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
+def cut(way: Implementation, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor) -> None:
     nbytes = workspace_bytes(Problem(way, a.shape[0], right.n, right.k, str(a.dtype)[6:]))
     run_all(cut_steps(way, core, a, right, out, Arena(nbytes, "cpu")))
 
@@ -45,7 +45,7 @@ def test_any_rest_is_exact(rest: tuple[int, int, int], level: int) -> None:
     core = (48, 64, 32)
     m, n, k = (size + more for size, more in zip(core, rest, strict=True))
     a, b, out = whole(m, k, largest=9), whole(k, n, largest=9), filled(m, n)
-    cut(Way("sgemm", level, "winograd"), core, a, Right.of(b), out)
+    cut(Implementation("sgemm", level, "winograd"), core, a, Right.of(b), out)
     assert torch.equal(out, a @ b)
 
 
@@ -55,9 +55,9 @@ def test_any_rest_is_exact(rest: tuple[int, int, int], level: int) -> None:
 def test_every_inner_product_beside_a_core(inner: str, made: bool, turned: bool) -> None:
     """Prepared or not, as Linear's weights lie or not: the same numbers, and nothing beside the result is written."""
     for level in (1, 2, 3):
-        if level not in WAYS[inner].kind.levels:
+        if level not in IMPLEMENTATIONS[inner].kind.levels:
             continue
-        way = Way(inner, level, "strassen", prepared=made)
+        way = Implementation(inner, level, "strassen", prepared=made)
         dtype = getattr(torch, way.kind.operands[-1])
         a, b = whole(69, 37, dtype=dtype, largest=1), whole(37, 65, dtype=dtype, largest=1)
         b = b.t().contiguous().t() if turned else b
@@ -75,7 +75,7 @@ def test_every_inner_product_beside_a_core(inner: str, made: bool, turned: bool)
 def test_strided_operands_and_results_beside_a_core() -> None:
     a, b = whole(140, 70)[::2, ::2], whole(35, 66)[:, ::2]
     for out in (filled(33, 70).t(), filled(70, 66)[:, ::2]):
-        cut(Way("sgemm", 1, "strassen"), (64, 32, 32), a, Right.of(b), out)
+        cut(Implementation("sgemm", 1, "strassen"), (64, 32, 32), a, Right.of(b), out)
         assert torch.equal(out, a @ b)
 
 
@@ -85,14 +85,14 @@ def test_a_way_as_it_is_run_is_exact(name: str, sizes: Sizes) -> None:
     m, n, k = sizes
     a, b, out = whole(m, k), whole(k, n), filled(m, n)
     for right in (b, b.t().contiguous().t()):
-        prepared(WAYS[name], a, right, out.fill_(math.nan))()
+        prepared(IMPLEMENTATIONS[name], a, right, out.fill_(math.nan))()
         assert torch.equal(out, a @ b)
 
 
 def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
     b = whole(1025, 1025)
     right = prepare(b, rows=1025, level=2, form="strassen", inner="sgemm")
-    assert right.core == right_core(Way("sgemm", 2, "strassen", prepared=True), 1025, 1025) != (1025, 1025)
+    assert right.core == right_core(Implementation("sgemm", 2, "strassen", prepared=True), 1025, 1025) != (1025, 1025)
     for rows in (1, 70, 1024, 1025):
         a = whole(rows, 1025)
         assert torch.equal(matmul(a, right), a @ b)
@@ -100,7 +100,7 @@ def test_a_prepared_right_side_meets_any_number_of_rows() -> None:
 
 def test_gradients_through_a_core() -> None:
     a, b = whole(1025, 1025).requires_grad_(), whole(1025, 1025).requires_grad_()
-    assert core_of(Problem(WAYS["sgemm-strassen-2"], 1025, 1025, 1025)) != (1025, 1025, 1025)
+    assert core_of(Problem(IMPLEMENTATIONS["sgemm-strassen-2"], 1025, 1025, 1025)) != (1025, 1025, 1025)
     matmul(a, b, level=2, form="strassen", inner="sgemm").sum().backward()
     expected = torch.ones(1025, 1025)
     assert torch.equal(a.grad, expected @ b.detach().t()) and torch.equal(b.grad, a.detach().t() @ expected)  # type: ignore[arg-type]
@@ -109,8 +109,8 @@ def test_gradients_through_a_core() -> None:
 # --- what goes through the levels -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS.values() if way.level], ids=lambda way: way.name)
-def test_cores_are_within_the_sizes_and_leave_little(way: Way) -> None:
+@pytest.mark.parametrize("way", [way for way in IMPLEMENTATIONS.values() if way.level], ids=lambda way: way.name)
+def test_cores_are_within_the_sizes_and_leave_little(way: Implementation) -> None:
     operand = way.kind.operands[-1]
     for m, n, k in ((1, 1, 1), (63, 4097, 4097), (4097, 4097, 4097), (4096, 4097, 4096), (5000, 1537, 8191)):
         problem = Problem(way, m, n, k, operand)
@@ -125,23 +125,23 @@ def test_cores_are_within_the_sizes_and_leave_little(way: Way) -> None:
 
 def test_whole_blocks_are_left_alone_and_one_row_more_is_split_off() -> None:
     for level in (1, 2, 3):
-        way = Way("sgemm", level, "strassen")
+        way = Implementation("sgemm", level, "strassen")
         assert core_of(Problem(way, 8192, 8192, 8192)) == (8192, 8192, 8192)
         assert core_of(Problem(way, 8193, 8192, 8192))[0] == core_of(Problem(way, 8192, 8193, 8192))[1] == 8192
         assert core_of(Problem(way, 8191, 8191, 8191)) == (8191, 8191, 8191)
         assert core_of(Problem(way, 8193, 8193, 8193, whole=True)) == (8193, 8193, 8193)
-    assert core_of(Problem(Way("sgemm"), 4097, 4097, 4097)) == (4097, 4097, 4097)
+    assert core_of(Problem(Implementation("sgemm"), 4097, 4097, 4097)) == (4097, 4097, 4097)
 
 
 def test_of_k_nothing_is_added_to_a_result_in_a_short_type() -> None:
     for n in (1025, 4097, 16385):
         for name in ("bf16-strassen-1", "bf16-winograd-3"):
-            assert core_of(Problem(WAYS[name], n, n, n, "bfloat16"))[2] == n
+            assert core_of(Problem(IMPLEMENTATIONS[name], n, n, n, "bfloat16"))[2] == n
 
 
 @pytest.mark.parametrize("name", ["sgemm-strassen-2-prepared", "sgemm-strassen-3"])
 def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
-    predictor, way = Predictor.of("h200"), WAYS[name]
+    predictor, way = Predictor.of("h200"), IMPLEMENTATIONS[name]
     made, rounded_up = (predictor.parts(Problem(way, 4097, 4097, 4097, whole=each)) for each in (False, True))
     assert made.thin_s > 0 == rounded_up.thin_s and made.total_s < rounded_up.total_s
     assert made.total_s == pytest.approx(made.left_s + made.right_s + made.products_s + made.post_add_s + made.thin_s)
@@ -161,7 +161,7 @@ def test_the_prediction_and_the_plan_know_of_it(name: str) -> None:
 @pytest.mark.parametrize("sizes", [(70, 65, 67), (70, 64, 67), (70, 65, 64), (1, 3, 5)])
 def test_copies_to_aligned_rows_are_exact(sizes: Sizes, inner: str, turned: bool) -> None:
     m, n, k = sizes
-    way = WAYS[inner]
+    way = IMPLEMENTATIONS[inner]
     for operand in way.kind.operands:
         dtype = getattr(torch, operand)
         a, b = whole(m, k, dtype=dtype, largest=1), whole(k, n, dtype=dtype, largest=1)
@@ -179,16 +179,16 @@ def test_copies_to_aligned_rows_are_exact(sizes: Sizes, inner: str, turned: bool
 def test_no_copies_without_room_for_them_or_of_what_does_not_lie_as_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "KINDS", ("cpu",))
     a, b, out = (torch.ones(size, dtype=torch.bfloat16) for size in ((1536, 1536), (1536, 1537), (1536, 1537)))
-    assert copied(Problem(WAYS["bf16"], 1536, 1537, 1536, "bfloat16")) == Copied(False, True, True)
+    assert copied(Problem(IMPLEMENTATIONS["bf16"], 1536, 1537, 1536, "bfloat16")) == Copied(False, True, True)
     for nbytes, left, count in ((2**24, a, 3), (100, a, 1), (2**24, a.t(), 1)):
-        assert len(steps(WAYS["bf16"], left, Right.of(b), out, Arena(nbytes, "cpu"))) == count
+        assert len(steps(IMPLEMENTATIONS["bf16"], left, Right.of(b), out, Arena(nbytes, "cpu"))) == count
 
 
 def test_the_classical_product_takes_the_copies_that_are_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "KINDS", ("cpu",))
     for operand, n in ((torch.bfloat16, 1537), (torch.float32, 1025)):
         a, b, out = (whole(n, n, dtype=operand, largest=1) for _ in range(3))
-        way, name = WAYS["bf16"], str(operand)[6:]
+        way, name = IMPLEMENTATIONS["bf16"], str(operand)[6:]
         problem = Problem(way, n, n, n, name)
         needed = workspace_bytes(problem)
         arena = Arena(needed, "cpu")
@@ -203,22 +203,22 @@ def test_the_classical_product_takes_the_copies_that_are_planned(monkeypatch: py
 
 def test_copies_are_planned_where_they_pay() -> None:
     for n in (512, 1000, 4096, 5000):
-        assert not copied(Problem(WAYS["bf16"], n, n, n, "bfloat16")).any
+        assert not copied(Problem(IMPLEMENTATIONS["bf16"], n, n, n, "bfloat16")).any
     for name, operand in (("bf16", "bfloat16"), ("fp16", "float16"), ("tf32", "float32")):
-        assert all(copied(Problem(WAYS[name], 4097, 4097, 4097, operand)))
-        assert not copied(Problem(WAYS[name], 33, 70, 41, operand)).any
-        assert not copied(Problem(WAYS[name], 1, 4097, 4097, operand)).any
-    assert not copied(Problem(WAYS["sgemm"], 4097, 4097, 4097)).any
-    assert not copied(Problem(WAYS["tf32"], 4100, 4100, 4100)).any
-    assert copied(Problem(WAYS["bf16"], 4096, 4097, 4096, "bfloat16")) == Copied(False, True, True)
-    assert copied(Problem(WAYS["bf16"], 4096, 4096, 4097, "bfloat16")) == Copied(True, True, False)
+        assert all(copied(Problem(IMPLEMENTATIONS[name], 4097, 4097, 4097, operand)))
+        assert not copied(Problem(IMPLEMENTATIONS[name], 33, 70, 41, operand)).any
+        assert not copied(Problem(IMPLEMENTATIONS[name], 1, 4097, 4097, operand)).any
+    assert not copied(Problem(IMPLEMENTATIONS["sgemm"], 4097, 4097, 4097)).any
+    assert not copied(Problem(IMPLEMENTATIONS["tf32"], 4100, 4100, 4100)).any
+    assert copied(Problem(IMPLEMENTATIONS["bf16"], 4096, 4097, 4096, "bfloat16")) == Copied(False, True, True)
+    assert copied(Problem(IMPLEMENTATIONS["bf16"], 4096, 4096, 4097, "bfloat16")) == Copied(True, True, False)
 
 
 def test_plans_state_the_copies_and_do_without_them_where_there_is_no_room() -> None:
     sizes = (4097, 4097, 4097)
     found = plan(*sizes, dtype="bfloat16", device="h200", level=0)
     tight = plan(*sizes, dtype="bfloat16", device="h200", level=0, workspace_bytes=2**20)
-    assert found.workspace_bytes == workspace_bytes(Problem(WAYS["bf16"], *sizes, "bfloat16")) > 10**8
+    assert found.workspace_bytes == workspace_bytes(Problem(IMPLEMENTATIONS["bf16"], *sizes, "bfloat16")) > 10**8
     assert tight.workspace_bytes == 0 and "16 bytes" in found.why and "16 bytes" not in tight.why
     assert found.predicted_s is not None and tight.predicted_s is not None
     assert found.predicted_s < tight.predicted_s / 2
@@ -229,7 +229,7 @@ def test_plans_state_the_copies_and_do_without_them_where_there_is_no_room() -> 
 @pytest.mark.parametrize("way", ["sgemm-strassen-1", "bf16-winograd-2", "sgemm-strassen-3"])
 @pytest.mark.parametrize("sizes", [(64, 64, 64), (101, 30, 60), (4097, 1023, 777)])
 def test_block_sizes_are_those_of_the_buffers(way: str, sizes: tuple[int, int, int]) -> None:
-    made, (m, n, k) = WAYS[way], sizes
+    made, (m, n, k) = IMPLEMENTATIONS[way], sizes
     rows, deep, columns = Problem(made, m, n, k).block
     assert buffer_shape(m, k, "left", made.level) == (made.products, rows, deep)
     assert buffer_shape(k, n, "right", made.level) == (made.products, deep, columns)

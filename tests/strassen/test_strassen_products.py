@@ -11,7 +11,7 @@ from played_blas import PlayedBlas, played
 from brrr.core.errors import UnavailableError
 from brrr.gpu.launching import fastest
 from brrr.strassen.gemm.products import product_step
-from brrr.strassen.ways import INNERS
+from brrr.strassen.implementations import INNERS
 
 
 def operands(products: int, m: int, n: int, k: int, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:

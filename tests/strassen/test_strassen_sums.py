@@ -10,7 +10,7 @@ from hosted import by_nvcc, needs_nvcc
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.nvrtc import source_text
-from brrr.strassen import Way
+from brrr.strassen import Implementation
 from brrr.strassen.algebra import reference
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import FORMS
@@ -51,7 +51,7 @@ def test_a_step_is_post_add_and_pre_add(level: int, then: int) -> None:
 
 def test_a_prepared_function_reads_what_its_tensors_hold_later() -> None:
     x, out = torch.zeros(4, 16), torch.empty(7, 2, 8)
-    run = pre_add_step(x, "left", Way("sgemm", 1, "strassen"), out)
+    run = pre_add_step(x, "left", Implementation("sgemm", 1, "strassen"), out)
     x.fill_(1.0)
     run()
     assert out[0].eq(2.0).all()
@@ -137,7 +137,9 @@ def test_a_job_that_differs_has_another_text() -> None:
 
 def test_a_bias_with_gaps_is_refused() -> None:
     with pytest.raises(ArgumentError, match="bias is"):
-        post_add_step(torch.ones(7, 2, 8), Way("sgemm", 1, "strassen"), torch.ones(4, 16), bias=torch.ones(32)[::2])
+        post_add_step(
+            torch.ones(7, 2, 8), Implementation("sgemm", 1, "strassen"), torch.ones(4, 16), bias=torch.ones(32)[::2]
+        )
 
 
 def test_nothing_in_nothing_out() -> None:

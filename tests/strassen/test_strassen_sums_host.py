@@ -12,7 +12,7 @@ from hosted import hosted, needs_gxx
 
 from brrr.core.files import PACKAGE
 from brrr.gpu.nvrtc import source_text
-from brrr.strassen import Way
+from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import WINOGRAD
 from brrr.strassen.passes.jobs import Tuning, edge_of, launch_size
@@ -124,7 +124,7 @@ def test_step(level: int, dtype: torch.dtype, folder: Path) -> None:
         products, bias = tensors_for(level, shape, dtype)
         keep = laid_out(*shape, dtype, ("plain", "part")[number % 2]) if number % 3 else None
         out = torch.empty(buffer_shape(*shape, "left", then), dtype=dtype)
-        way = Way("sgemm", then, "winograd")
+        way = Implementation("sgemm", then, "winograd")
         for work in calls.step_works(products, "strassen", level, shape, way, out, bias=bias, keep=keep):
             compared(work, folder)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from brrr.strassen import StrassenMLP, Way, fuse, operators
+from brrr.strassen import Implementation, StrassenMLP, fuse, operators
 from brrr.strassen.layers import Layer
 from brrr.strassen.limits import Limits
 
@@ -28,11 +28,11 @@ def test_gradients_are_those_of_the_function(form: str, level: int) -> None:
 
 
 @pytest.mark.parametrize("ways", [
-    [Way("fp64", 1, "strassen")] * 3,
-    [Way("fp64", 1, "strassen"), Way("fp64"), Way("fp64", 2, "winograd")],
-    [Way("fp64"), Way("fp64", 1, "winograd"), Way("fp64")],
+    [Implementation("fp64", 1, "strassen")] * 3,
+    [Implementation("fp64", 1, "strassen"), Implementation("fp64"), Implementation("fp64", 2, "winograd")],
+    [Implementation("fp64"), Implementation("fp64", 1, "winograd"), Implementation("fp64")],
 ])  # fmt: skip
-def test_gradients_are_torchs_whatever_the_ways(ways: list[Way], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_are_torchs_whatever_the_ways(ways: list[Implementation], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators.Runner, "ways", lambda *given, **more: ways)
     sizes = (7, 9, 16, 5)
     x = torch.randn(6, 7, dtype=torch.float64, requires_grad=True)

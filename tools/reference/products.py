@@ -31,9 +31,14 @@ ADDED_EVERY = 4
 LAYERS = {"bfloat16": 320, "float32": 640, "tf32": 160}
 """Layers of networks beside them, by data type: forward with a bias or without, and the gradients of input and weight.
 
-How often each layout, with a row added or without, stands in `WAYS`.
+How often each layout, with a row added or without, stands in `IMPLEMENTATIONS`.
 """
-WAYS: Mapping[tuple[Layout, bool], int] = {("nt", True): 4, ("nt", False): 2, ("nn", False): 1, ("tn", False): 1}
+IMPLEMENTATIONS: Mapping[tuple[Layout, bool], int] = {
+    ("nt", True): 4,
+    ("nt", False): 2,
+    ("nn", False): 1,
+    ("tn", False): 1,
+}
 MOST_FLOP = {"bfloat16": 2e12, "float16": 2e12, "tf32": 1e12, "float32": 2e11, "float64": 2e11}
 MOST_BYTES = 1e9
 KINDS = {"power": 3, "round": 3, "even": 3, "odd": 4, "square": 3, "skinny": 4, "vector": 2}
@@ -95,7 +100,7 @@ def _layer(draw: random.Random, dtype: str) -> SweptProduct:
     widths = (draw.choice((*odd, 2 ** draw.randint(4, 12), 64 * draw.randint(1, 64))) for _ in "nk")
     n, k = widths
     rows = min(log_uniform(draw, 1, 16384), int(MOST_FLOP[dtype] / (2 * n * k)))
-    layout, added = draw.choices(list(WAYS), list(WAYS.values()))[0]
+    layout, added = draw.choices(list(IMPLEMENTATIONS), list(IMPLEMENTATIONS.values()))[0]
     m, n, k = (n, k, rows) if layout == "tn" else (rows, n, k)
     return SweptProduct(dtype, m, n, k, 1, layout, added)
 

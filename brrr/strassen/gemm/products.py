@@ -1,6 +1,6 @@
 """The products of blocks, each as a function of no arguments: by the library that its name says.
 
->>> from brrr.strassen.ways import INNERS
+>>> from brrr.strassen.implementations import INNERS
 >>> out = torch.empty(1, 2, 2)
 >>> _ = product_step(INNERS["sgemm"], torch.ones(1, 2, 8), torch.ones(1, 2, 8), out, right_transposed=True)()
 >>> out[0, 0, 0]
@@ -14,8 +14,8 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.precision import float32_products
+from brrr.strassen.implementations import Inner
 from brrr.strassen.passes.launch import Run
-from brrr.strassen.ways import Inner
 
 
 def product_step(

@@ -1,7 +1,7 @@
 """The passes over memory, each as a function of no arguments: by the kernels on a GPU, by torch elsewhere.
 
 >>> out = torch.empty(7, 1, 8)
->>> pre_add_step(torch.ones(2, 16), "left", Way("sgemm", 1, "strassen"), out)()
+>>> pre_add_step(torch.ones(2, 16), "left", Implementation("sgemm", 1, "strassen"), out)()
 >>> out[0, 0, 0]
 tensor(2.)
 """
@@ -12,31 +12,39 @@ from functools import partial
 import torch
 
 from brrr.strassen.algebra.reference import post_add_into, pre_add_into, signs_of
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.passes.launch import Run, prepared, run_all
 from brrr.strassen.passes.work import Shape, Work, assembled_work, chosen_form, factors_work
-from brrr.strassen.ways import Way
 
 
-def pre_add_step(x: torch.Tensor, side: str, way: Way, out: torch.Tensor, *, transposed: bool = False) -> Run:
+def pre_add_step(
+    x: torch.Tensor, side: str, implementation: Implementation, out: torch.Tensor, *, transposed: bool = False
+) -> Run:
     """All products' factors of one operand into `out`, in its type, rounded once."""
     if _by_blocks(x, out):
-        signs = signs_of(chosen_form(way.form), "transposed" if transposed else side)
-        return partial(pre_add_into, x, signs, way.level, out)
-    return prepared(factors_work(x, side, way.form, way.level, transposed, out))
+        signs = signs_of(chosen_form(implementation.form), "transposed" if transposed else side)
+        return partial(pre_add_into, x, signs, implementation.level, out)
+    return prepared(factors_work(x, side, implementation.form, implementation.level, transposed, out))
 
 
 def post_add_step(
-    products: torch.Tensor, way: Way, out: torch.Tensor, *, bias: torch.Tensor | None = None, relu: bool = False
+    products: torch.Tensor,
+    implementation: Implementation,
+    out: torch.Tensor,
+    *,
+    bias: torch.Tensor | None = None,
+    relu: bool = False,
 ) -> Run:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
     if bias is None and not relu and _by_blocks(products, out):
-        return partial(post_add_into, products, chosen_form(way.form).result, way.level, out)
+        return partial(post_add_into, products, chosen_form(implementation.form).result, implementation.level, out)
     shape = (out.shape[0], out.shape[1])
-    return prepared(assembled_work(products, way.form, way.level, shape, bias, relu, out))
+    return prepared(assembled_work(products, implementation.form, implementation.level, shape, bias, relu, out))
 
 
 def layer_step(
-    products: torch.Tensor, way: Way, shape: Shape, out: torch.Tensor, next_way: Way, *,
+    products: torch.Tensor, implementation: Implementation, shape: Shape, out: torch.Tensor,
+    next_way: Implementation, *,
     bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
 ) -> Run:  # fmt: skip
     """Between two layers with levels: post-additions, bias, ReLU, and the next layer's left factors into `out`.
@@ -44,11 +52,11 @@ def layer_step(
     One pass over memory where both have as many levels, else two by way of the layer's output. keep: (m, n), any
     strides, gets that output too.
     """
-    work = assembled_work(products, way.form, way.level, shape, bias, relu, keep)
+    work = assembled_work(products, implementation.form, implementation.level, shape, bias, relu, keep)
     return partial(run_all, [prepared(each) for each in passes(work, next_way, out)])
 
 
-def passes(work: Work, next_way: Way, out: torch.Tensor) -> list[Work]:
+def passes(work: Work, next_way: Implementation, out: torch.Tensor) -> list[Work]:
     """The passes over memory that a step needs."""
     spread = chosen_form(next_way.form)
     if next_way.level == work.level:

@@ -1,7 +1,7 @@
 """A split product's steps: both sides in two float16 terms, by rows, then the product of the terms.
 
 >>> a, b, out = torch.randn(64, 48), torch.randn(48, 32), torch.empty(64, 32)
->>> for step in split_steps(Way("fp16x3"), a, Right.of(b), out, Arena(2**20, "cpu")):
+>>> for step in split_steps(Implementation("fp16x3"), a, Right.of(b), out, Arena(2**20, "cpu")):
 ...     _ = step()
 >>> torch.allclose(out, a @ b, atol=1e-4)
 True
@@ -14,34 +14,36 @@ import torch
 
 from brrr.core.errors import UnavailableError
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
+from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Arena, Right
 from brrr.strassen.passes.launch import Run
 from brrr.strassen.passes.sums import post_add_step
 from brrr.strassen.split.exponents import prepared_split_pre_add
 from brrr.strassen.split.guard import guard_step, noted
 from brrr.strassen.split.splitting import SplitSource, Terms, has_kernel, prepared_product, prepared_splits
-from brrr.strassen.ways import Way
 
 
-def split_steps(way: Way, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
+def split_steps(
+    implementation: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
+) -> list[Run]:
     """All of a product: terms of the left side, of the right side unless they are made, the product, and its sums.
 
     Without levels the guard stands behind them. UnavailableError on a GPU that has no kernel for the product.
     """
     if a.is_cuda and not has_kernel(a.device):
         raise UnavailableError(f"fp16x3: {a.device} is not of compute capability 9.0; inner='sgemm' runs there")
-    if not way.level:
+    if not implementation.level:
         return _plain_steps(a, right, out, arena)
     if right.factors:
         before: list[Run] = []
-        below = _as_terms(way, right.factors, right.k)
+        below = _as_terms(implementation, right.factors, right.k)
     else:
-        before, made = right_terms(way, right, arena)
-        below = _as_terms(way, made, right.k)
-    making, left = _terms(way, a, "left", arena)
+        before, made = right_terms(implementation, right, arena)
+        below = _as_terms(implementation, made, right.k)
+    making, left = _terms(implementation, a, "left", arena)
     m, n = out.shape
-    products = arena.take(products_shape(m, n, way.level), torch.float32)
-    return [*before, *making, prepared_product(left, below, products), post_add_step(products, way, out)]
+    products = arena.take(products_shape(m, n, implementation.level), torch.float32)
+    return [*before, *making, prepared_product(left, below, products), post_add_step(products, implementation, out)]
 
 
 def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
@@ -50,7 +52,7 @@ def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena)
     left = replace(_source(a, arena), peaks=peaks)
     if right.factors:
         *_, inner = right.factors
-        split, below = prepared_splits(left), _as_terms(Way("fp16x3"), right.factors, right.k)
+        split, below = prepared_splits(left), _as_terms(Implementation("fp16x3"), right.factors, right.k)
     else:
         other = replace(_source(right.matrix.t(), arena), inner=inner)
         split, below = prepared_splits(left, other), other.out
@@ -65,21 +67,23 @@ def _source(x: torch.Tensor, arena: Arena) -> SplitSource:
     return SplitSource(x, Terms(both[0], both[1], arena.take((1, rows), torch.int32), k))
 
 
-def right_terms(way: Way, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
+def right_terms(
+    implementation: Implementation, right: Right, arena: Arena
+) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """The right side's terms: always by rows of (n, k), as they are summed along k, however it lies.
 
     Without levels the sizes inside it come fourth, for the guard.
     """
     x = right.matrix.t()
-    if way.level:
-        making, terms = _terms(way, x, "right", arena)
+    if implementation.level:
+        making, terms = _terms(implementation, x, "right", arena)
         return making, (terms.hi, terms.lo, terms.exponents)
     inner = noted(right.k, x.device)[1]
     source = replace(_source(x, arena), inner=inner)
     return [prepared_splits(source)], (source.out.hi, source.out.lo, source.out.exponents, inner)
 
 
-def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
+def _terms(implementation: Implementation, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
     """What makes a side's terms for a way with levels, and where; x is (rows, k)."""
     rows, k = x.shape
     transposed = side == "right"
@@ -87,13 +91,16 @@ def _terms(way: Way, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run
     if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
         copy = arena.take((rows, k), x.dtype)
         before, x = [partial(copy.copy_, x)], copy
-    shape = buffer_shape(rows, k, side, way.level, transposed)
+    shape = buffer_shape(rows, k, side, implementation.level, transposed)
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
     terms = Terms(both[0], both[1], exponents, shape[2])
-    return [*before, prepared_split_pre_add(x, side, way.form, way.level, transposed=transposed, out=terms)], terms
+    return [
+        *before,
+        prepared_split_pre_add(x, side, implementation.form, implementation.level, transposed=transposed, out=terms),
+    ], terms
 
 
-def _as_terms(way: Way, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
+def _as_terms(implementation: Implementation, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
     hi, lo, exponents = factors[:3]
-    return Terms(hi, lo, exponents, hi.shape[2] if way.level else k)
+    return Terms(hi, lo, exponents, hi.shape[2] if implementation.level else k)

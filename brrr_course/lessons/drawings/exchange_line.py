@@ -25,8 +25,8 @@ def drawing(source: Source) -> Made:
         known = source.known(collective, variant.name) if variant.name in source.variants(collective) else {}
         times = {int(key[0]): each for key, each in sorted(known.items()) if each.period_s}
         with suppress(ArgumentError):
-            line_of(variant.way, times)
-            found[variant.way] = times
+            line_of(variant.implementation, times)
+            found[variant.implementation] = times
     if not found:
         raise NotRecordedError(
             f"{source.name} has no line of exchanges: measure small and large ones first; brrr record collective does"

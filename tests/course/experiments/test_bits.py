@@ -10,7 +10,7 @@ import torch
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
-from brrr_course.experiments.bits import ORDINARY, OUTLIERS, WAYS, LayerInputs, fours, run_of, scaled, whole
+from brrr_course.experiments.bits import IMPLEMENTATIONS, ORDINARY, OUTLIERS, LayerInputs, fours, run_of, scaled, whole
 from brrr_course.experiments.energy import energy_launched
 
 BITS = experiment("bits")
@@ -40,7 +40,7 @@ def test_each_way_is_the_layer(way: str, given: LayerInputs) -> None:
 
 def test_one_token_fused_is_the_layer() -> None:
     one = LayerInputs(1, 1024, ORDINARY, "cpu")
-    made = WAYS["int8-fused"]
+    made = IMPLEMENTATIONS["int8-fused"]
     assert one.error(made.call(made.activations(one.x), made.weights(one.w)), torch.bfloat16) < 0.015
 
 
@@ -54,7 +54,7 @@ def test_outliers_spoil_int8_activations_and_not_fp8() -> None:
 def test_wrong_results_are_found_out(given: LayerInputs) -> None:
     right = run_of("fp8", given, "cpu")()
     numbers, scale = scaled(given.w)
-    half = WAYS["fp8"].call(scaled(given.x), (numbers, scale / 2))
+    half = IMPLEMENTATIONS["fp8"].call(scaled(given.x), (numbers, scale / 2))
     wrong = (half, right.roll(1, 1), right * math.nan, right.float(), right[:, :1], right.tolist())
     assert [each for each in wrong if given.error(each, torch.bfloat16) <= 0.2] == []
 
@@ -77,7 +77,7 @@ def test_what_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch, given: LayerI
     def none(x: Any, w: Any) -> Any:
         raise NotImplementedError("no such kernel\nand much more")
 
-    monkeypatch.setattr(WAYS["fp8"], "call", none)
+    monkeypatch.setattr(IMPLEMENTATIONS["fp8"], "call", none)
     with pytest.raises(UnavailableError, match=r"CPU, fp8 has no kernel here: no such kernel$"):
         BITS.workload("cpu-fp8", point(1, 1024))
     with pytest.raises(DeviceMemoryError, match="a layer of 1048576 x 1048576 for 1 tokens needs"):

@@ -48,7 +48,7 @@ def test_a_part_has_its_own_flop_and_bytes() -> None:
 @pytest.mark.parametrize("way", ["compute", "norms", "step"])
 def test_one_diagnosis_is_one_reading(way: str) -> None:
     found = work.Taken(1e-3, dict.fromkeys(block.LIMITS, 1e-4), dict.fromkeys(block.CLASSES, 1e-4), {}, 0.0, 20)
-    variant = next(each for each in BLOCK.variants if each.way == way or each.name == way)
+    variant = next(each for each in BLOCK.variants if each.implementation == way or each.name == way)
     time = getattr(work._read(variant, found), variant.field or "busy_s")
     assert time.n == 1 and time.low == time.high
 

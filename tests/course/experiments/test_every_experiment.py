@@ -53,7 +53,7 @@ def small(found: Experiment) -> Iterator[tuple[Variant, dict[str, Value]]]:
     """The variants without a GPU, each at the first of the points that it has."""
     for variant in found.variants:
         point = first_of(found, variant, quick=True)
-        compiles = variant.way in ("compile", "script")  # for seconds, where there is a compiler at all
+        compiles = variant.implementation in ("compile", "script")  # for seconds, where there is a compiler at all
         if not variant.on_gpu and variant.timer == "measure" and point is not None and not compiles:
             yield variant, point
 
@@ -143,7 +143,12 @@ def at_their_smallest(found: Experiment) -> Iterator[tuple[Variant, Point]]:
     categories = [(axis.name, value) for axis in found.axes if axis.scale == "category" and len(axis.values) <= FEW
                   for value in axis.values]  # fmt: skip
     for variant in found.variants:
-        if variant.timer != "measure" or variant.way == "script" or "compile" in variant.way or variant.apart:
+        if (
+            variant.timer != "measure"
+            or variant.implementation == "script"
+            or "compile" in variant.implementation
+            or variant.apart
+        ):
             continue
         firsts = [first_of(found, variant, **{name: value}) for name, value in categories if not variant.prepare_s]
         every = (first_of(found, variant, quick=True), *firsts)
@@ -199,7 +204,7 @@ def accepts(workload: Workload, wrong: Any) -> bool:
 OTHERWISE = {
     ("adds", "cpp"), ("nested_sine", "cpu-drawing"), ("fusion", "cuda"), ("remat", "checkpoint"),
     ("mlp", "strassen-one"), ("mystery", "eager"),
-    *(("bits", each.way) for each in experiment("bits").variants),
+    *(("bits", each.implementation) for each in experiment("bits").variants),
 }  # fmt: skip
 """What random numbers take, what a kernel leaves out, what is computed again, fewer multiplications, short types."""
 PASSED_OVER = {"repeat", "cos_cos", "sines", "fusion", "remat"}
@@ -214,13 +219,13 @@ def as_traced(name: str, variant: Variant, workload: Workload, run: PredictedRun
     if not traced.operators:  # another library's
         return
     told = workload.cost
-    if (name, variant.way) not in OTHERWISE:
+    if (name, variant.implementation) not in OTHERWISE:
         assert near(told.flop, traced.flop), variant.name
         assert any(near(told.bytes, each) for each in (traced.bytes, traced.eager_bytes)), variant.name
-    if name in PASSED_OVER and variant.way == "eager":
+    if name in PASSED_OVER and variant.implementation == "eager":
         assert near(told.eager_bytes, traced.eager_bytes), variant.name
-    apart = run is not None and not {each.kind for each in run.cost.operators} & {"fused", ONE_KERNEL}
-    if run is not None and apart and run.cost.operators and (name, variant.way) not in OTHERWISE:
+    apart = run is not None and not {each.operation for each in run.cost.operators} & {"fused", ONE_KERNEL}
+    if run is not None and apart and run.cost.operators and (name, variant.implementation) not in OTHERWISE:
         assert near(run.cost.flop, traced.flop), variant.name
         assert near(run.cost.eager_bytes, traced.eager_bytes), variant.name
 
@@ -260,7 +265,7 @@ def test_points_and_costs_are_those_of_the_rows_that_were_recorded(name: str, ki
             point = dict(zip(axes, key, strict=True))
             assert found.has(variant.name, point), (variant.name, point)
             told = found.cost_at(variant.name, point)
-            if name not in MEASURED and variant.way not in LIMITS:
+            if name not in MEASURED and variant.implementation not in LIMITS:
                 assert told is not None, variant.name
                 assert (told.flop, told.bytes) == (row.cost.flop, row.cost.bytes), (variant.name, point)
         here = {tuple(point.values()) for point in found.points() if found.has(variant.name, point)}

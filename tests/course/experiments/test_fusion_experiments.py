@@ -37,7 +37,7 @@ W = theory.WIDTH
 @pytest.mark.parametrize("way", ["script", "cuda"])
 def test_a_chain_of_sines_in_other_words_is_the_same(way: str) -> None:
     x = torch.randn(1000)
-    assert error_against(sines_work.chain(8), (x,))(sines_work.WAYS[way](8, x)()) <= 1e-6
+    assert error_against(sines_work.chain(8), (x,))(sines_work.IMPLEMENTATIONS[way](8, x)()) <= 1e-6
 
 
 # ---- workloads ----
@@ -61,7 +61,7 @@ def test_the_compiler_saves_all_or_nothing_at_any_size(activation: str, depth: i
         check_ = error_against(reference, (inputs.x.detach(), inputs.gradient), results=2)
         peaks = {}
         for way in ("compile-saved", "compile"):
-            run = remat_work.both(remat_work.WAYS[way](activation, depth), inputs)
+            run = remat_work.both(remat_work.IMPLEMENTATIONS[way](activation, depth), inputs)
             assert check_(run()) <= remat_work.TOLERANCE
             peaks[way] = peak_bytes_of(run, "cpu")() / (4 * elements)
         assert peaks["compile-saved"] >= 1 + remat.saved_arrays("compile-saved", depth)

@@ -122,7 +122,7 @@ def test_the_kernels_agree_with_python_on_their_blocks() -> None:
 @pytest.mark.parametrize("name", on_cpu(STRIDES))
 def test_a_neighbour_that_is_touched_instead_is_found(name: str) -> None:
     point: dict[str, Value] = {"numbers": 1000, "stride": 4, "offset": 1}
-    run, error, tolerance = strides_work.CPU_MAKERS[STRIDES.variant(name).way](point, "cpu")
+    run, error, tolerance = strides_work.CPU_MAKERS[STRIDES.variant(name).implementation](point, "cpu")
     right = run()
     assert error(right) <= tolerance
     wrong = right.roll(1) if right.dim() else right * 1.01

@@ -12,7 +12,7 @@ from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, Unavail
 from brrr.core.measurement import Measurement, Point, Value
 from brrr.counting.tracing import cost as counted
 from brrr.gpu.datasheet import hardware
-from brrr.networks import WAYS
+from brrr.networks import IMPLEMENTATIONS
 from brrr.networks.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
@@ -100,18 +100,18 @@ def test_the_floor_is_the_memory_or_the_arithmetic() -> None:
 
 
 def test_every_way_of_the_gpu_is_one_of_the_networks() -> None:
-    ways = {v.way for v in MLP.variants if v.device == "cuda"}
+    ways = {v.implementation for v in MLP.variants if v.device == "cuda"}
     launched = {
-        name for name in WAYS if name.startswith("strassen")
+        name for name in IMPLEMENTATIONS if name.startswith("strassen")
     }  # `best` has them; here StrassenMLP stands for them
-    assert ways == {*WAYS, "best", *STRASSEN, *TRAINING} - (launched - {*STRASSEN})
-    on_cpu = {v.way for v in MLP.variants if v.device == "cpu"} - {"numpy", "best"}
-    assert on_cpu == {name for name, way in WAYS.items() if "cpu" in way.devices}
+    assert ways == {*IMPLEMENTATIONS, "best", *STRASSEN, *TRAINING} - (launched - {*STRASSEN})
+    on_cpu = {v.implementation for v in MLP.variants if v.device == "cpu"} - {"numpy", "best"}
+    assert on_cpu == {name for name, way in IMPLEMENTATIONS.items() if "cpu" in way.devices}
 
 
 @pytest.mark.parametrize("way", TRAINING)
 def test_a_step_of_training_has_all_gradients_and_a_wrong_one_is_refused(way: str) -> None:
-    work = workload(replace(MLP.variant("cpu-module"), way=way), SMALL)
+    work = workload(replace(MLP.variant("cpu-module"), implementation=way), SMALL)
     found = work.run()
     assert [each.shape for each in found] == [(5, 33), *[(33, 33), (33,)] * 3]
     work.verified(found)

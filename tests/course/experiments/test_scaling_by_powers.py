@@ -15,10 +15,10 @@ from brrr_course.experiments.strassen_errors import (
     shifted,
 )
 
-WAYS = pytest.mark.parametrize("way", STEPS)
+IMPLEMENTATIONS = pytest.mark.parametrize("way", STEPS)
 
 
-@WAYS
+@IMPLEMENTATIONS
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_scaling_rounds_nothing_and_is_undone(way: str, dtype: torch.dtype) -> None:
     a, b = (torch.randn(shape).to(dtype) for shape in ((9, 13), (13, 6)))
@@ -30,7 +30,7 @@ def test_scaling_rounds_nothing_and_is_undone(way: str, dtype: torch.dtype) -> N
     torch.testing.assert_close(wide, a.double() @ b.double(), rtol=1e-13, atol=1e-13)
 
 
-@WAYS
+@IMPLEMENTATIONS
 def test_the_classical_product_is_the_same_to_the_last_bit(way: str) -> None:
     a, b = random_inputs("badly scaled rows", 64, 24)
     strassen = form_of("strassen")
@@ -66,7 +66,7 @@ def test_scaling_helps_the_badly_scaled(form: str, level: int) -> None:
             assert 20 * error(scaled_product(a, b, f, level, way), wanted) < plain
 
 
-@WAYS
+@IMPLEMENTATIONS
 def test_zeros_and_what_is_not_finite(way: str) -> None:
     a, b = torch.randn(4, 5), torch.randn(5, 3)
     a[1], a[:, 2], b[:, 0] = 0, 0, 0
@@ -77,7 +77,7 @@ def test_zeros_and_what_is_not_finite(way: str) -> None:
     assert torch.equal(left.isinf(), a.isinf()) and torch.equal(right.isnan(), b.isnan())
 
 
-@WAYS
+@IMPLEMENTATIONS
 @pytest.mark.parametrize(("m", "k", "n"), [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1)])
 def test_empty_and_single(way: str, m: int, k: int, n: int) -> None:
     a, b = torch.randn(m, k), torch.randn(k, n)

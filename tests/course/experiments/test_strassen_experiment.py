@@ -16,7 +16,7 @@ from brrr.core.errors import BrrrError, NotRecordedError
 from brrr.core.measurement import Estimate, Measurement, Value
 from brrr.core.recordings import own_root
 from brrr.gpu.datasheet import hardware
-from brrr.strassen.ways import Way
+from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments import strassen as claims
 from brrr_course.experiments import strassen as strassen_work
@@ -72,10 +72,10 @@ def test_a_recording_fits_into_four_runs_and_every_step_into_one(described: Expe
 
 
 def test_buffers_are_those_of_the_blocks() -> None:
-    left, right, products = buffers(Way("sgemm", 1, "strassen"), 100)
+    left, right, products = buffers(Implementation("sgemm", 1, "strassen"), 100)
     assert (left, right, products) == (4 * 7 * 50 * 56, 4 * 7 * 56 * 56, 4 * 7 * 50 * 56), "columns are rounded up"
-    assert buffers(Way("fp16x3"), 100)[2] == 0
-    assert workspace_bytes(Way("sgemm", 3, "strassen"), max(SIZES)) < 20e9
+    assert buffers(Implementation("fp16x3"), 100)[2] == 0
+    assert workspace_bytes(Implementation("sgemm", 3, "strassen"), max(SIZES)) < 20e9
 
 
 def test_the_bounds_are_the_datasheets() -> None:
@@ -206,10 +206,10 @@ STANDS_FOR = {"auto-fp32": SPLITS, "auto-1e-5": SPLITS, "auto-tf32": ("tf32",), 
 """What is taken for these: the fastest of several."""
 
 
-def stood_for(variant: str, n: int) -> tuple[str, Way]:
+def stood_for(variant: str, n: int) -> tuple[str, Implementation]:
     """The inner product whose rate and error a variant has, and its way; torch's split product has none."""
     if variant.startswith("torch"):
-        return "torch", Way("fp16x3")
+        return "torch", Implementation("fp16x3")
     names = [name for name in STANDS_FOR.get(variant, (variant,)) if STRASSEN.has(name, {"size": n})]
     way = way_of(min(names, key=lambda name: seconds(name, n)) if len(names) > 1 else names[0])
     assert way is not None

@@ -13,7 +13,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
-from brrr.strassen.ways import Way
+from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.strassen import chosen, frontier, sizes
 from brrr_course.lessons.comparing import compare
@@ -224,7 +224,7 @@ def test_what_a_live_source_measures_first_is_enough_for_the_lesson() -> None:
     assert all(described.has(name, {"size": FIRST["cuda"]}) for name in FIRST_ON_GPU)
     assert all(described.has(name, {"size": FIRST["cpu"]}) for name in FIRST_ON_CPU)
     inner, form = next(iter(KINDS.values()))
-    assert {Way(inner, 0, None).name, Way(inner, 2, form, True).name} <= set(FIRST_ON_GPU)
+    assert {Implementation(inner, 0, None).name, Implementation(inner, 2, form, True).name} <= set(FIRST_ON_GPU)
     assert "sgemm" in FIRST_ON_GPU and len(FIRST_ON_GPU) < 12, "each takes most of a second"
 
 

@@ -1,7 +1,7 @@
 """Every way of multiplying two matrices: an inner product, and the Strassen levels outside it.
 
->>> WAYS["sgemm-strassen-2"].level, WAYS["bf16"].level, WAYS["fp16x3-winograd-1-prepared"].prepared
-(2, 0, True)
+>>> [IMPLEMENTATIONS[name].level for name in ("sgemm-strassen-2", "bf16", "fp16x3-winograd-1-prepared")]
+[2, 0, 1]
 
 Importing this loads no torch.
 """
@@ -77,10 +77,10 @@ LEVELS = (0, 1, 2, 3)
 
 
 @dataclass(frozen=True)
-class Way:
+class Implementation:
     """A way of multiplying: its inner matmul's name, the number of levels, their form, and what is prepared.
 
-    >>> Way("sgemm", 2, "winograd").name
+    >>> Implementation("sgemm", 2, "winograd").name
     'sgemm-winograd-2'
 
     level 0 is the classical product, of no form. prepared: the right operand's sums (or its terms) were made before,
@@ -94,13 +94,13 @@ class Way:
 
     def __post_init__(self) -> None:
         if self.inner not in INNERS:
-            raise ArgumentError("Way", "inner", self.inner, f"one of {', '.join(INNERS)}")
+            raise ArgumentError("Implementation", "inner", self.inner, f"one of {', '.join(INNERS)}")
         if isinstance(self.level, bool) or self.level not in LEVELS:
-            raise ArgumentError("Way", "level", self.level, f"one of {LEVELS}")
+            raise ArgumentError("Implementation", "level", self.level, f"one of {LEVELS}")
         if self.level not in self.kind.levels:
-            raise ArgumentError("Way", "level", self.level, f"{self.kind.levels} with {self.inner}")
+            raise ArgumentError("Implementation", "level", self.level, f"{self.kind.levels} with {self.inner}")
         if self.level and self.form not in FORM_NAMES:
-            raise ArgumentError("Way", "form", self.form, f"one of {', '.join(FORM_NAMES)}")
+            raise ArgumentError("Implementation", "form", self.form, f"one of {', '.join(FORM_NAMES)}")
         if not self.level:
             object.__setattr__(self, "form", None)
 
@@ -111,7 +111,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """Its name in `WAYS`."""
+        """Its name in `IMPLEMENTATIONS`."""
         parts = [self.inner, *([str(self.form), str(self.level)] if self.level else [])]
         return "-".join([*parts, *(["prepared"] if self.prepared else [])])
 
@@ -119,7 +119,7 @@ class Way:
     def label(self) -> str:
         """For figures.
 
-        >>> Way("bf16", 1, "strassen").label
+        >>> Implementation("bf16", 1, "strassen").label
         'bfloat16, Strassen, 1 level'
         """
         made = f", {str(self.form).capitalize()}, {self.level} level{'s' * (self.level > 1)}" if self.level else ""
@@ -134,7 +134,7 @@ class Way:
     def products(self) -> int:
         """How many block products it makes.
 
-        >>> Way("sgemm", 2, "strassen").products
+        >>> Implementation("sgemm", 2, "strassen").products
         49
         """
         return int(7**self.level)
@@ -149,12 +149,14 @@ class Way:
         return operand in self.kind.operands and device in self.kind.devices
 
 
-_WAYS = (
-    Way(inner.name, level, form, prepared)
+_ALL = (
+    Implementation(inner.name, level, form, prepared)
     for inner in INNERS.values()
     for level in inner.levels
     for form in (FORM_NAMES if level else (None,))
     for prepared in ((False, True) if level or inner.split else (False,))
 )
-WAYS: Mapping[str, Way] = MappingProxyType({way.name: way for way in _WAYS})
+IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType(
+    {implementation.name: implementation for implementation in _ALL}
+)
 """By name: each inner product with each number of levels and each form; prepared where that saves a pass."""
