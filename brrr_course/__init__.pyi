@@ -36,4 +36,4 @@ from .sources.transition import find_transition as find_transition
 from .sources.transition import pays as pays
 from .view.explorer import explore as explore
 from .view.factory import factory as factory
-from .view.timeline import timeline as timeline
+from .view.timeline_view import timeline as timeline

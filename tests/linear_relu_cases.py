@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from brrr.kernels.linear_relu import launch, prepared, tilings
-from brrr.networks.launched_ways import in_order, triton_steps
+from brrr.networks.launched_implementations import in_order, triton_steps
 from brrr.networks.network import Network, Weights
 
 SHAPES = ((1, 1, 1), (2, 128, 128), (3, 7, 5), (17, 100, 33), (33, 65, 130), (65, 64, 96), (5, 1, 70))

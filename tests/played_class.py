@@ -18,7 +18,7 @@ import uvicorn
 from brrr.core.measurement import Processor
 from brrr_course.classroom.connections import SilenceLimited
 from brrr_course.classroom.gateway import Gateway
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.teacher import asked_by_lessons
 from brrr_course.classroom.tokens import issue, of_class
 from brrr_course.classroom.turns import Turns
@@ -123,7 +123,7 @@ class Clock:
         return self.now_s
 
 
-_open: list[Store] = []
+_open: list[ClassStore] = []
 
 
 async def settle() -> None:
@@ -139,7 +139,7 @@ class Classroom:
     """A gateway over played workers, and clients with tokens."""
 
     def __init__(self, path: Path, engine: Played, **options: Any) -> None:
-        self.store, self.engine = Store(path), engine
+        self.store, self.engine = ClassStore(path), engine
         self.turns = Turns(self.store, engine)
         self.gateway = Gateway(self.turns, of_class(self.store), **options)
 

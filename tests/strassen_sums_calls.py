@@ -8,8 +8,8 @@ import torch
 from brrr.strassen import Implementation
 from brrr.strassen.algebra.blocks import buffer_shape
 from brrr.strassen.passes import launch
+from brrr.strassen.passes.memory_pass import Work, assembled_work, factors_work, run_in_torch
 from brrr.strassen.passes.sums import passes
-from brrr.strassen.passes.work import Work, assembled_work, factors_work, run_in_torch
 from brrr.strassen.split.exponents import prepared_split_pre_add
 from brrr.strassen.split.operands_kernel import Terms
 

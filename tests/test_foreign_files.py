@@ -27,11 +27,11 @@ from brrr.core.errors import BrrrError
 from brrr.diagnosis.report import BEGIN
 from brrr.roofline.peak import Sweep
 from brrr_course.classroom import serving
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.cli import lab, new_lesson
 from brrr_course.lessons import course
 from brrr_course.site import build as site
-from brrr_course.sources import apart, samples, timeline_file
+from brrr_course.sources import isolated, samples, timeline_file
 from brrr_course.sources.timers import FOLDER as TRACES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,7 +94,7 @@ def two_recordings(root: Path) -> None:
 
 
 def class_of_one(root: Path) -> None:
-    Store(root / "class.db").close()
+    ClassStore(root / "class.db").close()
 
 
 def in_class(*words: str) -> Callable[[Path], object]:
@@ -103,7 +103,7 @@ def in_class(*words: str) -> Callable[[Path], object]:
 
 def gateway(root: Path) -> None:
     """Its file that says how it is reached, as `serve` writes and removes it."""
-    store, cache = Store(root / "class.db"), root / "class.db"
+    store, cache = ClassStore(root / "class.db"), root / "class.db"
     try:
         serving._tell_own(serving.serving_file(cache), "http://127.0.0.1:1", store)
         serving._forget_own(serving.serving_file(cache))
@@ -218,7 +218,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: Non
     for where, name, value in (
         (site, "ProcessPoolExecutor", Pool), (site, "lesson_page", page), (site, "share", lessons),
         (site, "site_pages", pages),
-        (apart, "measure_step", made_up.measure), (calibrate, "calibrate", lambda *_, **__: peaks),
+        (isolated, "measure_step", made_up.measure), (calibrate, "calibrate", lambda *_, **__: peaks),
         (lab, "serve", open_lab), (lab, "share", lessons), (course, "share", lessons),
         (lab.webbrowser, "open", lambda _: True), (diagnose, "diagnose_trace", lambda *_: found),
     ):  # fmt: skip

@@ -19,7 +19,7 @@ LIGHT = [
     ("from brrr_course.experiments import NAMES, experiment; [experiment(name) for name in NAMES]", HEAVY),
     (JUDGING, HEAVY),
     ("import brrr.tracing, brrr.strassen", (*TORCH, "numpy")),
-    ("import brrr.strassen.choosing, brrr.strassen as s; s.IMPLEMENTATIONS, s.plan", TORCH),
+    ("import brrr.strassen.planner, brrr.strassen as s; s.IMPLEMENTATIONS, s.plan", TORCH),
     ("import brrr.networks as n; n.IMPLEMENTATIONS['graph'], n.Network(1, 1, 1).cost", TORCH),
     ("from brrr.counting.cost import Cost; import brrr.counting.description as d; d.array(8); repr(Cost(1, 2))", TORCH),
     ("from brrr import Cost, predict; predict(Cost(1, 1), device='datasheet:h200')", (*TORCH, "numpy")),

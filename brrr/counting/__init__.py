@@ -9,6 +9,6 @@
 | `mode.py` | `CostMode`: the same over a real execution; which bytes no implementation could save |
 | `parts.py` | operators of torch that are whole layers, by what a GPU runs for them; loops by their bodies |
 | `call.py` | one call of an operator; its form: along rows or columns, broadcast, strided |
-| `conventions.py` | how many FLOP each operator counts; `products.py`, `reductions.py`: the formulas |
+| `conventions.py` | how many FLOP each operator counts; `matmuls.py`, `reductions.py`: the formulas |
 | `traffic.py`, `regions.py` | which bytes each operator reads and writes |
 """

@@ -47,7 +47,7 @@ import torch
 
 from brrr.counting.call import Call, Count, Formula, free, table
 from brrr.counting.cost import Matmul
-from brrr.counting.products import products, recurrent
+from brrr.counting.matmuls import products, recurrent
 from brrr.counting.reductions import losses, norms, reductions
 
 # ---------------------------------------------------------------------------------------------------------------------

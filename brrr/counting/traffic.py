@@ -18,7 +18,7 @@ import torch
 
 from brrr.counting.call import Call
 from brrr.counting.conventions import formulas, indexed_elements, looked_up
-from brrr.counting.products import ATTENTION
+from brrr.counting.matmuls import ATTENTION
 from brrr.counting.reductions import trains, wanted
 
 _OVERWRITES = {

@@ -8,10 +8,10 @@ from typing import Literal
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.calls import LAYOUT, OperatorRun
+from brrr.diagnosis.operator_cost import kind_of
 from brrr.diagnosis.split import Split
-from brrr.diagnosis.work import kind_of
 from brrr.gpu import GPU, is_gpu, tensors_on
-from brrr.roofline.carrying import kernel_time
+from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import DATASHEET, DeviceModel, Where, assumed_launches, known_here, model_of
 from brrr.roofline.figures import memory_s
 from brrr.roofline.lowering import in_tf32

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from brrr.counting.cost import OperatorCost
-from brrr.diagnosis.work import cost_of, kind_of
+from brrr.diagnosis.operator_cost import cost_of, kind_of
 from brrr.tracing.events import LINKED, Event
 from brrr.tracing.trace_file import Trace, left_over
 

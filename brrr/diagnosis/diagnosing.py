@@ -38,7 +38,7 @@ from brrr.diagnosis.interruptions import Interruption, breaking
 from brrr.diagnosis.remedies import remedies
 from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, exchanged, split, window
-from brrr.diagnosis.timeline import timeline_of
+from brrr.diagnosis.step_timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
 from brrr.gpu.precision import layers_in_tf32
@@ -129,7 +129,7 @@ def diagnose(
     seen = timeline_of(run.trace, (*window(run.trace, LOOP)[:2], run.steps), run.step_s, name, today)
     found = replace(found, device=name, date=today, timeline=seen)
     if try_remedies:
-        from brrr.diagnosis.trying import LONGEST_S, tried
+        from brrr.diagnosis.trials import LONGEST_S, tried
 
         longest_s = LONGEST_S if try_remedies is True else float(try_remedies)
         made = tried(found, fn, args, kwargs, backward, where, budget_s, longest_s)

@@ -25,8 +25,8 @@ from brrr.core.errors import ArgumentError
 from brrr.diagnosis.batching import MANY, PICKS
 from brrr.diagnosis.calls import MODULE
 from brrr.diagnosis.interruptions import Interruption, compilations, compiling_again
-from brrr.diagnosis.keeping import found_in, kept_as_it_was
 from brrr.diagnosis.lineage import at_once
+from brrr.diagnosis.snapshot import found_in, kept_as_it_was
 from brrr.gpu import GPU, gpu_in_use
 from brrr.gpu.device import processor_for
 from brrr.timing import measure

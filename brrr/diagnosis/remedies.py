@@ -23,7 +23,7 @@ from brrr.diagnosis.host_remedies import (
     pinning,
     waiting,
 )  # fmt: skip
-from brrr.diagnosis.persistent import persistent
+from brrr.diagnosis.persistent_kernel import persistent
 
 FIRST = (compiling, debugging)
 FAULTS = (loading, waiting, allocating, pinning, keeping, optimiser, looping, padding, strided, channels)

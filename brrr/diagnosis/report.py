@@ -272,7 +272,7 @@ _STYLE = (
 
 def _pictures(found: Diagnosis) -> str:
     """The step's timeline and the roofline as parts of the page; nothing in the place of one that cannot be drawn."""
-    from brrr.drawing.timeline import picture
+    from brrr.drawing.timeline_figure import picture
 
     drawn = [picture(found.timeline)] if found.timeline is not None else []
     with suppress(BrrrError):

@@ -60,7 +60,7 @@ def _closed() -> Any:
 
 
 @dataclass(frozen=True)
-class Implementation:
+class NetworkImplementation:
     """An implementation of the network: its name, a label for figures, where it runs, and what it needs.
 
     `maker` is the function that builds it, as "module:function", loaded when it is first used.
@@ -183,14 +183,14 @@ def megakernel_here(network: Network) -> str | None:
 
 def strassen_gains(network: Network) -> str | None:
     """By prediction: Strassen's levels pay for large products only."""
-    from brrr.networks.predicting import gains
+    from brrr.networks.network_time import gains
 
     return gains("strassen", network)
 
 
 def accurate_gains(network: Network) -> str | None:
     """By prediction, as for levels."""
-    from brrr.networks.predicting import gains
+    from brrr.networks.network_time import gains
 
     return gains("strassen-accurate", network)
 
@@ -230,7 +230,7 @@ def _blas() -> str | None:
 # ---------------------------------------------------------------------------------------------------------------------
 # The ladder: every way of running the network, from the module that everybody writes to one kernel for all layers.
 
-_TORCH, _LAUNCHED = "brrr.networks.torch_ways", "brrr.networks.launched_ways"
+_TORCH, _LAUNCHED = "brrr.networks.torch_implementations", "brrr.networks.launched_implementations"
 _BOTH, _GPU = ("cuda", "cpu"), ("cuda",)
 _PYCUDA = (no_half, narrow_enough, pycuda_here, blas_here)
 _ACCURATE = (true_float32, accurate_gains)
@@ -258,5 +258,7 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate_graph", _ACCURATE),
 )
 
-IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType({row[0]: Implementation(*row) for row in _LADDER})
+IMPLEMENTATIONS: Mapping[str, NetworkImplementation] = MappingProxyType(
+    {row[0]: NetworkImplementation(*row) for row in _LADDER}
+)
 """By name, in the order of the ladder."""

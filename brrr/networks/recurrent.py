@@ -309,7 +309,7 @@ def pointwise(
 
 def compiled(network: RecurrentNetwork, x: torch.Tensor) -> Run:
     """One step of all layers by torch.compile, in a loop."""
-    from brrr.networks.torch_ways import refused, with_own_code
+    from brrr.networks.torch_implementations import refused, with_own_code
 
     def step(of: torch.Tensor, hs: list[torch.Tensor], cs: list[torch.Tensor]) -> Any:
         for index, own in enumerate(network.layers):

@@ -8,9 +8,9 @@
 | `lowering.py` | what a GPU has in one piece, what a compiler fuses, how many operations a sine amounts to |
 | `terms.py` | what one operator takes by its terms: host, memory, arithmetic; or a mere stream |
 | `figures.py` | which measured figures count for an operator |
-| `products.py` | a matrix product by tiles and waves, and the constants of its kernels |
+| `gemm_families.py` | a matrix product by tiles and waves, and the constants of its kernels |
 | `sweeps.py` | what measured sweeps say against these models |
-| `carrying.py`, `reference.py` | the one long sweep, carried over to every GPU; its figures on other datasheets |
+| `corrections.py`, `reference.py` | the one long sweep, carried over to every GPU; its figures on other datasheets |
 | `communication.py` | exchanges between devices: latency and bandwidth, fitted; what overlaps |
 | `shapes.py`, `recurrent.py` | a product's better shapes; the floor of a recurrent layer's step |
 | `peak.py`, `peaks.py`, `calibrate/` | the measured figures, and how they are measured |

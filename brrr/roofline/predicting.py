@@ -12,7 +12,7 @@ from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import find_hardware
-from brrr.roofline.carrying import operator_time
+from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
 from brrr.roofline.lowering import LAYERS, as_on_gpu, fused, in_tf32, is_special, operations

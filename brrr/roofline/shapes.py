@@ -9,9 +9,9 @@ from brrr.core import units
 from brrr.core.cards import Card, Carded
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
-from brrr.roofline.carrying import operator_time
+from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import DATASHEET, NOT_THIS_ONE, DeviceModel, Where, model_of
-from brrr.roofline.products import operator_of
+from brrr.roofline.gemm_families import operator_of
 
 VECTOR = 16
 """Bytes that a tensor core's kernels load at once."""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.one_core import one_core
 from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.gpu import is_cpu
+from brrr.roofline.gemm_families import Family, Products, Speeds, families, family_name, tilings
 from brrr.roofline.lowering import name_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import Family, Products, Speeds, families, family_name, tilings
 
 if TYPE_CHECKING:
-    from brrr.roofline.products import Array
+    from brrr.roofline.gemm_families import Array
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What a sweep says near a point: Gaussian process regression of log(measured / modelled).

@@ -8,11 +8,11 @@ from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
+from brrr.roofline.gemm_families import Speeds, family_of, product_s
 from brrr.roofline.lowering import operations
 from brrr.roofline.own_kernels import PLAIN, OwnKernel, own_kernel
 from brrr.roofline.peak import Peak
 from brrr.roofline.peaks import short
-from brrr.roofline.products import Speeds, family_of, product_s
 from brrr.roofline.sweeps import BY_FLOP
 
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")

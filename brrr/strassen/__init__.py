@@ -7,10 +7,10 @@
 | module | what |
 | --- | --- |
 | `multiply.py`, `product.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
-| `network.py`, `layers.py`, `running.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
+| `network.py`, `layers.py`, `chain_run.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
 | `ways.py`, `problem.py` | every implementation: a base GEMM, and the levels outside it; sizes, type and way as one |
-| `limits.py`, `choosing.py` | what is asked; `plan(...)`: which implementation, and why |
-| `predicting.py`, `accuracy.py` | time and error; `frontier(...)`: all by both |
+| `request.py`, `planner.py` | what is asked; `plan(...)`: which implementation, and why |
+| `predictor.py`, `accuracy.py` | time and error; `frontier(...)`: all by both |
 | `calibration.py` | the constants of both |
 | `execution.py`, `operands.py` | the steps of an implementation; operands |
 | `workspace.py`, `odd_sizes.py` | memory, traffic and launches; sizes that blocks do not divide |

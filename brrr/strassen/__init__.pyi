@@ -1,11 +1,11 @@
 """The public names of brrr.strassen: `__init__.py` loads each from here, when it is first used."""
 
-from .choosing import plan as plan
+from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
+from .implementations import Implementation as Implementation
 from .multiply import explain as explain
 from .multiply import matmul as matmul
 from .multiply import prepare as prepare
 from .network import StrassenMLP as StrassenMLP
 from .network import fuse as fuse
-from .predicting import frontier as frontier
-from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
-from .implementations import Implementation as Implementation
+from .planner import plan as plan
+from .predictor import frontier as frontier

@@ -18,7 +18,7 @@ from brrr.core.errors import ArgumentError
 from brrr.gpu.cublas_lt import Keeping
 from brrr.gpu.precision import float32_products
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.gemm.products import matrix_step, product_step
+from brrr.strassen.gemm.block_products import matrix_step, product_step
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.odd_sizes import NOTHING, Copied, copied, core_of, right_core, rows_of
 from brrr.strassen.operands import Arena, Right, check_operands, check_out, operand_name

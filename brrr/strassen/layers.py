@@ -16,12 +16,12 @@ from torch import nn
 from brrr.core.errors import ArgumentError
 from brrr.gpu.precision import float32_products
 from brrr.roofline.device_model import Where
-from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.limits import Limits as Limits
-from brrr.strassen.limits import Request
 from brrr.strassen.operands import Right
+from brrr.strassen.planner import ProductPlan, plan_of
+from brrr.strassen.request import Limits as Limits
+from brrr.strassen.request import Request
 
 
 @dataclass(frozen=True, eq=False)

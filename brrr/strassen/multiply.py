@@ -14,12 +14,12 @@ from torch.compiler import is_compiling
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.implementations import Implementation
-from brrr.strassen.limits import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
 from brrr.strassen.operands import Right, check_operands, check_out, in_memory, operand_name
+from brrr.strassen.planner import ProductPlan, plan_of
 from brrr.strassen.product import PlainCalls, exact, plan_for, product
+from brrr.strassen.request import NOTHING, SCHEMA, SHORT, Inners, Limits, Request, limits_of
 
 
 def matmul(

@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from brrr.core.errors import ArgumentError
-from brrr.strassen.choosing import ProductPlan
 from brrr.strassen.layers import Layer, check_chain, hooked, is_linear, layers_of, parts_of
-from brrr.strassen.limits import Inners, Limits
 from brrr.strassen.operators import Runner, Runners
+from brrr.strassen.planner import ProductPlan
+from brrr.strassen.request import Inners, Limits
 
 
 class StrassenMLP(nn.Sequential):

@@ -23,13 +23,13 @@ from brrr.core.errors import UnavailableError
 from brrr.gpu.cublas_lt import capturing
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.choosing import ProductPlan
+from brrr.strassen.chain_run import ChainRun, gradients, outputs_of
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Formatted, Layer, chain_of, flat, planned
-from brrr.strassen.limits import SCHEMA, Limits
 from brrr.strassen.operands import in_memory, operand_name
+from brrr.strassen.planner import ProductPlan
 from brrr.strassen.product import PlainCalls
-from brrr.strassen.running import ChainRun, gradients, outputs_of
+from brrr.strassen.request import SCHEMA, Limits
 
 
 class Runner:
@@ -70,7 +70,9 @@ class Runner:
         )
         exact = learning or operand != "float32" or in_full_precision()
         return (
-            None if exact and all(implementation == Implementation(PLAIN[operand]) for implementation in implementations) else implementations
+            None
+            if exact and all(implementation == Implementation(PLAIN[operand]) for implementation in implementations)
+            else implementations
         )
 
     def _tried(
@@ -96,7 +98,15 @@ class Runner:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
         pairs = zip(chain, implementations, strict=True)
         rights = [self._formatted(place, layer, implementation) for place, (layer, implementation) in enumerate(pairs)]
-        key = (x.shape[0], x.dtype, x.device, _stream(x), *implementations, *(id(each) for each in rights), *map(_bias, chain))
+        key = (
+            x.shape[0],
+            x.dtype,
+            x.device,
+            _stream(x),
+            *implementations,
+            *(id(each) for each in rights),
+            *map(_bias, chain),
+        )
         run = self._runs.pop(key, None) or ChainRun(chain, implementations, rights, x)
         self._runs[key] = run
         if x.is_cuda and capturing() and run not in self._captured:
@@ -224,7 +234,11 @@ def operator(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *ask
     same = found is not None and (found.limits, found.graphs) == (made, graphs)
     chain, runner = chain_of(tensors, layout), found.at(place) if found is not None and same else Runner(made)
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.implementations(chain, x, learning=False))]
+        return (
+            runner.outputs(chain, x)
+            if learning
+            else [runner(chain, x, runner.implementations(chain, x, learning=False))]
+        )
 
 
 @operator.register_fake

@@ -19,13 +19,13 @@ from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu import free_bytes, is_gpu
 from brrr.gpu.precision import in_full_precision
 from brrr.strassen.accuracy import PLAIN
-from brrr.strassen.choosing import ProductPlan, plan_of
 from brrr.strassen.execution import run_all, steps
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.kept import kept_steps
-from brrr.strassen.limits import Limits, Request
 from brrr.strassen.operands import Arena, Right, check_out, operand_name
+from brrr.strassen.planner import ProductPlan, plan_of
 from brrr.strassen.problem import Sizes
+from brrr.strassen.request import Limits, Request
 
 MOST_KEPT = 4096
 """Shapes whose plans, and that they are torch's, are remembered."""

@@ -75,7 +75,7 @@ class Timeline:
     loop_period_s: float
     profiled_period_s: float
     badge_kind: Literal["LIVE", "RECORDED", "LIVE, CPU QUEUE"] = "LIVE"
-    drawer: ClassVar[str] = "brrr.drawing.timeline"
+    drawer: ClassVar[str] = "brrr.drawing.timeline_figure"
     """The module whose `picture` draws a timeline; it stands above this one, and is loaded when one is shown."""
 
     # -- what there is ---------------------------------------------------------------------------------------------

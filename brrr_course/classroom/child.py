@@ -74,11 +74,11 @@ def _hello(kind: str) -> dict[str, Any]:
 
 def _measured(request: Mapping[str, Any], run: str, device: str) -> dict[str, Any]:
     """Each variant's row as a recording's cells, or its error; what the recorder would refuse is refused here."""
-    from brrr_course.classroom.asked import Asked
-    from brrr_course.sources.apart import measure_step
+    from brrr_course.classroom.query import Query
+    from brrr_course.sources.isolated import measure_step
     from brrr_course.sources.rows import Row, check_row, to_cells
 
-    asked = Asked(request["experiment"], request["point"], tuple(request["variants"]))
+    asked = Query(request["experiment"], request["point"], tuple(request["variants"]))
     step, started_s = asked.step(), time.monotonic()
     answers: dict[str, Any] = {}
     for variant, timed in measure_step(step).items():

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from brrr.core import __version__
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
-from brrr_course.classroom import asked, teacher
-from brrr_course.classroom.ranking import Ranking
+from brrr_course.classroom import query, teacher
+from brrr_course.classroom.ranking import ClassRanking
 from brrr_course.classroom.tokens import Known, User
 from brrr_course.classroom.turns import Request, TooManyError, Turns
 from brrr_course.experiments import experiment
@@ -65,7 +65,7 @@ class Gateway:
         self._levels: dict[str, tuple[float, float]] = {}
         self.truths = teacher.Truths(serving)
         self._at_once = Counter[str]()
-        self.ranking = Ranking(turns.store, turns.engine.kind)
+        self.ranking = ClassRanking(turns.store, turns.engine.kind)
         self.tables: dict[str, tuple[float, object]] = {}
         self._ranked = asyncio.Lock()
         routes = [
@@ -115,7 +115,7 @@ class Gateway:
                 raise _Refused(403, "this is for the teacher")
             with self._one_of_few(user):
                 body = await asyncio.wait_for(_body(http), BODY_S)
-                return _json(await handler(self, http, user, asked.loads(body) if body else None))
+                return _json(await handler(self, http, user, query.loads(body) if body else None))
 
         return Route(path, call, methods=[method])
 
@@ -211,7 +211,7 @@ async def _about(gateway: Gateway, http: Http, user: User, content: Any) -> obje
 
 
 async def _measure(gateway: Gateway, http: Http, user: User, content: Any) -> object:
-    wanted = asked.parse(content, gateway.turns.engine.kind, gateway._longest_s)
+    wanted = query.parse(content, gateway.turns.engine.kind, gateway._longest_s)
     return gateway.turns.state(await gateway.turns.ask(user.name, wanted))
 
 
@@ -239,7 +239,7 @@ async def _points(gateway: Gateway, http: Http, user: User, content: Any) -> obj
 
 async def _answer(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A guess, or an exercise's mark, of who agreed to send it; the newest counts."""
-    given = asked.fields("answers", content, kind=str, name=str, value=str)
+    given = query.fields("answers", content, kind=str, name=str, value=str)
     kind, name, value = given.values()
     if (kind, name) not in await asyncio.to_thread(teacher.asked_by_lessons):
         raise ArgumentError("answers", kind, name, "an exercise (check) or a question (guess) of this course's lessons")
@@ -258,7 +258,7 @@ async def _withdraw(gateway: Gateway, http: Http, user: User, content: Any) -> o
 
 async def _enter(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A student's schedule for the ranking, under a name of their choice: measured, and its result found right."""
-    given, turns = asked.fields("scores", content, experiment=str, point=dict, shown=str), gateway.turns
+    given, turns = query.fields("scores", content, experiment=str, point=dict, shown=str), gateway.turns
     wanted = gateway.ranking.asked(given["experiment"], given["point"])
     await turns.store.writing(gateway.ranking.enter, user.name, given["shown"], wanted, tuple(turns.devices))
     gateway.tables.pop(wanted.experiment, None)
@@ -280,8 +280,8 @@ async def _lessons(gateway: Gateway, http: Http, user: User, content: Any) -> ob
 
 async def _guesses(gateway: Gateway, http: Http, user: User, content: Any) -> object:
     """A lesson's guesses, counted; `reveal=1` adds the recording's figures, and with `own=1` the class's instead."""
-    lesson, asked = http.path_params["lesson"], http.query_params
-    reveal, own = bool(asked.get("reveal")), bool(asked.get("own"))
+    lesson, params = http.path_params["lesson"], http.query_params
+    reveal, own = bool(params.get("reveal")), bool(params.get("own"))
     questions = await gateway.truths.of(lesson, own=reveal and own)
     if questions is None:
         return {"questions": None}

@@ -20,7 +20,7 @@ MOST, STEPS = 11, (1, 2, 5)
 """Rows of a quantity, more than which nobody reads in the last bench; where the classes of each decade begin."""
 
 
-class Row(NamedTuple):
+class Bin(NamedTuple):
     """A row of the histogram; `right` where what was measured belongs to it."""
 
     label: str
@@ -47,7 +47,7 @@ def _orders(form: Ranking) -> Mapping[str, Answer]:
     return {line(form.show(order)): order for order in permutations(form.items)}
 
 
-def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> list[Row]:
+def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> list[Bin]:
     """The histogram of what was guessed how often.
 
     >>> rows(Choice(("the CPU", "the GPU")), {"the GPU": 3}, "the CPU")
@@ -66,14 +66,14 @@ def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> li
     for answer, count in given.items():
         named[_named(answer)] += count
     right = None if measured is None else _named(measured)
-    return [Row(item, named[item], item == right) for item in items]
+    return [Bin(item, named[item], item == right) for item in items]
 
 
 def _named(answer: Answer) -> str:
     return answer[0] if isinstance(answer, tuple) else str(answer)
 
 
-def _classes(form: Quantity, guessed: list[int], measured: int | None) -> list[Row]:
+def _classes(form: Quantity, guessed: list[int], measured: int | None) -> list[Bin]:
     every = guessed if measured is None else [*guessed, measured]
     if not every:
         return []
@@ -89,7 +89,7 @@ def _classes(form: Quantity, guessed: list[int], measured: int | None) -> list[R
             return f"under {end}"
         return f"{start} or more" if place == last < high else f"{start} to {end}"
 
-    return [Row(label(place), counts[place], place == right) for place in range(first, last + 1)]
+    return [Bin(label(place), counts[place], place == right) for place in range(first, last + 1)]
 
 
 def _place(value: Answer) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr.core.measurement import Processor
-from brrr_course.classroom.asked import Asked, parse
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.query import Query, parse
+from brrr_course.classroom.store import ClassStore
 from brrr_course.experiments import PLAYED, experiment, own_choice
 
 OWN_CHOICE = "brrr's own choice"
@@ -29,17 +29,17 @@ EAST_ASIAN = ("CJK UNIFIED IDEOGRAPH", "HIRAGANA LETTER", "KATAKANA", "HANGUL SY
 EMOJI = re.compile("[\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff]")
 
 
-class Ranking:
+class ClassRanking:
     """The rankings of a class; each call reads or writes the class's file.
 
     >>> Ranking(store, "cpu").table("schedule", devices)  # doctest: +SKIP
     [{'seconds': 0.0011, 'shown': "brrr's own choice", 'point': {'chunks': 8, 'buffers': 4}}]
     """
 
-    def __init__(self, store: Store, kind: Processor) -> None:
+    def __init__(self, store: ClassStore, kind: Processor) -> None:
         self._store, self._kind = store, kind
 
-    def asked(self, name: str, point: Any) -> Asked:
+    def asked(self, name: str, point: Any) -> Query:
         """The one variant of a game at a point; ArgumentError for what is no game, or no point of it."""
         return parse({"experiment": name, "variants": list(self._variant(name)), "point": point}, self._kind)
 
@@ -54,7 +54,7 @@ class Ranking:
             best.setdefault(shown, {"seconds": seconds, "shown": shown, "point": point})
         return list(best.values())
 
-    def enter(self, user: str, shown: str, wanted: Asked, devices: tuple[str, ...]) -> None:
+    def enter(self, user: str, shown: str, wanted: Query, devices: tuple[str, ...]) -> None:
         """Enter what was measured under a name; of a student's schedules the best stays.
 
         NotRecordedError where nobody measured it; ArgumentError for the package's own, and for a name that looks like
@@ -86,7 +86,7 @@ class Ranking:
             raise ArgumentError("scores", "experiment", name, f"one of {', '.join(PLAYED)}")
         return experiment(name).variants_on(self._kind)
 
-    def _seconds(self, wanted: Asked, devices: tuple[str, ...]) -> float | None:
+    def _seconds(self, wanted: Query, devices: tuple[str, ...]) -> float | None:
         """The period of what was measured and found right; None where it was not."""
         (answer, *_) = [*self._store.answers(wanted, devices).values(), {}]
         return float(answer["cells"]["period_s"]) if "cells" in answer else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.lessons.sharing import AGREED
 
 HEADER = ("student", "agreed", "exercises right", "exercises tried", "guesses")
 
 
-def report(store: Store, more: Iterable[str] = ()) -> Iterator[tuple[object, ...]]:
+def report(store: ClassStore, more: Iterable[str] = ()) -> Iterator[tuple[object, ...]]:
     """A header and a row for each student: how much they did, then each exercise's mark and each guess.
 
     >>> list(report(Store(Path("class.db"))))  # doctest: +SKIP

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from brrr.core.errors import UnavailableError
 from brrr.core.files import is_own
+from brrr_course.classroom.announcements import tell, welcome
 from brrr_course.classroom.engine import Dask
 from brrr_course.classroom.gateway import Gateway
-from brrr_course.classroom.store import Store
-from brrr_course.classroom.telling import tell, welcome
+from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import issue, of_class, of_hub, revoke
 from brrr_course.classroom.turns import Turns
 
@@ -62,7 +62,7 @@ async def serve(
         listening = socket.create_server((host, port))
     except OSError as error:
         raise UnavailableError(f"--host {host} --port {port}: cannot listen there ({error})") from None
-    store = Store(cache)
+    store = ClassStore(cache)
     if not scheduler and not store.hold("workers"):
         raise UnavailableError(
             f"{cache}: another `brrr class serve` measures here with workers of its own. Two gateways can "
@@ -119,7 +119,7 @@ def _forget_own(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _tell_own(path: Path, address: str, store: Store) -> None:
+def _tell_own(path: Path, address: str, store: ClassStore) -> None:
     revoke(store, SELF)
     content = json.dumps({"url": address, "token": issue(store, SELF, teacher=True, days=366)})
     if not is_own(path, SERVING):

@@ -22,7 +22,7 @@ from typing import IO, Any, TypeVar
 
 from brrr.core.errors import ArgumentError, BrrrError, NotRecordedError, UnavailableError
 from brrr.core.files import digest, typed
-from brrr_course.classroom.asked import Asked, version
+from brrr_course.classroom.query import Query, version
 from brrr_course.experiments import NAMES, experiment
 from brrr_course.sources.folders import LASTING, add
 from brrr_course.sources.recording import Failure, Machine, Recording, RunInfo
@@ -50,7 +50,7 @@ Answer = Mapping[str, Any]
 """Of one variant at one point: `{"cells": a recording's row}`, or `{"error": its class, "reason": its text}`."""
 
 
-class Store:
+class ClassStore:
     """The class's file; several gateways of one machine may have it open at a time.
 
     >>> Store(Path("class.db")).answers(asked, devices=["0123456789abcdef"])  # doctest: +SKIP
@@ -178,7 +178,7 @@ class Store:
 
     # -- what is asked for, and who measures it ----------------------------------------------------------------------
 
-    def note(self, identity: str, user: str, asked: Asked) -> None:
+    def note(self, identity: str, user: str, asked: Query) -> None:
         """Keep a request until it is answered or cancelled."""
         what = json.dumps({"experiment": asked.experiment, "variants": asked.variants, "point": asked.point})
         self.write("INSERT INTO request VALUES (?, ?, ?, ?)", identity, user, what, self.owner)
@@ -195,7 +195,7 @@ class Store:
             self.write("UPDATE request SET owner = ? WHERE owner = ?", self.owner, owner)
         return found
 
-    def claim(self, asked: Asked, variants: Sequence[str], devices: Iterable[str]) -> list[str]:
+    def claim(self, asked: Query, variants: Sequence[str], devices: Iterable[str]) -> list[str]:
         """Those of the variants that this process may measure: not those that another one alive does, or just did."""
         with self._transaction():
             for owner in self._dead("claim"):
@@ -208,14 +208,14 @@ class Store:
             mine = self._db.execute(query, (asked.key, self.owner)).fetchall()
         return [variant for variant in variants if (variant,) in mine]
 
-    def release(self, asked: Asked) -> None:
+    def release(self, asked: Query) -> None:
         """Give back what was claimed."""
         for variant in asked.variants:
             self.write("DELETE FROM claim WHERE key = ? AND variant = ? AND owner = ?", asked.key, variant, self.owner)
 
     # -- what was measured -------------------------------------------------------------------------------------------
 
-    def answers(self, asked: Asked, devices: Iterable[str]) -> dict[str, Answer]:
+    def answers(self, asked: Query, devices: Iterable[str]) -> dict[str, Answer]:
         """What is known of the variants at the point, of one device where it has them all, else of several."""
         marks = ", ".join("?" * len(known := list(devices)))
         at = (asked.experiment, version(asked.experiment), asked.key)
@@ -234,7 +234,7 @@ class Store:
             found |= answers
         return found
 
-    def device_at(self, asked: Asked) -> str:
+    def device_at(self, asked: Query) -> str:
         """The device that measured something at the point already, so that its ratios come from one; else empty."""
         query = "SELECT device FROM point WHERE experiment = ? AND version = ? AND point = ?"
         found = self.read(query, asked.experiment, version(asked.experiment), asked.key)
@@ -249,7 +249,7 @@ class Store:
         )  # fmt: skip
         return f"[{', '.join(f'[{number}, {json.dumps(variant)}, {answer}]' for number, variant, answer in rows)}]"
 
-    def keep(self, asked: Asked, answers: Mapping[str, Answer], run: Mapping[str, Any], device: str, seconds: float,
+    def keep(self, asked: Query, answers: Mapping[str, Answer], run: Mapping[str, Any], device: str, seconds: float,
              machine: Mapping[str, Any], alone: bool = True) -> None:  # fmt: skip
         """Keep what a worker answered: each row once, and of the failures those that would only come again.
 

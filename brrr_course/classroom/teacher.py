@@ -24,7 +24,7 @@ from starlette.routing import Route
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.private import python
 from brrr_course.classroom.histogram import Form, read, rows
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.lessons.answers import Answer, Choice, Quantity, Ranking
 from brrr_course.lessons.course import notebooks_in
 from brrr_course.lessons.sharing import AGREED, line
@@ -142,7 +142,7 @@ class Truths:
 # The class's guesses, counted.
 
 
-def counted(store: Store, questions: Sequence[Mapping[str, Any]], reveal: bool) -> dict[str, Any]:
+def counted(store: ClassStore, questions: Sequence[Mapping[str, Any]], reveal: bool) -> dict[str, Any]:
     """How often what was guessed of each question, and what was measured if it is to be revealed."""
     query = "SELECT COUNT(DISTINCT name) FROM token WHERE NOT teacher AND expires > ?"
     ((students,),) = store.read(query, time.time())

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError, UnavailableError
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 
 MOST_NAME = 64
 FRESH_S = 1.0
@@ -40,7 +40,7 @@ Known = Callable[[str], Awaitable["User | None"]]
 """From a token to who holds it; None for one that is unknown, or has expired."""
 
 
-def issue(store: Store, name: str, *, days: float = 120.0, teacher: bool = False) -> str:
+def issue(store: ClassStore, name: str, *, days: float = 120.0, teacher: bool = False) -> str:
     """A new token for a name; only its digest is kept, so this is the one time that it can be read.
 
     >>> issue(store, "ada")  # doctest: +SKIP
@@ -58,17 +58,17 @@ def issue(store: Store, name: str, *, days: float = 120.0, teacher: bool = False
     return f"{identity}.{secret}"
 
 
-def revoke(store: Store, name: str) -> int:
+def revoke(store: ClassStore, name: str) -> int:
     """End all tokens of a name; how many there were."""
     return store.write("DELETE FROM token WHERE name = ?", name)
 
 
-def holds(store: Store, name: str) -> int:
+def holds(store: ClassStore, name: str) -> int:
     """How many tokens a name has."""
     return int(store.read("SELECT COUNT(*) FROM token WHERE name = ?", name)[0][0])
 
 
-def of_class(store: Store) -> Known:
+def of_class(store: ClassStore) -> Known:
     """The class's own tokens; one that is revoked opens nothing after `FRESH_S`."""
     every, read_s, one = dict[str, tuple[str, str, int, float]](), float("-inf"), asyncio.Lock()
 
@@ -105,7 +105,7 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def of_hub(store: Store, service: str) -> Known:
+def of_hub(store: ClassStore, service: str) -> Known:
     """The class's own tokens, and those of the JupyterHub that runs this process as its service: admins are teachers.
 
     UnavailableError where this process is no service of a hub.

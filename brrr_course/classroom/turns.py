@@ -19,9 +19,9 @@ from typing import Any
 
 from brrr.core.errors import BrrrError, RecordingError
 from brrr.core.files import typed
-from brrr_course.classroom.asked import Asked, loads, parse
 from brrr_course.classroom.engine import Engine
-from brrr_course.classroom.store import Answer, Store, device_of
+from brrr_course.classroom.query import Query, loads, parse
+from brrr_course.classroom.store import Answer, ClassStore, device_of
 from brrr_course.classroom.worker import HARMLESS
 from brrr_course.sources.plan import DurationEstimator
 from brrr_course.sources.recording import Machine, RunInfo
@@ -54,7 +54,7 @@ class TooManyError(BrrrError):
 class Job:
     """Variants of a point that a worker measures in one go; `key` is what the workers know it by."""
 
-    asked: Asked
+    asked: Query
     user: str
     rank: float
     number: int
@@ -74,7 +74,7 @@ class Request:
 
     id: str
     user: str
-    asked: Asked
+    asked: Query
     answers: dict[str, Answer] = field(default_factory=dict)
     ended_s: float | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -92,7 +92,7 @@ class Turns:
     >>> turns = Turns(Store(Path("class.db")), await Dask.embedded([]))  # doctest: +SKIP
     """
 
-    def __init__(self, store: Store, engine: Engine) -> None:
+    def __init__(self, store: ClassStore, engine: Engine) -> None:
         self.store, self.engine = store, engine
         self.machine: Machine | None = None
         self.run: RunInfo
@@ -133,7 +133,7 @@ class Turns:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def ask(self, user: str, asked: Asked) -> Request:
+    async def ask(self, user: str, asked: Query) -> Request:
         """A new request; without an id, and ended, where everything is known. TooManyError above the limits."""
         known = await self.store.reading(self.store.answers, asked, tuple(self.devices))
         if len(known) == len(asked.variants):
@@ -221,7 +221,7 @@ class Turns:
                     if new:
                         mine = await self.store.writing(self.store.claim, asked, new, tuple(self.devices))
                     if mine:
-                        self._submit(Asked(asked.experiment, asked.point, tuple(mine)), request)
+                        self._submit(Query(asked.experiment, asked.point, tuple(mine)), request)
                 jobs = {id(job): job for name in missing if (job := self._jobs.get((asked.key, name)))}.values()
                 for job in jobs:
                     job.wanted_by.add(request.id)
@@ -236,7 +236,7 @@ class Turns:
         else:
             self._end(request)
 
-    async def _missing(self, asked: Asked, found: dict[str, Answer]) -> list[str]:
+    async def _missing(self, asked: Query, found: dict[str, Answer]) -> list[str]:
         known = await self.store.reading(self.store.answers, asked, tuple(self.devices))
         found |= {name: answer for name, answer in known.items() if name not in found}
         return [name for name in asked.variants if name not in found]
@@ -294,7 +294,7 @@ class Turns:
         beside = any(then_s > now_s - BESIDE_S for user, then_s in self._answered_s.items() if user != job.user)
         return beside and users <= {job.user} and self._fined_until_s.get(job.user, 0.0) > now_s
 
-    def _submit(self, asked: Asked, request: Request) -> None:
+    def _submit(self, asked: Query, request: Request) -> None:
         rank, seconds = self._rank(request.user), self._estimator.seconds(asked.step())
         self._had[request.user] = rank + seconds
         job = Job(asked, request.user, rank, next(self._numbers), {request.id}, seconds)

@@ -26,7 +26,7 @@ from urllib.parse import quote
 from brrr.core.errors import ArgumentError, BrrrError, UnavailableError
 from brrr.core.files import is_own
 from brrr_course.classroom.report import HEADER, plain, report
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import holds, issue, revoke
 from brrr_course.lessons.sharing import AGREED
 from brrr_course.sources.remote import ANY_HTTP, Connection
@@ -122,7 +122,7 @@ def _serve(options: argparse.Namespace) -> None:
     if named is None:
         named = ("all of the scheduler's",) if options.scheduler else serving.gpus_here()
     if options.retry:
-        store = Store(options.cache)
+        store = ClassStore(options.cache)
         store.retry()
         store.close()
     if options.host not in ("127.0.0.1", "localhost", "::1"):
@@ -136,7 +136,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def _token(options: argparse.Namespace) -> None:
-    store = Store(options.cache)
+    store = ClassStore(options.cache)
     if twice := {name for name in options.names if options.names.count(name) > 1}:
         raise ArgumentError("brrr class token", "NAME", sorted(twice), "each name once, for a name is one student")
     for name in options.names:
@@ -227,7 +227,7 @@ def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
         raise UnavailableError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def _there(options: argparse.Namespace) -> Store:
+def _there(options: argparse.Namespace) -> ClassStore:
     if not options.cache.exists():
         raise UnavailableError(f"{options.cache}: is not there; `brrr class serve` makes it")
-    return Store(options.cache)
+    return ClassStore(options.cache)

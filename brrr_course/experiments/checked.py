@@ -187,7 +187,7 @@ def compiled(function: Function, **options: Any) -> Function:
     >>> compiled(torch.nn.functional.silu) is not None
     True
     """
-    from brrr.networks.torch_ways import with_own_code
+    from brrr.networks.torch_implementations import with_own_code
 
     made: Function = torch.compile(with_own_code(function), **{"dynamic": False, **options})
     return made

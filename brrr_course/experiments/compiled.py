@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
         Variant("eager", "as written", "cuda"),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
         Variant("reduce-overhead", "mode reduce-overhead", "cuda", prepare_s=COMPILE_S),
-        Variant("max-autotune", "mode max-autotune", "cuda", prepare_s=TUNE_S, apart=True),
+        Variant("max-autotune", "mode max-autotune", "cuda", prepare_s=TUNE_S, isolated=True),
         Variant("graph", "as written, in a CUDA Graph", "cuda", prepare_s=0.5),
         Variant("first-cold", COLD, "cuda", timer="own", field="latency_s", implementation=COLD,
                 prepare_s=2 * COMPILE_S,

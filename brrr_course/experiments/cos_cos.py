@@ -16,7 +16,7 @@ from brrr_course.experiments.checked import CHUNK, error_against, held_workload,
 from brrr_course.experiments.fusion import IMPLEMENTATIONS, Work
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
-from brrr_course.experiments.unary import Input
+from brrr_course.experiments.unary import Elements
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
@@ -125,7 +125,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 4 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    held = Input.of(elements, dtype, device)
+    held = Elements.of(elements, dtype, device)
     way, work = ("eager", Work(torch.cos, "")) if variant.implementation == "one" else (variant.implementation, TWO)
     run, check = IMPLEMENTATIONS[way](work, {"x": held.x}, {}), error_against(work.operators, (held.x,))
     return held_workload(run, cost(variant, point), check, held, held.x.dtype, device)

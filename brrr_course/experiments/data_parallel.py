@@ -29,7 +29,7 @@ TRACED: Point = {"network": MLP, "batch": 8192, "bucket": DEFAULT}
 """Where the GPUs set the pace, for under the profiler a host is slow."""
 
 
-class Shape(NamedTuple):
+class ModelShape(NamedTuple):
     """Layers, their width, the steps of a sequence (its tokens), and the largest batch."""
 
     layers: int
@@ -42,12 +42,12 @@ class Shape(NamedTuple):
         return self.layers * self.width**2 * {MLP: 1, BLOCK: 12, RNN: 2}[network]
 
 
-LARGE = {MLP: Shape(8, 4096, 1, 8192), BLOCK: Shape(1, 2048, 512, 128), RNN: Shape(1, 1760, 128, 512)}
-SMALL = {MLP: Shape(4, 512, 1, 2048), BLOCK: Shape(1, 256, 64, 8), RNN: Shape(1, 256, 16, 128)}
+LARGE = {MLP: ModelShape(8, 4096, 1, 8192), BLOCK: ModelShape(1, 2048, 512, 128), RNN: ModelShape(1, 1760, 128, 512)}
+SMALL = {MLP: ModelShape(4, 512, 1, 2048), BLOCK: ModelShape(1, 256, 64, 8), RNN: ModelShape(1, 256, 16, 128)}
 """On a GPU in bfloat16, and on a CPU in float32."""
 
 
-def shape_at(on_gpu: bool, point: Point) -> Shape:
+def shape_at(on_gpu: bool, point: Point) -> ModelShape:
     """The network's shape at a point."""
     return (LARGE if on_gpu else SMALL)[str(point["network"])]
 
@@ -106,7 +106,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return ranked(EXPERIMENT, variant, point, prepare, TOLERANCE)
 
 
-def network(name: str, shape: Shape) -> nn.Module:
+def network(name: str, shape: ModelShape) -> nn.Module:
     """The network, with its weights drawn anew."""
     layers, width = shape.layers, shape.width
     if name == RNN:

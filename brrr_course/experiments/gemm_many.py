@@ -11,7 +11,7 @@ from brrr.running.graphs import capture
 from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
 from brrr_course.experiments.lazily import name_of, torch
 from brrr_course.experiments.predicted import alone
-from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Run, Variant, Workload
 
 COLUMNS = 64
 COUNTS, SIZES, DTYPES = (1, 2, 4, 8, 16, 32), (256, 512, 1024, 2048), ("float32", "bfloat16")
@@ -104,8 +104,6 @@ def workload(variant: Variant, point: Point) -> Workload:
         return check(rows.reshape(kept.all.shape[0], -1)) if rows.shape[-1] == COLUMNS else float("nan")
 
     return warmed(Workload(run, made, error, TOLERANCE[name_of(given.x.dtype)]), variant.processor)
-
-
 
 
 def _loop(given: Gates) -> Run:

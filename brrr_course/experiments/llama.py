@@ -97,7 +97,7 @@ class SwiGLU(nn.Module):
         return self.down(F.silu(self.gate(x)) * self.up(x))  # type: ignore[no-any-return]
 
 
-class Layer(nn.Module):
+class DecoderLayer(nn.Module):
     """Attention and the network, a norm before each, their results added to what came in."""
 
     def __init__(self, shape: Shape) -> None:
@@ -121,7 +121,7 @@ class Llama(nn.Module):
         self.shape = shape
         with torch.device("meta"):  # the weights are made once, on the device and in their type
             self.embedding = nn.Parameter(torch.empty(shape.words, shape.hidden))
-            self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+            self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.layers))
             self.norm = RMSNorm(shape.hidden)
         self.to(dtype).to_empty(device=device).requires_grad_(False)
         torch.manual_seed(0)

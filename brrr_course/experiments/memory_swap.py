@@ -137,7 +137,7 @@ PLACES = {"embedding": 0, "index_select": 0, "index_add": 0, "cross_entropy": 1}
 """Whose second input are whole numbers below which of its sizes; all others are normal numbers."""
 
 
-class Call(NamedTuple):
+class SwapCall(NamedTuple):
     """What is called, in which sizes and of which data type."""
 
     operator: str
@@ -145,7 +145,7 @@ class Call(NamedTuple):
     dtype: torch.dtype
 
 
-def read(name: str) -> Call:
+def read(name: str) -> SwapCall:
     """The call of a name.
 
     >>> read("matmul 44 of 1x768x768 bfloat16 nn")
@@ -153,10 +153,10 @@ def read(name: str) -> Call:
     """
     operator, several, size, dtype, layout = re.findall(r"(\w+) (?:(\d+) of )?([\dx]+) (\w+) ?(\w*)", name)[0]
     sizes = tuple(map(int, filter(None, (several, *size.split("x")))))
-    return Call(f"{operator} {layout}".strip(), sizes, getattr(torch, dtype))
+    return SwapCall(f"{operator} {layout}".strip(), sizes, getattr(torch, dtype))
 
 
-def made(call: Call, device: str, draw: Callable[..., torch.Tensor] | None = None) -> list[torch.Tensor]:
+def made(call: SwapCall, device: str, draw: Callable[..., torch.Tensor] | None = None) -> list[torch.Tensor]:
     """The inputs of a call, the same numbers each time."""
     torch.manual_seed(0)
     shapes = INPUTS[call.operator](*call.sizes) if call.operator in INPUTS else (call.sizes,)
@@ -178,7 +178,7 @@ def adam(*parameters: torch.Tensor) -> Callable[[], list[torch.Tensor]]:
     return lambda: optimizer.step() or list(parameters)
 
 
-def prepared(call: Call, inputs: list[torch.Tensor]) -> Callable[[], Any]:
+def prepared(call: SwapCall, inputs: list[torch.Tensor]) -> Callable[[], Any]:
     """What is timed."""
     return adam(*inputs) if call.operator == "adam" else partial(runs()[call.operator], *inputs)
 
@@ -206,7 +206,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     return Workload(run, amounts, partial(error_of, call, device), tolerance, synchronize=waiting(device))
 
 
-def error_of(call: Call, device: str, found: Any) -> float:
+def error_of(call: SwapCall, device: str, found: Any) -> float:
     """The worst ||found - reference|| / ||reference||; NaN where one is not finite, or of another shape.
 
     The reference is the same call in float64 on the same numbers. Adam's result depends on the steps before: of it, a

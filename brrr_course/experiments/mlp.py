@@ -205,7 +205,7 @@ def _on_cpu(layers: int, batch: int, hidden: int) -> bool:
 
 def _variant(way: str) -> Variant:
     seconds = {"compile": COMPILE_S, "max-autotune": TUNE_S, "best": CHOOSE_S}.get(way, 0.0)
-    return Variant(way, LABELS[way], "cuda", prepare_s=seconds, apart=way == "max-autotune", shown=way in SHOWN)
+    return Variant(way, LABELS[way], "cuda", prepare_s=seconds, isolated=way == "max-autotune", shown=way in SHOWN)
 
 
 ORDER = (
@@ -326,7 +326,7 @@ def needed_bytes(network: Network) -> int:
 def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """A way of `brrr.networks`, prepared; `best` is the one that its own choice names."""
     if way == "best":
-        from brrr.networks.choosing import best
+        from brrr.networks.autotuning import best
 
         sizes = (network.layers, network.batch, network.hidden)
         chosen = best(*sizes, dtype=network.dtype, tf32=network.tf32, weights=weights)
@@ -354,7 +354,7 @@ STRASSEN_ROOM = 5.0
 
 def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
     """`StrassenMLP` on these weights; what it chooses as a CUDA Graph, the source's form launched one by one."""
-    from brrr.networks.torch_ways import captured
+    from brrr.networks.torch_implementations import captured
     from brrr.strassen.network import StrassenMLP
 
     model = StrassenMLP.of(weights.weights, weights.biases, **STRASSEN_OPTIONS[way])

@@ -65,7 +65,7 @@ TOLERANCE = {"float32": 2e-6, "bfloat16": 8e-3, "float16": 1e-3}
 EPSILON = 1e-5
 
 
-class Input(PointInputs):
+class NormInputs(PointInputs):
     """Normal numbers with weights and shifts near 1 and 0, drawn once for all variants of a point."""
 
     def __init__(self, tokens: int, width: int, dtype: str, device: str) -> None:
@@ -81,7 +81,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 3 * ITEMSIZE[dtype] * tokens * width + 4 * 8 * min(tokens * width, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {tokens} x {width} numbers")
-    held = Input.of(tokens, width, dtype, device)
+    held = NormInputs.of(tokens, width, dtype, device)
     weights = held.weight, held.shift
 
     def norm(x: torch.Tensor, weight: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:

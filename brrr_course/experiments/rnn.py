@@ -275,7 +275,7 @@ def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype) -> Modu
     return torch.nn.RNN(hidden, hidden, nonlinearity=cell.removeprefix("rnn_"), device=device, dtype=dtype).eval()
 
 
-class LayerInputs(PointInputs):
+class RecurrentInputs(PointInputs):
     """The layer and its input, the gradient that comes from above, and what float64 makes of them."""
 
     def __init__(self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str) -> None:
@@ -316,11 +316,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
     device, made, training = variant.processor, cost(variant, point), variant.operation == "train"
     refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
-    given = LayerInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
+    given = RecurrentInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.implementation](given)
     tolerance = TOLERANCES[name_of(given.x.dtype)] * (TRAINING if training else 1.0)
 
-    def error(found: Any, kept: LayerInputs = given) -> float:
+    def error(found: Any, kept: RecurrentInputs = given) -> float:
         return kept.error(found, training)
 
     others = {"peak_bytes": peak_bytes_of(run, device)} if training else {}
@@ -331,7 +331,7 @@ def workload(variant: Variant, point: Point) -> Workload:
 # The ways.
 
 
-def _module(given: LayerInputs) -> Run:
+def _module(given: RecurrentInputs) -> Run:
     """torch's own layer, which on a GPU is cuDNN's."""
 
     def run() -> torch.Tensor:
@@ -342,7 +342,7 @@ def _module(given: LayerInputs) -> Run:
     return run
 
 
-def _padded(given: LayerInputs, whole: int) -> Run:
+def _padded(given: RecurrentInputs, whole: int) -> Run:
     """The layer on a batch with rows of zeros up to a multiple of `whole`; copying them is part of the time."""
     batch = given.x.shape[1]
 
@@ -354,13 +354,13 @@ def _padded(given: LayerInputs, whole: int) -> Run:
     return run
 
 
-def _cudnn_graph(given: LayerInputs) -> Run:
+def _cudnn_graph(given: RecurrentInputs) -> Run:
     from brrr.running.graphs import capture
 
     return capture(_module(given)).replay
 
 
-def _loop_graph(given: LayerInputs) -> Run:
+def _loop_graph(given: RecurrentInputs) -> Run:
     """A product for each gate at each step and torch's pointwise kernels, as one CUDA Graph."""
     from brrr.networks.recurrent import rung
     from brrr.running.graphs import capture
@@ -384,14 +384,14 @@ def persistent(given: Any) -> Run:
     return run
 
 
-def _train_persistent(given: LayerInputs) -> Run:
+def _train_persistent(given: RecurrentInputs) -> Run:
     from brrr.kernels.recurrent import PersistentRNN
 
     net = PersistentRNN(given.module, choose=False)
     return lambda: gradients(net, given.module, given.x, given.above)
 
 
-def _train_cudnn(given: LayerInputs) -> Run:
+def _train_cudnn(given: RecurrentInputs) -> Run:
     """cuDNN gives gradients of a module in training mode only, and a layer without dropout computes the same in it."""
     module = copy.deepcopy(given.module).train()
 
@@ -402,7 +402,7 @@ def _train_cudnn(given: LayerInputs) -> Run:
     return run
 
 
-MAKERS: dict[str, Callable[[LayerInputs], Run]] = {
+MAKERS: dict[str, Callable[[RecurrentInputs], Run]] = {
     "persistent": persistent, "cudnn": _module, "cpu": _module,
     **{way: partial(_padded, whole=whole) for way, whole in PADDED.items()},
     "cudnn-graph": _cudnn_graph, "graph": _loop_graph, "train-persistent": _train_persistent,

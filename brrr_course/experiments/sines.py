@@ -22,7 +22,7 @@ from brrr_course.experiments.checked import (
 )
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
-from brrr_course.experiments.unary import Input
+from brrr_course.experiments.unary import Elements
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Run, Variant, Workload
 
 ITEMSIZE = 4
@@ -109,7 +109,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    held = Input.of(elements, "float32", device)
+    held = Elements.of(elements, "float32", device)
     run, check = IMPLEMENTATIONS[variant.implementation](sines, held.x), error_against(chain(sines), (held.x,))
     return held_workload(run, cost(variant, point), check, held, torch.float32, device)
 

@@ -85,7 +85,7 @@ _SMALLEST = -(2**20)
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class RowScaling:
     """Exponents of two: rows of A (m,), the inner index (k,) and columns of B (n,), int32.
 
     A scaled is A * 2^(inner - rows), B scaled is B * 2^(-inner - columns), and C is their product * 2^(rows + columns).
@@ -96,7 +96,7 @@ class Scaling:
     columns: torch.Tensor
 
     @classmethod
-    def of(cls, a: torch.Tensor, b: torch.Tensor, way: str = "outer-inner") -> Scaling:
+    def of(cls, a: torch.Tensor, b: torch.Tensor, way: str = "outer-inner") -> RowScaling:
         """The scaling for A (m, k) and B (k, n), floating point; zeros and what is not finite are left out.
 
         ArgumentError for another way than those in STEPS, for shapes that do not fit, and for integers.
@@ -235,7 +235,7 @@ def scaled_product(
     """a @ b by sums from left to right, the inputs scaled before and the result scaled back where asked for."""
     if scaling is None:
         return summed_product(a, b, form, level)
-    found = Scaling.of(a, b, scaling)
+    found = RowScaling.of(a, b, scaling)
     return found.undo(summed_product(*found.apply(a, b), form, level))
 
 

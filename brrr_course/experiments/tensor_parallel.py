@@ -99,5 +99,7 @@ def prepare(rank: Rank, point: Point) -> Mapping[str, RankCall]:
     return {
         "split": RankCall(lambda: pair(upper, lower, exchange=True), lambda found: error(found, first, second)),
         "alone": RankCall(lambda: pair(upper, lower), lambda found: error(found, upper, lower)),
-        "one": IDLE if rank.number else RankCall(lambda: pair(first, second), lambda found: error(found, first, second)),
+        "one": IDLE
+        if rank.number
+        else RankCall(lambda: pair(first, second), lambda found: error(found, first, second)),
     }

@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     Operator = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Input(PointInputs):
+class Elements(PointInputs):
     """Normal numbers, drawn once for all variants of a point."""
 
     def __init__(self, elements: int, dtype: str, device: str) -> None:
@@ -95,7 +95,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     needed = 3 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
     refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
-    operator, held = operator_of(variant.implementation), Input.of(elements, dtype, device)
+    operator, held = operator_of(variant.implementation), Elements.of(elements, dtype, device)
     error = error_against(operator, (held.x,))
     made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[name_of(held.x.dtype)])
     return warmed(made, device) if variant.on_gpu else queued(made)

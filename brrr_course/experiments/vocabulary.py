@@ -11,7 +11,7 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul
-from brrr.roofline.products import operator_of
+from brrr.roofline.gemm_families import operator_of
 from brrr_course.experiments.checked import refuse_too_large, warmed
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import run

@@ -1,6 +1,6 @@
 """A layer's tiles in waves over multiprocessors and its bytes, for a product and for Strassen's seven of half the size.
 
-A model to think with, simpler than `brrr.roofline.products`: one size of tiles, all at one rate, nothing else counts.
+A model to think with, simpler than `brrr.roofline.gemm_families`: tiles of one size and one rate, nothing else counts.
 Where there are fewer tiles than multiprocessors, the sum over k is cut into parts, as libraries do.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from brrr.core.limits import Late, within
+from brrr.core.time_limit import Late, within
 from brrr_course.view.display import message_html
 
 Status = Literal["right", "wrong", "not answered"]

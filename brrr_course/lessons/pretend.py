@@ -87,7 +87,7 @@ class Ran:
 
 
 @dataclass
-class Machine(Host):
+class PretendMachine(Host):
     """A host with three lanes, how long a piece takes on each, and what ran.
 
     >>> machine = Machine(0.01, durations={"upload": 1.0, "compute": 1.0, "download": 1.0})
@@ -114,7 +114,7 @@ class Machine(Host):
 class Lane(Queue):
     """One lane: what a student's schedule gets in the place of a stream."""
 
-    def __init__(self, machine: Machine, name: str) -> None:
+    def __init__(self, machine: PretendMachine, name: str) -> None:
         super().__init__(machine)
         self.machine, self.name = machine, name
 
@@ -127,7 +127,7 @@ Formula = Any
 OPERATION_S, DATA_S = 10e-6, 500e-6
 
 
-class Recorder(Queue):
+class PretendRecorder(Queue):
     """A device that notes the formula of what it is ordered to compute, and how much it was when the clock was read."""
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Recorder(Queue):
 class Tensor:
     """A tensor of a recorder: the formula that made it."""
 
-    device: Recorder
+    device: PretendRecorder
     formula: Formula
 
     def __mul__(self, other: Tensor) -> Tensor:

@@ -140,7 +140,7 @@ def _nearest(subject: Subject, variants: set[str]) -> Point:
     else:
         known = [source.known(described, variant) for variant in variants]
         there = [point for point in points if all(tuple(point.values()) in each for each in known)]
-    return min(there, key=lambda point: described.apart(wanted, point), default=wanted)
+    return min(there, key=lambda point: described.distance(wanted, point), default=wanted)
 
 
 def memory(subject: Subject) -> Comparison:

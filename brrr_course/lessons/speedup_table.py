@@ -46,13 +46,13 @@ FASTER, SLOWER, FULL = "0,158,115", "213,94,0", 4.0
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Speed-ups over PyTorch's nn.Sequential from one place: each way with its points."""
 
     badge: str
     ways: Mapping[str, Gains]
 
-    def kept(self, layers: int | None = None, *, on_grid: bool = False) -> Part:
+    def kept(self, layers: int | None = None, *, on_grid: bool = False) -> TablePart:
         """The rows of so many layers, all of them for None; `on_grid` leaves out batches beyond the source's own."""
         kept = {
             way: {k: v for k, v in gains.items() if layers in (None, k[0]) and (not on_grid or k[1] in BATCHES)}
@@ -113,7 +113,7 @@ def speedup_table(name: str, *, layers: int | None = None, source: Source | str 
     return replace(first, beside=tuple(others))
 
 
-def published_part(name: str) -> Part:
+def published_part(name: str) -> TablePart:
     """The source's own figures: over PyTorch as it has them, over fusion as they imply."""
     every: dict[str, dict[Key, float]] = {}
     for row in mlp_speedups():
@@ -123,19 +123,19 @@ def published_part(name: str) -> Part:
         "mlp": {PLAIN: every["overhead"], FUSED: fused},
         "strassen": {OVER_PYTORCH: one, OVER_FUSION: {key: gain / fused[key] for key, gain in one.items()}},
     }
-    return Part("PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1", ways[name])
+    return TablePart("PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1", ways[name])
 
 
-def measured_parts(name: str, source: Source) -> list[Part]:
+def measured_parts(name: str, source: Source) -> list[TablePart]:
     """What a source has of the published ways, and of the others; without a GPU, of the CPU's own."""
     evidence = Evidence(experiment("mlp"), source)
     try:
         badge = str(source.badge(evidence.experiment))
     except NotRecordedError:  # nothing of the experiment
         badge = source.name
-    found = [Part(badge, measured_gains(evidence, pairs)).kept(on_grid=name == "mlp") for pairs in MEASURED[name]]
+    found = [TablePart(badge, measured_gains(evidence, pairs)).kept(on_grid=name == "mlp") for pairs in MEASURED[name]]
     if name == "mlp" and not any(part.ways for part in found):
-        found = [Part(badge, measured_gains(evidence, ON_CPU))]
+        found = [TablePart(badge, measured_gains(evidence, ON_CPU))]
     there = [part for part in found if part.ways]
     if not there and not source.live:
         raise NotRecordedError(

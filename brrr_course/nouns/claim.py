@@ -17,7 +17,7 @@ from brrr.core.errors import ArgumentError, NotRecordedError, RecordingError
 from brrr.core.measurement import Estimate
 from brrr_course.nouns.expression import ExpressionError, Scope, compute, estimate, flat
 from brrr_course.nouns.ledger import Entry, ledger_path, past, read_ledger
-from brrr_course.nouns.telling import bounds_told, filled, names_in, told, words
+from brrr_course.nouns.wording import bounds_told, filled, names_in, told, words
 
 Status = Literal["holds", "fails", "undecided", "not measured"]
 UNKNOWN = {"fails": "We did not look for the cause.", "undecided": "The claim's bound lies inside the interval."}

@@ -71,12 +71,12 @@ class Axis:
     def nearest(self, value: Value, among: Sequence[Value] = ()) -> Value:
         """The value closest to one that this axis can take: of the axis's own, or of those among which to look."""
         self.checked("nearest", value)
-        return min(among or self.values, key=lambda each: self.apart(each, value))
+        return min(among or self.values, key=lambda each: self.distance(each, value))
 
-    def apart(self, one: Value, other: Value) -> float:
+    def distance(self, one: Value, other: Value) -> float:
         """How far two values are apart: in octaves, on a linear axis in tenths of it; 100 for another category.
 
-        >>> Axis("size", (1, 2, 4)).apart(1, 4)
+        >>> Axis("size", (1, 2, 4)).distance(1, 4)
         2.0
         """
         if self.scale == "category":
@@ -100,7 +100,7 @@ class Variant:
     """One way of running the work: what is run, on which device, by which timer, and the line that shows it.
 
     Variants with the same `work` are timed on one and the same workload, its memory included. `prepare_s` is about what
-    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. With `apart` it may
+    its preparation takes beside its inputs (a compiler's seconds), for the plan of a recording. With `isolated` it may
     end its process: a recording measures its points, with all their variants, in a process each.
 
     `field`, `line`, `line_label` and `shown` tell of its line what is not as usual: which of the six times, its name,
@@ -115,7 +115,7 @@ class Variant:
     cache: Cache = "hot"
     work: str = ""
     prepare_s: float = 0.0
-    apart: bool = False
+    isolated: bool = False
     implementation: str = ""
     operation: str = ""
     field: Field | None = None
@@ -423,9 +423,9 @@ class Experiment:
         for values in product(*grids):
             yield dict(zip((axis.name for axis in self.axes), values, strict=True))
 
-    def apart(self, one: Point, other: Point) -> float:
-        """How far two points are apart, all axes together: see `Axis.apart`."""
-        return sum(axis.apart(one[axis.name], other[axis.name]) for axis in self.axes)
+    def distance(self, one: Point, other: Point) -> float:
+        """How far two points are apart, all axes together: see `Axis.distance`."""
+        return sum(axis.distance(one[axis.name], other[axis.name]) for axis in self.axes)
 
     def workload(self, variant: str, point: Point) -> Workload:
         """The workload of a variant at a point (this loads torch or numpy)."""

@@ -28,12 +28,12 @@ from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view import display
-from brrr_course.view.timeline import TimelineView
+from brrr_course.view.timeline_view import TimelineView
 
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 
 
-class Lesson:
+class LessonPage:
     """A lesson's parts as HTML in their order, and by kind what its script shows in the places that they leave.
 
     Made of a notebook, on the source that `BRRR_SOURCE` names. `cells` has each cell's tags, whether it is code, and

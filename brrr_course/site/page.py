@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from brrr_course.site.frame import ASKS, packed, read, ways, whole
-from brrr_course.site.lesson import Lesson
+from brrr_course.site.lesson import LessonPage
 from brrr_course.site.questions import Question
 from brrr_course.site.slides import slides
 from brrr_course.site.text import addressed, contents
@@ -46,7 +46,7 @@ def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = Fals
     about = metadata_of(path)
     device = about.get("recorded")
     with patch.dict(os.environ, {"BRRR_SOURCE": f"recorded:{device}"} if device else {}):
-        found = Lesson(path)
+        found = LessonPage(path)
         page = page_of(found, before, after, f"{found.name}.slides" if with_slides else "")
         own = [each for each in asked if each.lesson == found.name.partition("_")[0] and not found.missing]
         answered = {each.slug: each.page(found.name, found.title, found.seen) for each in own}
@@ -60,7 +60,7 @@ def metadata_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def page_of(found: Lesson, before: str = "", after: str = "", beside: str = "") -> Page:
+def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = "") -> Page:
     """The page of a lesson that was run; `beside` names its slides."""
     around = {name: f"{said}: {name.partition('_')[0]}" for said, name in (("Back", before), ("Next", after))}
     around[beside] = "Slides"
@@ -76,11 +76,11 @@ def page_of(found: Lesson, before: str = "", after: str = "", beside: str = "") 
     return Page(found.name, found.title, found.question, badge, found.missing, html)
 
 
-def slides_page(found: Lesson) -> str:
+def slides_page(found: LessonPage) -> str:
     """The slides of a lesson that was run, as a file that needs no other."""
     body = Template(read("slides.html")).substitute(slides="".join(slides(found)), name=found.name)
     return whole(found.title, body + _data(found), read("site.js") + read("slides.js"), read("slides.css"))
 
 
-def _data(found: Lesson) -> str:
+def _data(found: LessonPage) -> str:
     return packed(found.data) + ASKS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from brrr_course.site.lesson import Lesson
+from brrr_course.site.lesson import LessonPage
 
 ALONE = ('<div class="view"', '<div class="comparison"')
 """Parts with a slide of their own."""
@@ -14,7 +14,7 @@ _DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 
 
-def slides(found: Lesson) -> list[str]:
+def slides(found: LessonPage) -> list[str]:
     """The lesson's slides as HTML, each a `section`.
 
     A heading with its text begins one, which the guess, exercise or claims below it complete; a figure and a comparison

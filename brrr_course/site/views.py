@@ -24,7 +24,7 @@ from brrr_course.view.explorer import Explorer
 from brrr_course.view.quantities import label
 from brrr_course.view.scene import FEW, Scene
 from brrr_course.view.selection import TimelineSelection
-from brrr_course.view.timeline import TimelineView
+from brrr_course.view.timeline_view import TimelineView
 
 
 def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def _below(options: argparse.Namespace, slug: str) -> Sequence[Path]:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from brrr_course.sources.apart import measure_step
+    from brrr_course.sources.isolated import measure_step
 
     experiments, found = _chosen(options)
     machine, run = collect_environment(options.device)

@@ -345,7 +345,7 @@ def _where(experiment: Experiment, points: Collection[Key], every: Collection[Ke
 
 def _nearest(experiment: Experiment, point: Point, known: Sequence[Key]) -> str:
     """The three points nearest to the one asked for, as the end of a message; nothing where there is none."""
-    nearest = sorted(known, key=lambda there: experiment.apart(point, dict(zip(point, there, strict=True))))[:3]
+    nearest = sorted(known, key=lambda there: experiment.distance(point, dict(zip(point, there, strict=True))))[:3]
     return f"; nearest recorded: {'; '.join(_words(experiment, there) for there in nearest)}" if nearest else ""
 
 

@@ -132,7 +132,7 @@ def token(url: str) -> str:
     )
 
 
-class Turn:
+class RemoteTurn:
     """A request at the gateway: `done` asks how it is, `said` tells the place in the queue, `cancel` takes it back."""
 
     def __init__(self, source: Remote, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
@@ -224,10 +224,10 @@ class Remote(OnDevice):
             self._update(experiment)
         return self._measured.get((experiment.name, variant), {})
 
-    def turn(self, experiment: Experiment, variants: Sequence[str], point: Point) -> Turn:
+    def turn(self, experiment: Experiment, variants: Sequence[str], point: Point) -> RemoteTurn:
         """Ask for the variants of a point that exist there, without waiting."""
         full = experiment.point(**point)
-        return Turn(self, experiment, [name for name in variants if experiment.has(name, full)], full)
+        return RemoteTurn(self, experiment, [name for name in variants if experiment.has(name, full)], full)
 
     def measure(self, experiment: Experiment, variant: str, point: Point) -> Measurement:
         """Wait for the turn and return the measurement; kept, so that asking again returns the same."""
@@ -249,7 +249,7 @@ class Remote(OnDevice):
             self._wait(experiment, missing, full)
 
     def _wait(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        turn = Turn(self, experiment, variants, point)
+        turn = RemoteTurn(self, experiment, variants, point)
         try:
             while not turn.done():
                 pass

@@ -148,7 +148,7 @@ def comparisons(found: Experiment, versus: Mapping[str, Value], first: str, movi
     return [Versus(found.line(name).name, found.line(base).name, over) for name, base in pairs.items()]
 
 
-class Asked(NamedTuple):
+class Arguments(NamedTuple):
     """A guess, where the sliders stand for it, and of which comparison it is, or of which line."""
 
     guess: Any
@@ -178,7 +178,7 @@ class View:
     bases: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
     rate: str = ""
-    asked: Asked | None = None
+    asked: Arguments | None = None
     versus: Sequence[Versus] = ()
 
     @property

@@ -40,7 +40,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Rule:
+class BarRule:
     """Theoretical value number `index`, drawn as a dashed line across all bars."""
 
     index: int
@@ -91,7 +91,7 @@ class BarCanvas(Blit):
         self.draw_frame(frame)
         self._canvas.draw()
         self._empty = self._canvas.copy_from_bbox(self._figure.bbox)
-        self._paint(self._samples(frame), [Rule(n, frame.limits[1]) for n in range(len(frame.guides))])
+        self._paint(self._samples(frame), [BarRule(n, frame.limits[1]) for n in range(len(frame.guides))])
         self.new_palette()
 
     def _samples(self, frame: BarFrame) -> list[Bar]:
@@ -99,14 +99,14 @@ class BarCanvas(Blit):
         least, most = frame.limits
         return [Bar(row, least, most, look, "0123456789", (least, most)) for row, look in enumerate(frame.looks)]
 
-    def draw(self, bars: Sequence[Bar], rules: Sequence[Rule], message: str = "") -> bytes:
+    def draw(self, bars: Sequence[Bar], rules: Sequence[BarRule], message: str = "") -> bytes:
         """The picture as a PNG with these bars and theoretical values, and a `message` in the middle."""
         self._paint(bars, rules)
         if message:
             self.draw_message(message)
         return self.encoded()
 
-    def _paint(self, bars: Sequence[Bar], rules: Sequence[Rule]) -> None:
+    def _paint(self, bars: Sequence[Bar], rules: Sequence[BarRule]) -> None:
         """Bars and theoretical values over the empty axes."""
         self._canvas.restore_region(self._empty)
         with rc_context(plots.STYLE):
@@ -176,7 +176,7 @@ class BarCanvas(Blit):
             fontsize=9, color=colour, annotation_clip=False, animated=True, zorder=5, bbox=_PAPER,
         )  # fmt: skip
 
-    def rule_artists(self, rule: Rule) -> list[Any]:
+    def rule_artists(self, rule: BarRule) -> list[Any]:
         """The dashed line, with paper beneath it so that it is seen on a dark bar."""
         dashes = plots.GUIDE_DASHES[rule.index % len(plots.GUIDE_DASHES)]
         drawn = []
@@ -277,7 +277,7 @@ def _framed(frame: BarFrame) -> tuple[BarCanvas, list[Any]]:
     return canvas, []
 
 
-def bars_of(scene: Scene, frame: BarFrame) -> tuple[list[Bar], list[Rule]]:
+def bars_of(scene: Scene, frame: BarFrame) -> tuple[list[Bar], list[BarRule]]:
     """The bars where the sliders stand, and the theoretical values there."""
     if scene.view.form == "stack":
         return list(_stack_bars(scene, shares=frame.unit == "%")), []
@@ -297,11 +297,11 @@ def _ladder_bars(scene: Scene) -> Iterator[Bar]:
             yield Bar(row, None, found.median, scene.looks[name], said, (found.low, found.high))
 
 
-def _rules(scene: Scene) -> Iterator[Rule]:
+def _rules(scene: Scene) -> Iterator[BarRule]:
     for index, guide in enumerate(scene.guides.drawn):
         height = scene.guides.at(guide, scene.point)
         if height is not None:
-            yield Rule(index, height)
+            yield BarRule(index, height)
 
 
 def _stack_bars(scene: Scene, *, shares: bool) -> Iterator[Bar]:

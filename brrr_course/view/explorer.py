@@ -14,7 +14,7 @@ from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
 from brrr_course.sources import source_for
 from brrr_course.view import words
-from brrr_course.view.arguments import Asked, Show, Versus, comparisons, reachable, slider_names, snap, view_of
+from brrr_course.view.arguments import Arguments, Show, Versus, comparisons, reachable, slider_names, snap, view_of
 from brrr_course.view.display import Lock, Shown
 from brrr_course.view.predictions import LinePrediction
 from brrr_course.view.scene import Row, Scene
@@ -206,7 +206,7 @@ def explore(
     first = next(iter(lines or view.only), "")
     view = replace(view, versus=comparisons(found, versus or {}, first or found.lines[0].name, moving))
     if unlock and first:
-        view = replace(view, asked=Asked(unlock, at, next(iter(view.versus), Versus(first, first, {}))))
+        view = replace(view, asked=Arguments(unlock, at, next(iter(view.versus), Versus(first, first, {}))))
     if predict and not (found.predicts or found.cost):
         hint = f"{found.name!r} tells neither what to predict nor what it costs."
         raise ArgumentError("explore", "predict", predict, "False", hint)

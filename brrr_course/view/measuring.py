@@ -148,7 +148,7 @@ class Slice:
     point: Point
 
 
-class Job:
+class SliderJob:
     """A list of slices being measured; `cancel` stops before the next, an interrupt stops in the middle of one.
 
     `step(done, of)` is called after each slice, `end(message)` once, whatever happened; an error that brrr raises on

@@ -21,7 +21,7 @@ from brrr.gpu import is_cpu
 from brrr_course.view import words
 from brrr_course.view.bars import SceneBars
 from brrr_course.view.canvas import Canvas
-from brrr_course.view.measuring import ASK_ABOVE_S, Job, Slice, expected_s, pace
+from brrr_course.view.measuring import ASK_ABOVE_S, Slice, SliderJob, expected_s, pace
 from brrr_course.view.scene import Scene
 from brrr_course.view.widgets import Panel, button, html, live_region
 
@@ -68,7 +68,7 @@ class ExplorerPanel(Panel):
         super().__init__()
         self.scene, self._choose, self.experiment = scene, choose, scene.experiment
         self._canvas = kept_picture(scene)
-        self._job: Job | None = None
+        self._job: SliderJob | None = None
         self._confirmed: list[Slice] = []
         self._later: list[Slice] = []
         self.source = self._choice("source", list(sources), self._on_source, value=scene.source.name)
@@ -225,7 +225,9 @@ class ExplorerPanel(Panel):
         self._taken: dict[tuple[Value, ...], float] = {}
         self._began = time.monotonic()
         self.progress.max, self.progress.value = max(1, len(slices)), 0
-        self._job = Job(self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait)
+        self._job = SliderJob(
+            self.scene.experiment, self.scene.source, slices, self._on_step, self._on_end, self._on_wait
+        )
         self._job.running = True
         self.left.value = f"0 of {len(slices)}"
         self._show_measuring()

@@ -185,7 +185,7 @@ class TimelineSelection:
 
     def figure(self) -> Figure:
         """The timeline at the point shown; what to do, where it was not traced."""
-        from brrr.drawing.timeline import blank, draw
+        from brrr.drawing.timeline_figure import blank, draw
 
         found, lanes = self.timeline, self.lanes
         if found is None:
@@ -207,7 +207,7 @@ class TimelineSelection:
         found = self.timeline
         if found is None:
             return self.text
-        from brrr.drawing.timeline import alt
+        from brrr.drawing.timeline_figure import alt
 
         return f"{self.place}. {alt(found)}"
 

@@ -46,7 +46,7 @@ FULL = {"width": "100%", "max_width": f"{plots.WIDTH}px"}
 READING = 18  # letters for which a slider's read-out has room as ipywidgets makes it
 
 
-class Named(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
+class NamedImage(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
     """An image whose tooltip is its name for a screen reader (an Image has no alternative text of its own).
 
     The front end reads `description` to place a tooltip, and an Image without one fails there.
@@ -74,7 +74,7 @@ class Panel:
         self.failures: list[BaseException] = []
         self.sliders: dict[str, Any] = {}
         self.badge, self.text = html("brrr-badge"), html("brrr-text")
-        self.image = Named(format="png", layout={**FULL, "object_fit": "contain"})
+        self.image = NamedImage(format="png", layout={**FULL, "object_fit": "contain"})
         self.image.add_class("brrr-figure")
         self._quiet = False
 

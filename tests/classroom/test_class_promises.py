@@ -17,9 +17,9 @@ from promises import promised
 from brrr.core.errors import ArgumentError
 from brrr_course.classroom import serving
 from brrr_course.classroom import turns as turns_module
-from brrr_course.classroom.asked import parse
 from brrr_course.classroom.gateway import Gateway, _Refused
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.query import parse
+from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import holds, issue, of_class, revoke
 from brrr_course.classroom.turns import Job, Request, TooManyError
 
@@ -213,7 +213,7 @@ async def test_a_token_that_is_ended_opens_nothing_after_a_second(room: Classroo
 
 @pytest.mark.parametrize(("days", "taken"), [(0, False), (1e-3, True), (3660, True), (3660.1, False)])
 def test_a_token_is_for_up_to_ten_years(path: Path, days: float, taken: bool) -> None:
-    store = Store(path)
+    store = ClassStore(path)
     with nullcontext() if taken else pytest.raises(ArgumentError, match="--days"):
         issue(store, "bob", days=days)
     assert holds(store, "bob") == taken
@@ -228,7 +228,7 @@ async def test_a_token_lasts_so_many_days(room: Classroom) -> None:
 
 
 def test_a_locked_file_is_waited_for_so_long(path: Path) -> None:
-    store = Store(path)
+    store = ClassStore(path)
     wait_s = promised(CLASS, r"requests that must be written wait (\d+) s")
     for connection in (store._db, store._reader):
         assert connection.execute("PRAGMA busy_timeout").fetchone() == (1000 * wait_s,)
@@ -264,7 +264,7 @@ def test_what_serve_puts_together_answers_those_with_a_token(
 
     async def serve(config: Any, listening: Any) -> None:
         transport = httpx.ASGITransport(app=config.app)
-        with closing(Store(path)) as store:
+        with closing(ClassStore(path)) as store:
             for token in (issue(store, "ada"), "no token"):
                 headers = {"Authorization": f"Bearer {token}"}
                 async with httpx.AsyncClient(transport=transport, base_url="http://class", headers=headers) as client:

@@ -28,7 +28,7 @@ from starlette.routing import Mount
 from brrr_course.classroom import connections, serving, tokens
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import store as store_module
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import User, issue, of_class, of_hub
 from brrr_course.experiments import experiment
 from brrr_course.sources.remote import Remote
@@ -40,7 +40,7 @@ def test_all_of_the_class_s_files_are_their_owner_s_alone(path: Path) -> None:
     before, path = os.umask(0), path.parent / "made" / path.name
     try:
         for _ in range(2):
-            store = Store(path)
+            store = ClassStore(path)
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
             store.hold("workers")
             store.write("DELETE FROM answer")
@@ -74,14 +74,14 @@ async def test_the_loop_itself_asks_no_file(engine: Played, ada: Client, monkeyp
     engine.at_once = True
     loop, seen = threading.current_thread(), list[str]()
     for name in ("read", "write", "save", "hold", "alive"):
-        real = getattr(Store, name)
+        real = getattr(ClassStore, name)
 
         def watched(*values: Any, real: Any = real, name: str = name) -> Any:
             assert threading.current_thread() is not loop, name
             seen.append(name)
             return real(*values)
 
-        monkeypatch.setattr(Store, name, watched)
+        monkeypatch.setattr(ClassStore, name, watched)
     told = (await ada.post("/measure", json=asks(64))).json()
     point = {"experiment": "schedule", "point": {"chunks": 1, "buffers": 2}, "shown": "ada"}
     answers = [
@@ -164,7 +164,9 @@ def test_however_a_connection_stalls_it_is_closed(
 ) -> None:
     monkeypatch.setattr(connections, "HEADER_S", 0.1)
     monkeypatch.setattr(gateway_module, "BODY_S", 0.1)
-    monkeypatch.setattr(Store, "known", lambda *_: "[" + 9_000_000 * " " + "]")  # more than the system takes unread
+    monkeypatch.setattr(
+        ClassStore, "known", lambda *_: "[" + 9_000_000 * " " + "]"
+    )  # more than the system takes unread
     with served(path, Played()) as (url, token, _):
         here, much, made = ASKS.format("/about", token), ASKS.format("/points/matmul", token), list[Any]()
         long_body = "Content-Length: 9999\r\n\r\n" + 9999 * "x"
@@ -387,7 +389,7 @@ async def test_strangers_of_an_address_wait_in_a_line_as_long_as_it_is_short(
 
 async def test_the_file_is_read_for_all_strangers_together(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "FRESH_S", 60.0)
-    store = Store(path)
+    store = ClassStore(path)
     known, asked, real = of_class(store), list[str](), store.read
     store.read = lambda query, *values: asked.append(query) or real(query, *values)  # type: ignore[method-assign,func-returns-value]
     old = issue(store, "ada")
@@ -432,7 +434,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_a_hub_is_asked_once_of_a_token_also_of_one_that_it_does_not_know(path: Path, hub: list[str]) -> None:
-    store = Store(path)
+    store = ClassStore(path)
     known = of_hub(store, "brrr")
     users = await asyncio.gather(*(known(name) for name in ["ada"] * 20 + ["eve"] * 20))
     assert users == [User("ada")] * 20 + [None] * 20 and sorted(hub) == ["ada", "eve"]
@@ -470,7 +472,7 @@ async def test_who_arrives_at_a_hub_waits_behind_few_of_the_strangers(
 async def test_whom_a_hub_knows_waits_behind_no_stranger(
     path: Path, hub: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(path)
+    store = ClassStore(path)
     known = of_hub(store, "brrr")
     assert await known("ada") == User("ada")
     monkeypatch.setattr(tokens, "HEARD_S", -1.0)

@@ -17,7 +17,7 @@ from played_class import ANOTHER, QUESTION, Classroom, Client, Played, asks, set
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.classroom import gateway as gateway_module
 from brrr_course.classroom import tokens as tokens_module
-from brrr_course.classroom.asked import parse
+from brrr_course.classroom.query import parse
 from brrr_course.classroom.teacher import asked_by_lessons
 from brrr_course.classroom.tokens import issue, revoke
 from brrr_course.experiments import experiment

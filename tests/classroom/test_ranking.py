@@ -16,8 +16,8 @@ from played_class import ANOTHER, QUESTION, Classroom, Client, Played, answer, s
 from brrr.core.errors import ArgumentError, UnavailableError, WrongResultError
 from brrr_course import enter, leaderboard, share
 from brrr_course import sources as source_module
-from brrr_course.classroom.asked import parse
-from brrr_course.classroom.ranking import OWN_CHOICE, Ranking
+from brrr_course.classroom.query import parse
+from brrr_course.classroom.ranking import OWN_CHOICE, ClassRanking
 from brrr_course.experiments import experiment
 from brrr_course.lessons import sharing
 from brrr_course.lessons.checking import check
@@ -148,7 +148,7 @@ class Ranked:
 
     def __init__(self) -> None:
         self.rows = dict[str, str]()
-        self.ranking = Ranking(self, "cpu")  # type: ignore[arg-type]
+        self.ranking = ClassRanking(self, "cpu")  # type: ignore[arg-type]
         self.ranking._seconds = lambda *_: 1.0  # type: ignore[method-assign]
 
     def digest(self, name: str) -> str:

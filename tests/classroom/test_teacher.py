@@ -15,9 +15,9 @@ from played_class import Classroom, Client, Played, asks, served
 
 from brrr.core.errors import UnavailableError
 from brrr.core.private import python
-from brrr_course.classroom import teacher, telling
+from brrr_course.classroom import announcements, teacher
 from brrr_course.classroom.histogram import MOST, read, rows
-from brrr_course.classroom.store import Store
+from brrr_course.classroom.store import ClassStore
 from brrr_course.classroom.tokens import issue
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 
@@ -139,8 +139,8 @@ async def test_who_waits_is_said_when_it_changes_and_not_again(
     room: Classroom, ada: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(telling, "EVERY_S", 0.001)
-    task = asyncio.create_task(telling.tell(room.turns, said.append))
+    monkeypatch.setattr(announcements, "EVERY_S", 0.001)
+    task = asyncio.create_task(announcements.tell(room.turns, said.append))
     for size in (64, 128):
         await ada.post("/measure", json=asks(size))
         await asyncio.sleep(0.1)
@@ -156,7 +156,7 @@ def test_guess_reveal_discuss_in_a_browser(chromium: Any, tmp_path: Path) -> Non
 
     browser = chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
     with served(tmp_path / "class.db", Played(at_once=True)) as (url, *_):
-        store = Store(tmp_path / "class.db")
+        store = ClassStore(tmp_path / "class.db")
         prof, asked = (
             issue(store, "prof", teacher=True),
             "Two very small matrices are multiplied. Which takes less time?",

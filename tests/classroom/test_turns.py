@@ -11,7 +11,7 @@ from played_class import RUN, Classroom, Played, answer, asks, hello, settle
 
 from brrr.core.errors import RecordingError
 from brrr_course.classroom import turns as turns_module
-from brrr_course.classroom.asked import parse
+from brrr_course.classroom.query import parse
 from brrr_course.classroom.turns import Request, TooManyError
 from brrr_course.sources.recording import RunDevice
 

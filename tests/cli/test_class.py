@@ -11,9 +11,9 @@ from played_class import RUN, answer, asks, hello
 
 from brrr.__main__ import main
 from brrr.core.files import typed
-from brrr_course.classroom.asked import parse
+from brrr_course.classroom.query import parse
 from brrr_course.classroom.report import HEADER
-from brrr_course.classroom.store import Store, device_of
+from brrr_course.classroom.store import ClassStore, device_of
 from brrr_course.experiments import experiment
 from brrr_course.lessons.sharing import AGREED
 from brrr_course.sources.recording import Machine, Recording
@@ -22,7 +22,7 @@ from brrr_course.sources.recording import Machine, Recording
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     path = tmp_path / "class.db"
-    store = Store(path)
+    store = ClassStore(path)
     for size, error in ((64, ""), (128, ""), (256, "DeviceMemoryError")):
         asked = parse(asks(size, "cpu", "queue"), "cpu")
         told = answer({"experiment": "matmul", "point": asked.point, "variants": asked.variants}, error=error)
@@ -80,7 +80,7 @@ def test_answers_are_counted_and_the_report_names_those_who_agreed_and_neither_h
     assert lines == ["kind,name,value,students", "guess,How long?,25 µs,2", "guess,How long?,'=HYPERLINK(1),1"]
     assert main(["class", "token", "prof", "--teacher", "--cache", str(cache)]) == 0
     assert main(["class", "token", *names, "--cache", str(cache)]) == 0
-    store = Store(cache)
+    store = ClassStore(cache)
     for name in ("ada", "=bob", "hub user", "cyd"):
         who = store.digest(name)
         given = [("check", "00-launches", "wrong"), ("check", "01-events", "right"), ("guess", "How; =long?", "a;=1+1")]
@@ -105,7 +105,7 @@ def test_answers_are_counted_and_the_report_names_those_who_agreed_and_neither_h
 
 
 def test_one_student_s_answers_are_taken_out(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = Store(cache)
+    store = ClassStore(cache)
     for name in ("ada", "bob"):
         for given in (("check", "01-events", "right"), (*AGREED, "named")):
             store.answer(name, *given)
@@ -141,7 +141,7 @@ def test_where_there_is_nothing_it_says_so(
 def test_a_file_of_a_newer_brrr_or_of_something_else_is_refused(
     cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    store = Store(cache)
+    store = ClassStore(cache)
     store._db.execute("PRAGMA user_version = 99")
     store.close()
     other = tmp_path / "other.db"
@@ -175,7 +175,7 @@ def test_what_cannot_be_written_makes_no_token(
     monkeypatch.chdir(cache.parent)
     Path("file").touch()
     assert main(["class", "token", *words, "--cache", str(cache)]) == 2
-    store = Store(cache)
+    store = ClassStore(cache)
     assert said in capsys.readouterr().err and store.read("SELECT * FROM token") == []
     store.close()
 
@@ -192,7 +192,7 @@ def test_the_longest_point_is_a_number_of_seconds(longest: str, capsys: pytest.C
 )
 def test_a_measurement_is_forgotten(cache: Path, words: list[str], left: set[str]) -> None:
     assert main(["class", "forget", "matmul", *words, "--cache", str(cache)]) == 0
-    store = Store(cache)
+    store = ClassStore(cache)
     assert {key.split(", ")[1].rstrip("]") for (key,) in store.read("SELECT point FROM point")} == left
     store.close()
     assert main(["class", "forget", "matmul", "width=64", "--cache", str(cache)]) == 2, "there is no such axis"

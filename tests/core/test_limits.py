@@ -14,8 +14,8 @@ import pytest
 from brrr.core import one_core as module
 from brrr.core.errors import UnavailableError
 from brrr.core.lazy import attach
-from brrr.core.limits import Late, within
 from brrr.core.one_core import one_core
+from brrr.core.time_limit import Late, within
 
 timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no such timer")
 

@@ -18,10 +18,10 @@ from brrr.gpu.precision import float32_products, float32_recurrence, in_full_pre
 from brrr.networks import Weights, best
 from brrr.networks.network import Network
 from brrr.networks.recurrent import rung
-from brrr.networks.torch_ways import in_precision, module
+from brrr.networks.torch_implementations import in_precision, module
 from brrr.strassen import StrassenMLP, matmul
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn import MAKERS, LayerInputs
+from brrr_course.experiments.rnn import MAKERS, RecurrentInputs
 from brrr_course.sources.timers import measure_point
 
 B: Any = torch.backends
@@ -193,7 +193,7 @@ def test_a_workload_on_its_own(setting: str) -> None:
     point: Point = {"batch": 2, "hidden": 16, "steps": 3, "cell": "rnn_tanh", "dtype": "float32"}
     made = experiment("rnn").workload("cpu", point)
     assert made.check() <= made.tolerance
-    given = LayerInputs.of("rnn_tanh", 16, 2, 3, "float32", "cpu")
+    given = RecurrentInputs.of("rnn_tanh", 16, 2, 3, "float32", "cpu")
     for way in ("cudnn", "cudnn-pad8", "train-cudnn"):
         assert MAKERS[way](given)() is not None
 

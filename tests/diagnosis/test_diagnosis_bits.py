@@ -15,7 +15,7 @@ from traces import Maker, gains, plain
 from traces import diagnosis as of_steps
 
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.trying import NOT_SAFE
+from brrr.diagnosis.trials import NOT_SAFE
 from brrr_course import Recorded
 from brrr_course.experiments import experiment
 from brrr_course.experiments.bits import ORDINARY, ROTATED_BYTES

@@ -10,7 +10,7 @@ from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.remedies import GENERAL, REWRITES
 from brrr.kernels.recurrent.plan import plan, predicted_s
 from brrr.networks.network import Network
-from brrr.networks.predicting import megakernel_period
+from brrr.networks.network_time import megakernel_period
 from brrr.roofline.lowering import spared
 
 N = 2**25

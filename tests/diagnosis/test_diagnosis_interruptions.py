@@ -19,7 +19,7 @@ from torch import nn
 
 import brrr
 from brrr.core.measurement import Estimate, Measurement
-from brrr.diagnosis import interruptions, live, trying
+from brrr.diagnosis import interruptions, live, trials
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.interruptions import Interruption
 from brrr.diagnosis.report import Diagnosis
@@ -274,7 +274,7 @@ def test_a_page_shows_the_line_as_text() -> None:
 def test_a_trial_says_after_how_many_steps_compiling_pays(
     name: str, after_s: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, seeded = [0.0], trying._seeded
+    clock, seeded = [0.0], trials._seeded
 
     def slow(*given: Any) -> Any:
         clock[0] += 4.0
@@ -282,10 +282,10 @@ def test_a_trial_says_after_how_many_steps_compiling_pays(
 
     one = replace(quick(summed, X), remedies=(Remedy(name, 2.0, "why."),))
     periods = [Measurement(period_s=Estimate.of([each] * 9), device="cpu") for each in (3e-3, after_s)]
-    monkeypatch.setattr(trying, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(trying, "_seeded", slow)
-    monkeypatch.setattr(trying, "measure_together", lambda *_, **__: periods)
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": trying._compiled, "contiguous": other})
+    monkeypatch.setattr(trials, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(trials, "_seeded", slow)
+    monkeypatch.setattr(trials, "measure_together", lambda *_, **__: periods)
+    monkeypatch.setattr(trials, "_APPLY", {"fusion": trials._compiled, "contiguous": other})
     monkeypatch.setattr(torch, "compile", lambda fn: fn)
-    (made,) = trying.tried(one, summed, (X,), {}, False, "cpu", 0.02)
+    (made,) = trials.tried(one, summed, (X,), {}, False, "cpu", 0.02)
     assert made.gain is not None and str(made).endswith(said) and ("pays" in str(made)) == bool(said), made

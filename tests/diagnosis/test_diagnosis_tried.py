@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import brrr
-from brrr.diagnosis import diagnosing, trying
+from brrr.diagnosis import diagnosing, trials
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.report import Tried
 
@@ -34,8 +34,8 @@ def tried(step: Any, *names: str, by: Mapping[str, Applied] | None = None, longe
     found = replace(quick(step), remedies=tuple(Remedy(name, 2.0, "why.") for name in names or by or ()))
     with pytest.MonkeyPatch.context() as patch:
         if by is not None:
-            patch.setattr(trying, "_APPLY", by)
-        return list(trying.tried(found, step, (), {}, False, "cpu", 0.02, longest_s))
+            patch.setattr(trials, "_APPLY", by)
+        return list(trials.tried(found, step, (), {}, False, "cpu", 0.02, longest_s))
 
 
 def gives(run: Callable[[], Any]) -> Applied:
@@ -260,11 +260,11 @@ def test_what_rounds_elsewhere_may_differ_by_its_types_rounding(dtype: torch.dty
 def test_what_multiplies_in_a_shorter_type_may_differ_by_that_types_rounding(
     products: str, name: str, taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trying, "_APPLY", {"fusion": gives(lambda: X @ X * 1.002)})
+    monkeypatch.setattr(trials, "_APPLY", {"fusion": gives(lambda: X @ X * 1.002)})
     found = quick(lambda: X @ X)
     lines = tuple(replace(each, products=products, name=name) for each in found.operators)
     found = replace(found, remedies=(Remedy("fusion", 2.0, "why."),), operators=lines)
-    (made,) = trying.tried(found, lambda: X @ X, (), {}, False, "cpu", 0.02, 20.0)
+    (made,) = trials.tried(found, lambda: X @ X, (), {}, False, "cpu", 0.02, 20.0)
     assert (made.gain is not None) == taken and made.predicted == 2.0
 
 
@@ -273,7 +273,7 @@ def test_what_its_trial_refutes_is_dropped(gain: float | None, kept: bool, monke
     helps = [Remedy("fusion", 1.5, "Why."), Remedy("larger batch", 1.2, "Why.")]
     monkeypatch.setattr(diagnosing, "remedies", lambda found: (helps, []))
     made = Tried("fusion", gain, gain, gain, 0.0, "", 2e-3, 1.5), Tried("larger batch", None, None, None, None)
-    monkeypatch.setattr(trying, "tried", lambda *_: made)
+    monkeypatch.setattr(trials, "tried", lambda *_: made)
     found = quick(lambda: X * 2, try_remedies=True)
     assert [each.name for each in found.remedies] == ["fusion"] * kept + ["larger batch"] and found.tried == made
     assert kept or f"Weighed and dropped: fusion ({'tried, ' * (gain == 0.4)}{gain:.3g}x)." in found.details()
@@ -301,7 +301,7 @@ def test_an_optimisers_moments_are_turned_with_its_images_weights() -> None:
 
 
 def test_what_is_compiled_comes_last_and_takes_no_time_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying, "_compiled", endless)
+    monkeypatch.setattr(trials, "_compiled", endless)
     by = {"fusion": endless, "contiguous": other}
     first, second, third = tried(lambda: X * 2, *by, "larger batch", by=by, longest_s=0.5)
-    assert first.said.endswith("0.5 s were over") and second.gain is not None and third.said == trying.NOT_SAFE
+    assert first.said.endswith("0.5 s were over") and second.gain is not None and third.said == trials.NOT_SAFE

@@ -7,9 +7,9 @@ from typing import Any
 
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.operator_cost import cost_of
 from brrr.diagnosis.report import Diagnosis
-from brrr.diagnosis.work import cost_of
-from brrr.roofline.carrying import operator_time
+from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import model_of
 from brrr.tracing.events import Inputs
 

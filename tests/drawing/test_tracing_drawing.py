@@ -11,7 +11,7 @@ import pytest
 import timelines
 
 from brrr.drawing import style
-from brrr.drawing.timeline import MOST_ARROWS, arrows_shown, calls_shown, draw, idle_gaps, window_ns
+from brrr.drawing.timeline_figure import MOST_ARROWS, arrows_shown, calls_shown, draw, idle_gaps, window_ns
 from brrr.tracing.spans import LAUNCH, PYTHON, Span
 from brrr.tracing.timeline import Timeline
 
@@ -159,7 +159,7 @@ import sys, timelines
 found = timelines.host_bound()
 assert not {"matplotlib", "brrr.drawing"} & {*sys.modules}
 print(sorted(found._repr_mimebundle_()[0]))
-sys.modules["matplotlib"] = sys.modules["brrr.drawing.timeline"] = None
+sys.modules["matplotlib"] = sys.modules["brrr.drawing.timeline_figure"] = None
 print(sorted(found._repr_mimebundle_()[0]))
 """
 

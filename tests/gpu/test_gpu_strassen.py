@@ -12,7 +12,7 @@ from torch import nn
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.networks import IMPLEMENTATIONS as NETWORK_WAYS
 from brrr.networks import Network, Weights
-from brrr.networks.launched_ways import captured_launches, launches
+from brrr.networks.launched_implementations import captured_launches, launches
 from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, fuse, matmul
 from brrr.strassen.accuracy import predicted_error
 from brrr.strassen.execution import prepared
@@ -76,9 +76,8 @@ def test_what_is_asked_for_is_what_comes(n: int, accuracy: float | str | None) -
     made = explain(a, b, accuracy=accuracy)
     found = matmul(a, b, accuracy=accuracy)
     seen = error(found, a, b)
-    print(
-        f"{n} {accuracy}: {made.implementation.name}, error {seen:.1e}, predicted {made.predicted_error:.1e}. {made.why}"
-    )
+    told = f"error {seen:.1e}, predicted {made.predicted_error:.1e}. {made.why}"
+    print(f"{n} {accuracy}: {made.implementation.name}, {told}")
     assert seen <= 2 * made.predicted_error
 
 

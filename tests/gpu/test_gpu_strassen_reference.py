@@ -7,7 +7,7 @@ from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.algebra.reference import post_add, pre_add, product
-from brrr_course.experiments.strassen_errors import STEPS, Scaling
+from brrr_course.experiments.strassen_errors import STEPS, RowScaling
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 LEVELS = pytest.mark.parametrize("level", range(4))
@@ -45,7 +45,7 @@ def test_growth_of_the_librarys_products_from_level_1_to_3(form: str) -> None:
 @pytest.mark.parametrize("way", STEPS)
 def test_scaling_is_the_cpus(way: str) -> None:
     a, b = torch.randn(2, 40, 40, device="cuda") * torch.logspace(-12, 12, 40, device="cuda")
-    here, there = Scaling.of(a, b, way), Scaling.of(a.cpu(), b.cpu(), way)
+    here, there = RowScaling.of(a, b, way), RowScaling.of(a.cpu(), b.cpu(), way)
     for x, y in zip(here.apply(a, b), there.apply(a.cpu(), b.cpu()), strict=True):
         assert torch.equal(x.cpu(), y)
     assert torch.equal(here.undo(a).cpu(), there.undo(a.cpu()))

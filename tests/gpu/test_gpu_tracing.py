@@ -9,7 +9,7 @@ import torch
 
 from brrr import measure
 from brrr.core.errors import ArgumentError
-from brrr.drawing.timeline import picture
+from brrr.drawing.timeline_figure import picture
 from brrr.tracing.tracer import trace
 from brrr_course.sources import timeline_file as files
 from brrr_course.sources.timeline_file import LIMIT_BYTES

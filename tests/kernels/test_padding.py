@@ -14,7 +14,7 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.counting.cost import Matmul
 from brrr.kernels import padding
 from brrr.kernels.padding import THREADS, padded_matmul, paddings
-from brrr.roofline.products import Products
+from brrr.roofline.gemm_families import Products
 from brrr.roofline.shapes import LAYOUTS
 
 SHORT = (torch.bfloat16, torch.float16)

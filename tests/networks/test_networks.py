@@ -13,11 +13,11 @@ import torch
 
 import brrr
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
-from brrr.networks import IMPLEMENTATIONS, Network, Weights, best, choosing, torch_ways
+from brrr.networks import IMPLEMENTATIONS, Network, Weights, autotuning, best, torch_implementations
 from brrr.networks import implementations as needs
-from brrr.networks.choosing import Best
-from brrr.networks.implementations import Implementation, Prepared
-from brrr.networks.predicting import BARRIER_S, megakernel_period
+from brrr.networks.autotuning import Best
+from brrr.networks.implementations import NetworkImplementation, Prepared
+from brrr.networks.network_time import BARRIER_S, megakernel_period
 from brrr.roofline.device_model import LAUNCH_S
 from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks
@@ -35,7 +35,7 @@ SIZES = [(1, 1, 1), (1, 4, 64), (3, 2, 7), (8, 5, 33), (2, 1, 128)]
 def test_its_cost_is_what_the_module_counts(layers: int, batch: int, hidden: int, dtype: str) -> None:
     network = Network(layers, batch, hidden, dtype)
     weights = Weights.random(network, "cpu")
-    assert brrr.cost(torch_ways.sequential(weights), weights.x) == network.cost
+    assert brrr.cost(torch_implementations.sequential(weights), weights.x) == network.cost
     assert network.fused_cost.flop == network.cost.flop and network.fused_cost.bytes == network.cost.bytes
     assert len(network.fused_cost.matmuls) == layers
 
@@ -189,7 +189,7 @@ def test_what_torch_refuses_to_compile_is_said(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("layers", [1, 2, 3, 8])
 def test_no_layer_writes_where_it_reads(layers: int) -> None:
     weights = Weights.random(Network(layers, 2, 4), "cpu")
-    sources, targets = torch_ways.buffers(weights)
+    sources, targets = torch_implementations.buffers(weights)
     assert len(sources) == len(targets) == layers and sources[0] is weights.x
     assert all(source.data_ptr() != target.data_ptr() for source, target in zip(sources, targets, strict=True))
     assert all(after is before for after, before in zip(sources[1:], targets[:-1], strict=True))
@@ -307,16 +307,16 @@ def played_ways(monkeypatch: pytest.MonkeyPatch, runs: dict[str, Any]) -> list[s
     """Ways of these names that run these functions of the weights; the list gets the names of those closed."""
     closed: list[str] = []
 
-    def way(name: str, run: Any) -> Implementation:
+    def way(name: str, run: Any) -> NetworkImplementation:
         def make(weights: Weights) -> Prepared:
             return Prepared(lambda: run(weights), lambda: closed.append(name))
 
         module = types.ModuleType(f"played_{name}")
         module.make = make  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, f"played_{name}", module)
-        return Implementation(name, name, ("cpu",), f"played_{name}:make")
+        return NetworkImplementation(name, name, ("cpu",), f"played_{name}:make")
 
-    monkeypatch.setattr(choosing, "IMPLEMENTATIONS", {name: way(name, run) for name, run in runs.items()})
+    monkeypatch.setattr(autotuning, "IMPLEMENTATIONS", {name: way(name, run) for name, run in runs.items()})
     return closed
 
 
@@ -361,7 +361,7 @@ def test_an_interruption_closes_everything(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_only_way_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_measured", None)
+    monkeypatch.setattr(autotuning, "_measured", None)
     played_ways(monkeypatch, {"only": fine})
     with best(2, 3, 16, device="cpu") as network:
         assert (network.implementation, network.why) == ("only", "the only way here")
@@ -380,8 +380,10 @@ def test_the_quickest_is_kept_and_what_takes_minutes_to_build_is_only_tried_if_a
 
     for patient, way in ((False, "slow"), (True, "quick")):
         closed = played_ways(monkeypatch, {"slow": slow, "slower": slower, "quick": fine})
-        played = {name: replace(each, slow_to_build=name == "quick") for name, each in choosing.IMPLEMENTATIONS.items()}
-        monkeypatch.setattr(choosing, "IMPLEMENTATIONS", played)
+        played = {
+            name: replace(each, slow_to_build=name == "quick") for name, each in autotuning.IMPLEMENTATIONS.items()
+        }
+        monkeypatch.setattr(autotuning, "IMPLEMENTATIONS", played)
         with best(2, 3, 16, device="cpu", patient=patient) as network:
             assert network.implementation == way and network.why.startswith(f"measured: {way} ")
             assert sorted(closed) == (["slow", "slower"] if patient else ["slower"])

@@ -9,13 +9,13 @@ import pytest
 
 from brrr.counting.cost import Form, Matmul, OperatorCost
 from brrr.gpu.datasheet import hardware
-from brrr.roofline.calibrate.again import COLUMNS, row_of
-from brrr.roofline.carrying import SHRUNK, carried_s, kernel_time, operator_time
+from brrr.roofline.calibrate.reference_calls import COLUMNS, row_of
+from brrr.roofline.corrections import SHRUNK, carried_s, kernel_time, operator_time
 from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import host_class
+from brrr.roofline.gemm_families import operator_of
 from brrr.roofline.peak import Curve, Peak, Sweep
 from brrr.roofline.peaks import Peaks, recorded_peaks
-from brrr.roofline.products import operator_of
 from brrr.roofline.reference import issued_like_the_reference, rates_of, reference
 
 OTHER = "NVIDIA H100 80GB HBM3"

@@ -12,7 +12,7 @@ from brrr.counting.cost import Form, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
 from brrr.gpu.datasheet import hardware
-from brrr.roofline.carrying import kernel_time
+from brrr.roofline.corrections import kernel_time
 from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import model_of
 from brrr.roofline.lowering import as_on_gpu

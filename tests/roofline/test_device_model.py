@@ -9,7 +9,7 @@ from brrr.core.measurement import Processor
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import hardware
 from brrr.roofline import device_model
-from brrr.roofline.carrying import kernel_time, operator_time
+from brrr.roofline.corrections import kernel_time, operator_time
 from brrr.roofline.device_model import NOT_THIS_ONE, OTHER_CPU, Where, known_here, model_of, peaks_here
 from brrr.roofline.peaks import MissingPeakError, Peaks, recorded_peaks
 from brrr.roofline.predicting import predict

@@ -10,12 +10,12 @@ import torch
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
 from brrr.counting.cost import Form, Matmul, OperatorCost
-from brrr.roofline.calibrate import again, gpu_times
+from brrr.roofline.calibrate import gpu_times, reference_calls
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.carrying import carried_s, measured_calls
+from brrr.roofline.corrections import carried_s, measured_calls
 from brrr.roofline.device_model import DeviceModel
+from brrr.roofline.gemm_families import operator_of
 from brrr.roofline.peak import Row, Sweep
-from brrr.roofline.products import operator_of
 from brrr.roofline.reference import reference
 from brrr.roofline.sweeps import key_of, swept_operators
 
@@ -48,11 +48,11 @@ def test_rows_of_the_reference_are_made_again(kind: str, form: str, name: str) -
     values = torch.randn(int(SMALL)).add_(0.25)
     tried = sorted((each for each in rows(kind, form, name) if each.bytes < SMALL), key=lambda each: each.bytes)
     with torch.no_grad():
-        found = [(each, again.made_again(each, values)) for each in tried[:12]]
+        found = [(each, reference_calls.made_again(each, values)) for each in tried[:12]]
     there = [(each, made[0]) for each, made in found if made is not None]
     assert there
     for each, row in there:
-        ((back, _),) = swept_operators(Sweep.of(again.COLUMNS, [row], [1e-6]))
+        ((back, _),) = swept_operators(Sweep.of(reference_calls.COLUMNS, [row], [1e-6]))
         assert key_of(back) == key_of(each)
 
 
@@ -60,7 +60,7 @@ def test_attention_is_made_of_whole_heads() -> None:
     """A GPU's kernels are not a CPU's, so that only shapes are told here."""
     for name in ("_scaled_dot_product_efficient_attention", "_scaled_dot_product_efficient_attention_backward"):
         for each in rows("attention", "causal", name)[:50]:
-            (call,) = again.likely(each)
+            (call,) = reference_calls.likely(each)
             _, heads, tokens, width = call.shapes[0]
             assert (heads * tokens, width) == (each.form.lines, each.form.length)
             assert bool(call.gradient) == name.endswith("backward")
@@ -69,19 +69,19 @@ def test_attention_is_made_of_whole_heads() -> None:
 def test_what_counts_otherwise_is_not_taken_and_a_wrong_result_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     each = OperatorCost("aten.relu", 64.0, 256.0, 256.0, "float32", (), "pointwise", (), Form("", 1, 64))
     values = torch.randn(4096)
-    assert again.made_again(each, values) is not None
-    assert again.made_again(replace(each, read_bytes=512.0), values) is None
-    assert again.made_again(replace(each, name="aten.nobody_knows"), values) is None
-    monkeypatch.setitem(again.PLAIN, "relu", (lambda x: torch.relu(x if x.dtype == torch.float64 else -x), 1))
-    monkeypatch.setattr(again, "only", lambda counted: each)
+    assert reference_calls.made_again(each, values) is not None
+    assert reference_calls.made_again(replace(each, read_bytes=512.0), values) is None
+    assert reference_calls.made_again(replace(each, name="aten.nobody_knows"), values) is None
+    monkeypatch.setitem(reference_calls.PLAIN, "relu", (lambda x: torch.relu(x if x.dtype == torch.float64 else -x), 1))
+    monkeypatch.setattr(reference_calls, "only", lambda counted: each)
     with pytest.raises(WrongResultError, match=r"aten\.relu"):
-        again.made_again(each, values)
+        reference_calls.made_again(each, values)
 
 
 def test_products_are_made_again_with_and_without_a_row(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(again.MOST, "cuda", (1e5, 2e-3))
+    monkeypatch.setitem(reference_calls.MOST, "cuda", (1e5, 2e-3))
     found = Findings(until_s=1e18, quick=True)
-    again.sweep_products(found)
+    reference_calls.sweep_products(found)
     made = [each for each, _ in measured_calls(found.sweeps)]
     assert {each.name for each in made} == {"aten.mm", "aten.addmm"} and len(made) > 20
     assert {each.matmuls[0].dtype for each in made} >= {"bfloat16", "float32", "tf32"}
@@ -92,18 +92,18 @@ def test_products_are_made_again_with_and_without_a_row(emulated: None, monkeypa
 def test_a_wrong_product_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     right = torch.matmul
     row = operator_of(Matmul(32, 24, 16, dtype="float32"))
-    assert again.product_again(row, torch.randn(4096))[0] == ("float32", 32, 24, 16, 1, "nn", 0)
+    assert reference_calls.product_again(row, torch.randn(4096))[0] == ("float32", 32, 24, 16, 1, "nn", 0)
     monkeypatch.setattr(torch, "matmul", lambda x, y: right(x, y) * 1.05)
     with pytest.raises(WrongResultError, match="relative error"):
-        again.product_again(row, torch.randn(4096))
+        reference_calls.product_again(row, torch.randn(4096))
 
 
 def test_a_sweep_keeps_what_was_carried_over(emulated: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(again.MOST, "cuda", (2e4, 2e-3))
-    monkeypatch.setattr(again, "QUICK_S", 1e9)
+    monkeypatch.setitem(reference_calls.MOST, "cuda", (2e4, 2e-3))
+    monkeypatch.setattr(reference_calls, "QUICK_S", 1e9)
     full = reference()
     found = Findings(1e18, True, "NVIDIA H100 80GB HBM3", dict(full.measured), dict(full.curves))
-    again.sweep_operators(found)
+    reference_calls.sweep_operators(found)
     sweep, model = found.sweeps["operators"], gpu_times.model_so_far(found)
     assert len(sweep) > 50
     for (each, _), nanoseconds in list(zip(swept_operators(sweep), sweep.columns["carried"], strict=True))[::20]:
@@ -128,6 +128,7 @@ def test_what_is_furthest_off_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(gpu_times, "carried_s", lambda each, model: 1e-6 if len(order) % 2 else 3e-6)
     calls = {kind: [prepared(kind, place) for place in range(6)] for kind in ("never", "one", "other")}
     found = Findings(until_s=1e18)
-    gpu_times.measure_sweep("operators", again.COLUMNS, calls, 1e9, found, "", DeviceModel.measured(reference()))
+    model, columns = DeviceModel.measured(reference()), reference_calls.COLUMNS
+    gpu_times.measure_sweep("operators", columns, calls, 1e9, found, "", model)
     assert order[:2] == ["one", "other"] and len(order) == 12
     assert len(found.sweeps["operators"]) == 12

@@ -10,7 +10,7 @@ import torch
 from brrr.cli import calibrate as command
 from brrr.core.errors import WrongResultError
 from brrr.core.measurement import Estimate
-from brrr.roofline.calibrate import again, calibrate, cpu, part
+from brrr.roofline.calibrate import calibrate, cpu, part, reference_calls
 from brrr.roofline.calibrate.cpu import LinearRecurrence
 from brrr.roofline.calibrate.host_cost import LIMIT, measure_host, measure_python, operators
 from brrr.roofline.calibrate.part import Findings, ReadyProduct, measure_products
@@ -70,13 +70,13 @@ def test_the_command_prints_and_keeps_them_and_says_what_is_wrong(
 
 def test_a_cpu_makes_calls_of_the_references_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few of each kind here; nothing is carried over to a CPU, and no gradient's time holds autograd's."""
-    monkeypatch.setitem(again.MOST, "cpu", (2e5, 3e-6))
-    monkeypatch.setattr(again, "QUICK_S", 2.0)
+    monkeypatch.setitem(reference_calls.MOST, "cpu", (2e5, 3e-6))
+    monkeypatch.setattr(reference_calls, "QUICK_S", 2.0)
     found = Findings(time.perf_counter() + 1e3, quick=True)
-    again.sweep_products(found, "cpu")
-    again.sweep_operators(found, "cpu")
+    reference_calls.sweep_products(found, "cpu")
+    reference_calls.sweep_operators(found, "cpu")
     products, swept = found.sweeps["products"].columns, found.sweeps["operators"].columns
-    assert set(products["dtype"]) <= set(again.CPU_DTYPES) and not any(swept["carried"])
+    assert set(products["dtype"]) <= set(reference_calls.CPU_DTYPES) and not any(swept["carried"])
     assert len(set(swept["kind"])) > 1 and not any("backward" in str(name) for name in swept["operator"])
 
 

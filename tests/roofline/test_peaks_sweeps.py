@@ -14,7 +14,7 @@ from brrr.core.recordings import own_root
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
 from brrr.roofline import peaks
-from brrr.roofline.calibrate import again, gpu_times, host_cost
+from brrr.roofline.calibrate import gpu_times, host_cost, reference_calls
 from brrr.roofline.calibrate.part import Findings, product_error
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
@@ -69,8 +69,12 @@ def test_matrices_cover_the_range_evenly_and_each_round_draws_others() -> None:
     assert sorted(sizes) == pytest.approx(sizes, rel=0.2)  # one from each part of the range, in order
     pools = {"float32": torch.empty(int(1e6))}
     rounds = [
-        [each.args[-1] for each in gpu_operators._calls(pools, 4e6, 1.0, again) if each.args[0] == "convolution 3x3"]
-        for again in (0, 1, 1)
+        [
+            each.args[-1]
+            for each in gpu_operators._calls(pools, 4e6, 1.0, operators)
+            if each.args[0] == "convolution 3x3"
+        ]
+        for operators in (0, 1, 1)
     ]
     assert rounds[1] == rounds[2] and len(rounds[0]) > 40
     assert len(set(rounds[0]) & set(rounds[1])) < 0.2 * len(rounds[0])
@@ -154,7 +158,7 @@ def test_operators_that_are_several_are_left_out_and_a_mask_is_there_before_the_
     assert gpu_operators.made("to float32", nothing, values, ((4, 8),)) is None
 
     layer = gpu_operators.matrices()["choose by a mask"]
-    *_, mask = again.operands_of(layer.call(((4, 8),) * 3), values)
+    *_, mask = reference_calls.operands_of(layer.call(((4, 8),) * 3), values)
     assert mask.dtype == torch.bool and mask.any() and not mask.all()
     made = gpu_operators.made("choose by a mask", layer, values, ((4, 8),) * 3)
     assert made is not None and made[0][0] == "aten.where"

@@ -12,7 +12,7 @@ import brrr
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.mode import CostMode
 from brrr.gpu.precision import float32_products, float32_recurrence, layers_in_tf32
-from brrr.roofline.calibrate.again import COLUMNS
+from brrr.roofline.calibrate.reference_calls import COLUMNS
 from brrr.roofline.lowering import fused
 from brrr.roofline.peak import Sweep
 from brrr.roofline.predicting import Issued, predict, schedule

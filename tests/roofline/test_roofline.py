@@ -17,11 +17,7 @@ from rooflines import assumed, cpu, gpu, pointwise, product, view, without
 from brrr.core.errors import ArgumentError, TraceError
 from brrr.counting.cost import Cost, Matmul, OperatorCost
 from brrr.counting.description import array
-from brrr.roofline.lowering import fused
-from brrr.roofline.peak import Curve
-from brrr.roofline.peaks import MissingPeakError, Peaks, write
-from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
-from brrr.roofline.products import (
+from brrr.roofline.gemm_families import (
     Products,
     Speeds,
     TiledProduct,
@@ -31,6 +27,10 @@ from brrr.roofline.products import (
     product_s,
     tilings,
 )
+from brrr.roofline.lowering import fused
+from brrr.roofline.peak import Curve
+from brrr.roofline.peaks import MissingPeakError, Peaks, write
+from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.shapes import suggest_shape
 from tests.refusals import refused, values
 

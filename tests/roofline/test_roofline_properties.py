@@ -10,11 +10,11 @@ from peaks_made_up import curve
 from rooflines import cpu, gpu, pointwise, product, view
 
 from brrr.counting.cost import Cost, Matmul, OperatorCost
+from brrr.roofline.gemm_families import Products, Speeds, best_tiling, families, family_name, family_of, product_s
 from brrr.roofline.lowering import fused
 from brrr.roofline.peaks import short
 from brrr.roofline.predicting import Issued, period_s, predict, schedule, span_s
 from brrr.roofline.prediction import GRAPH_GAIN, RIDGE, bound_of
-from brrr.roofline.products import Products, Speeds, best_tiling, families, family_name, family_of, product_s
 from brrr.roofline.sweeps import product_points
 from brrr.roofline.terms import OperatorTime
 

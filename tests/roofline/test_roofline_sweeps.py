@@ -19,15 +19,15 @@ from torch.nn import functional
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.counting.description import array
 from brrr.counting.tracing import cost
-from brrr.roofline.calibrate.again import COLUMNS
-from brrr.roofline.carrying import corrections_of
+from brrr.roofline.calibrate.reference_calls import COLUMNS
+from brrr.roofline.corrections import corrections_of
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import host_class
+from brrr.roofline.gemm_families import Speeds
 from brrr.roofline.lowering import as_on_gpu
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks, recorded_peaks
 from brrr.roofline.predicting import predict
-from brrr.roofline.products import Speeds
 from brrr.roofline.sweeps import Corrections, GaussianProcess, Hyperparameters, operator_points, parts_of
 from tools.reference.fitting import START, START_OWN, fit, fitted
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu.datasheet import hardware
 from brrr.roofline import shapes
-from brrr.roofline.products import Products
+from brrr.roofline.gemm_families import Products
 from brrr.roofline.shapes import LAYOUTS, TYPES, copy_s, product_time_s, suggest_shape, whole
 from tests.refusals import refused, values
 

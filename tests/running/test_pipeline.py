@@ -14,7 +14,7 @@ from brrr.running import pipeline as module
 from brrr.running.lanes import PlainLane, ThreadLane
 from brrr.running.pipeline import Pipeline, default_chunks
 from brrr_course.lessons.exercises.lesson_02b import ISSUE, Trial, best
-from brrr_course.lessons.pretend import LANES, Event, Machine
+from brrr_course.lessons.pretend import LANES, Event, PretendMachine
 from brrr_course.lessons.pretend import Lane as SimulatedLane
 from tests.refusals import refused, values
 
@@ -138,9 +138,9 @@ class PaperLane(PlainLane):
         self.lane.synchronize()
 
 
-def on_paper(trial: Trial) -> Machine:
+def on_paper(trial: Trial) -> PretendMachine:
     """What the course's own pipeline does on the machine on paper; buffers are told apart by their addresses."""
-    machine = Machine(ISSUE, durations=dict(zip(LANES, trial.durations, strict=True)))
+    machine = PretendMachine(ISSUE, durations=dict(zip(LANES, trial.durations, strict=True)))
     buffers: dict[int, int] = {}
 
     def place(buffer: torch.Tensor) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from interpreter import load_before_a_cell_does
 
 from brrr.drawing.style import Picture
 from brrr_course.lessons.waiting import Waiting
-from brrr_course.site.lesson import Lesson
+from brrr_course.site.lesson import LessonPage
 from brrr_course.site.page import page_of
 from brrr_course.view.display import Shown
 
@@ -51,7 +51,7 @@ class Made:
 
     name: str
     page: str
-    lesson: Lesson
+    lesson: LessonPage
     seen: list[object]
 
     @property
@@ -71,7 +71,7 @@ def made(number: str) -> Made:
     load_before_a_cell_does()
     with patch.dict(os.environ, environment):
         os.environ.pop("BRRR_STATIC", None)
-        found = Lesson(path)
+        found = LessonPage(path)
     return Made(path.stem, page_of(found).html, found, found.seen)
 
 

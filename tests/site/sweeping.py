@@ -23,7 +23,7 @@ from brrr_course.view.canvas import Canvas
 from brrr_course.view.display import signed
 from brrr_course.view.explorer import Explorer
 from brrr_course.view.scene import Scene
-from brrr_course.view.timeline import TimelineView
+from brrr_course.view.timeline_view import TimelineView
 
 RANDOM_SETS, DRAWN = 2, 3
 """Sets of lines tried at each place beside the usual one, and states of each view held against a drawing."""

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from brrr.roofline.peaks import MissingPeakError
-from brrr.strassen import IMPLEMENTATIONS, Implementation, choosing, frontier, plan, predicting
+from brrr.strassen import IMPLEMENTATIONS, Implementation, frontier, plan, planner
 from brrr.strassen.accuracy import NAMED, accuracy_limit, predicted_error
 from brrr.strassen.calibration import CONSTANTS
-from brrr.strassen.choosing import GAIN, _planned
 from brrr.strassen.implementations import INNERS
-from brrr.strassen.limits import Limits, Request
-from brrr.strassen.predicting import Predictor, issuing_s
+from brrr.strassen.planner import GAIN, _planned
+from brrr.strassen.predictor import Predictor, issuing_s
 from brrr.strassen.problem import Problem
+from brrr.strassen.request import Limits, Request
 from brrr.strassen.workspace import Buffers, Traffic, launches
 from brrr_course.experiments.strassen_errors import random_inputs, relative_error, summed_product
 from tests.refusals import refused, values
@@ -158,8 +158,8 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
     def missing(kind: str) -> None:
         raise MissingPeakError("none")
 
-    monkeypatch.setattr(choosing, "known_here", missing)
-    choosing._planned.cache_clear()
+    monkeypatch.setattr(planner, "known_here", missing)
+    planner._planned.cache_clear()
     try:
         for dtype, inner in (("float32", "sgemm"), ("float64", "fp64"), ("bfloat16", "bf16"), ("float16", "fp16")):
             made = plan(2048, 2048, 2048, dtype=dtype, device="cpu")
@@ -167,7 +167,7 @@ def test_without_peaks_the_librarys_own_product(monkeypatch: pytest.MonkeyPatch)
             assert made.why.startswith("Nothing is predicted")
         assert "not known" in plan(64, 64, 64, level=1, inner="sgemm", device="cpu").why
     finally:
-        choosing._planned.cache_clear()
+        planner._planned.cache_clear()
 
 
 # --- constants --------------------------------------------------------------------------------------------------------
@@ -198,6 +198,6 @@ def test_each_pass_goes_at_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None
     predictor, way = Predictor.of("h200"), IMPLEMENTATIONS["fp16x3"]
     before = predictor._passes(Problem(way, 4096, 4096, 4096))
     slower = replace(CONSTANTS["rate.turned"], value=CONSTANTS["rate.turned"].value / 2)
-    monkeypatch.setattr(predicting, "CONSTANTS", {**CONSTANTS, "rate.turned": slower})
+    monkeypatch.setattr(predictor, "CONSTANTS", {**CONSTANTS, "rate.turned": slower})
     after = predictor._passes(Problem(way, 4096, 4096, 4096))
     assert after == pytest.approx((before[0], 2 * before[1], before[2]))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from brrr.strassen.choosing import plan
 from brrr.strassen.multiply import matmul, prepare
+from brrr.strassen.planner import plan
 from brrr.strassen.split.guard import SPREAD, lost_digits
 from brrr_course.experiments.strassen_errors import HARD, INPUTS, random_inputs, row_error
 from tests.strassen_split_calls import split, split_product

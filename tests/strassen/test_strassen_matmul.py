@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from brrr.core.errors import ArgumentError, DeviceMemoryError, UnavailableError
 from brrr.strassen import IMPLEMENTATIONS, Implementation, explain, matmul, prepare, product
 from brrr.strassen.accuracy import predicted_error
-from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import prepare_right, prepared, run_all, steps
 from brrr.strassen.operands import Arena, Right
+from brrr.strassen.planner import plan_of
 from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import workspace_bytes
 from tests.refusals import refused, values

@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from brrr.strassen import Implementation, StrassenMLP, fuse, operators
+from brrr.strassen.chain_run import ChainRun
 from brrr.strassen.execution import prepare_right
 from brrr.strassen.layers import MOST, Formatted, Layer, layers_of, parts_of, planned
-from brrr.strassen.limits import Limits
 from brrr.strassen.network import StrassenLinear
 from brrr.strassen.operands import Right
-from brrr.strassen.running import ChainRun
+from brrr.strassen.request import Limits
 from tests.refusals import ANY, refused
 
 FORMS = ["strassen", "winograd"]

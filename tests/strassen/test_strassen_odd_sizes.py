@@ -9,14 +9,14 @@ import torch
 
 from brrr.strassen import IMPLEMENTATIONS, Implementation, execution, matmul, odd_sizes, plan, prepare
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
-from brrr.strassen.choosing import plan_of
 from brrr.strassen.execution import cut_steps, pass_steps, prepare_right, prepared, run_all, steps
 from brrr.strassen.layers import planned
-from brrr.strassen.limits import Limits, Request
 from brrr.strassen.odd_sizes import Copied, copied, core_of, right_core, rows_of, thin_parts
 from brrr.strassen.operands import Arena, Right
-from brrr.strassen.predicting import Predictor
+from brrr.strassen.planner import plan_of
+from brrr.strassen.predictor import Predictor
 from brrr.strassen.problem import Problem, Sizes
+from brrr.strassen.request import Limits, Request
 from brrr.strassen.workspace import Buffers, workspace_bytes
 
 ON_CPU = ("fp64", "sgemm", "fp16x3", "fp16", "bf16")

@@ -11,9 +11,9 @@ from torch import nn
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen import explain, fuse, matmul, multiply, operators, prepare
-from brrr.strassen.limits import NOTHING, SHORT, Limits
 from brrr.strassen.multiply import operator
 from brrr.strassen.network import StrassenLinear
+from brrr.strassen.request import NOTHING, SHORT, Limits
 
 LEVELED: dict[str, Any] = {"level": 1, "form": "winograd"}
 

@@ -17,7 +17,7 @@ from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.algebra.forms import WINOGRAD
 from brrr.strassen.passes.jobs import Tuning, edge_of, launch_size
 from brrr.strassen.passes.launch import LETTERS, SOURCE, arguments_of
-from brrr.strassen.passes.work import Work, assembled_work, factors_work, run_in_torch
+from brrr.strassen.passes.memory_pass import Work, assembled_work, factors_work, run_in_torch
 from tests import strassen_sums_calls as calls
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16

@@ -9,7 +9,7 @@ from torch import nn
 
 from brrr.strassen import Implementation, StrassenMLP, fuse, operators
 from brrr.strassen.layers import Layer
-from brrr.strassen.limits import Limits
+from brrr.strassen.request import Limits
 
 LIMITS = Limits(level=1, form="strassen", inner="fp64")
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 
 from brrr.gpu import GPU
-from brrr.roofline.carrying import corrections_of
+from brrr.roofline.corrections import corrections_of
 from brrr.roofline.peaks import Peaks
 from brrr.roofline.sweeps import ADDED, Group
 

@@ -10,10 +10,10 @@ import torch
 
 from brrr.counting.mode import CostMode
 from brrr.gpu import GPU
-from brrr.roofline.calibrate.again import only, operands_of, ready
 from brrr.roofline.calibrate.gpu_times import pool
 from brrr.roofline.calibrate.host_cost import at_usual_speed
 from brrr.roofline.calibrate.part import Findings, said
+from brrr.roofline.calibrate.reference_calls import only, operands_of, ready
 from brrr.roofline.figures import own_name
 from brrr.roofline.peak import Peak
 from tools.reference.autograd import CallCost, measure_backward

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch.nn import functional as f
 
-from brrr.roofline.calibrate.again import Again
+from brrr.roofline.calibrate.reference_calls import Again
 from tools.reference.products import log_uniform
 
 Tensor = torch.Tensor

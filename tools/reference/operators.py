@@ -14,9 +14,9 @@ from torch.nn import functional as f
 from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_recurrence
 from brrr.roofline.calibrate import part
-from brrr.roofline.calibrate.again import COLUMNS, SHORT, near, only, operands_of, ready, row_of
 from brrr.roofline.calibrate.gpu_times import Prepare, measure_sweep, pool
 from brrr.roofline.calibrate.part import Findings
+from brrr.roofline.calibrate.reference_calls import COLUMNS, SHORT, near, only, operands_of, ready, row_of
 from brrr.roofline.peak import Row
 from tools.reference.layers import CLASSES, Shape, Swept, Tensor, layers, matrix
 

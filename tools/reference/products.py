@@ -12,11 +12,11 @@ import torch
 from brrr.counting.cost import ITEMSIZE, Matmul, OperatorCost
 from brrr.gpu import GPU, free_bytes
 from brrr.gpu.precision import float32_products
-from brrr.roofline.calibrate.again import MEMORY_SHARE, PRODUCT_COLUMNS, product_again
 from brrr.roofline.calibrate.gpu_times import measure_sweep, pool
 from brrr.roofline.calibrate.part import Findings
-from brrr.roofline.carrying import ADDED
-from brrr.roofline.products import operator_of
+from brrr.roofline.calibrate.reference_calls import MEMORY_SHARE, PRODUCT_COLUMNS, product_again
+from brrr.roofline.corrections import ADDED
+from brrr.roofline.gemm_families import operator_of
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Which products are swept over: drawn from a fixed seed, the same on every machine. Sizes are drawn on a log scale, for

@@ -9,8 +9,8 @@ import torch
 from brrr.core.measurement import Value
 from brrr.gpu import free_bytes
 from brrr.roofline.calibrate import host_cost, part
-from brrr.roofline.calibrate.again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.part import CALLS, Findings, Part, loop_estimate, measure_products
+from brrr.roofline.calibrate.reference_calls import sweep_operators, sweep_products
 from brrr.roofline.peak import Curve, Peak, better, sizes_between
 
 SMALLEST, LARGEST = 64 * 2**10, 2**30

@@ -13,11 +13,11 @@ from brrr.core.measurement import Estimate
 from brrr.gpu import GPU, synchronize
 from brrr.gpu.nvrtc import F32, I32, PTR
 from brrr.roofline.calibrate import host_cost, part
-from brrr.roofline.calibrate.again import sweep_operators, sweep_products
 from brrr.roofline.calibrate.cpu import LinearRecurrence
 from brrr.roofline.calibrate.gpu_bandwidth import compiled, measure_bandwidth
 from brrr.roofline.calibrate.gpu_times import clock_conditions, gated, profiled
 from brrr.roofline.calibrate.part import Findings, Part, issue_estimates, measure_products
+from brrr.roofline.calibrate.reference_calls import sweep_operators, sweep_products
 from brrr.roofline.peak import Curve, Peak
 from brrr.running.graphs import capture
 

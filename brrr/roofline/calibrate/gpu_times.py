@@ -15,7 +15,7 @@ from brrr.core.measurement import Estimate, Value
 from brrr.counting.cost import OperatorCost
 from brrr.gpu import GPU, probe
 from brrr.roofline.calibrate.part import Findings, said
-from brrr.roofline.carrying import carried_s, measured_calls
+from brrr.roofline.corrections import carried_s, measured_calls
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.peak import Row, Sweep, whole_nanoseconds
 from brrr.roofline.peaks import MissingPeakError, Peaks

@@ -14,7 +14,7 @@ from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
 from brrr.gpu.nvrtc import function as function_of
 from brrr.strassen.passes.jobs import MOST, Job, Tuning, launch_size
-from brrr.strassen.passes.work import DTYPES, Work, run_in_torch
+from brrr.strassen.passes.memory_pass import DTYPES, Work, run_in_torch
 
 SOURCE, NAME = "strassen/passes/strassen_sums.cu", "brrr_strassen_sums"
 LETTERS = "PPPPPPiiqqqqq"

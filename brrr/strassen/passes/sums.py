@@ -14,7 +14,7 @@ import torch
 from brrr.strassen.algebra.reference import post_add_into, pre_add_into, signs_of
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.passes.launch import Run, prepared, run_all
-from brrr.strassen.passes.work import Shape, Work, assembled_work, chosen_form, factors_work
+from brrr.strassen.passes.memory_pass import Shape, Work, assembled_work, chosen_form, factors_work
 
 
 def pre_add_step(

@@ -7,7 +7,7 @@ import torch
 from brrr.strassen.algebra.forms import BilinearForm
 from brrr.strassen.algebra.reference import signs_of
 from brrr.strassen.passes.launch import Run, prepared, run_all
-from brrr.strassen.passes.work import chosen_form, factors_work
+from brrr.strassen.passes.memory_pass import chosen_form, factors_work
 from brrr.strassen.split import operands_kernel as kernel
 from brrr.strassen.split.operands_kernel import Terms
 

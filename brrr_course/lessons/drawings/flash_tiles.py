@@ -35,7 +35,7 @@ BADGE = "COMPUTED, with powers of two"
 
 
 @dataclass(frozen=True)
-class Step:
+class TileStep:
     """A tile of queries meets a tile of keys: its scores, and what is kept of each query before and after."""
 
     queries: slice
@@ -73,7 +73,7 @@ def met(before: tuple[Numbers, Numbers, Numbers], scores: Numbers, values: Numbe
 
 
 @cache
-def steps() -> tuple[Step, ...]:
+def steps() -> tuple[TileStep, ...]:
     """All tiles, in the order in which a kernel takes them."""
     found = []
     for row in range(0, TOKENS, ROWS):
@@ -81,7 +81,7 @@ def steps() -> tuple[Step, ...]:
         for column in range(0, TOKENS, COLUMNS):
             queries, keys = slice(row, row + ROWS), slice(column, column + COLUMNS)
             scores = (Q[queries] @ K[keys].T).astype(float)
-            found.append(Step(queries, keys, scores, state, state := met(state, scores, V[keys])))
+            found.append(TileStep(queries, keys, scores, state, state := met(state, scores, V[keys])))
     return tuple(found)
 
 
@@ -120,25 +120,25 @@ def text(count: int) -> str:
     return f"{said} {moved(count)} of {moved(99)} numbers went through memory, in three steps {IN_THREE_STEPS}."
 
 
-def _maximum(step: Step, at: int) -> str:
+def _maximum(step: TileStep, at: int) -> str:
     old, new = step.before[0][at], step.after[0][at]
     if not step.keys.start:
         return f"maximum {new:g}"
     return f"maximum {old:g} → {new:g}, factor 2^({old:g} - {new:g}) = {step.factor[at]:g}"
 
 
-def _sum(step: Step, at: int) -> str:
+def _sum(step: TileStep, at: int) -> str:
     return f"sum {_grown(step, at, 1, step.weights.sum(axis=1))}"
 
 
-def _grown(step: Step, at: int, what: int, more: Numbers) -> str:
+def _grown(step: TileStep, at: int, what: int, more: Numbers) -> str:
     """The old times its factor, and what the tile adds."""
     old = f"{step.factor[at]:g} · {step.before[what][at]:g} + " if step.keys.start else ""
     added = f"{more[at]:g}"
     return f"{old}{added}" + (f" = {step.after[what][at]:g}" if old else "")
 
 
-def _result(step: Step, at: int) -> str:
+def _result(step: TileStep, at: int) -> str:
     return f"{step.after[2][at]:g} / {step.after[1][at]:g} = {step.after[2][at] / step.after[1][at]:.3g}"
 
 
@@ -169,7 +169,7 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     return style.picture(made, text(count))
 
 
-def _matrix(on: Axes, count: int, step: Step | None) -> None:
+def _matrix(on: Axes, count: int, step: TileStep | None) -> None:
     """Keys and values above, queries at the left, results at the right; scores where this step has them."""
     right, bottom = _LEFT + TOKENS * _CELL, _TOP + TOKENS * _ROW
     done = results(count)
@@ -193,7 +193,7 @@ def _matrix(on: Axes, count: int, step: Step | None) -> None:
         on.plot([_LEFT + at * _CELL] * 2, [_TOP, bottom], color=style.INK, linewidth=1.2)
 
 
-def _chip(on: Axes, step: Step) -> None:
+def _chip(on: Axes, step: TileStep) -> None:
     """What the chip holds of each query of the tile: maximum, weights, sum and result so far."""
     for at in range(ROWS):
         x, y = 420, 30 + 138 * at

@@ -21,7 +21,7 @@ from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
-from brrr_course.lessons.speedup_table import FUSED, PLAIN, Part, measured_gains, measured_parts, published_part
+from brrr_course.lessons.speedup_table import FUSED, PLAIN, TablePart, measured_gains, measured_parts, published_part
 from brrr_course.nouns.expression import Table, from_on
 from brrr_course.nouns.source import Evidence, Source
 
@@ -62,19 +62,19 @@ def divide(gains: Mapping[int, float]) -> int | None:
     return int(from_on(beyond, otherwise=0)) or None if most >= 0.05 else None
 
 
-def own_part(source: Source) -> Part:
+def own_part(source: Source) -> TablePart:
     """What a source has of the two published ways, or the CPU's own; without points where it has none of them."""
     try:
         found = measured_parts("mlp", source)
     except NotRecordedError:
         found = []
     if not found:
-        return Part(source.name, {})
+        return TablePart(source.name, {})
     alone = measured_gains(Evidence(experiment("mlp"), source), {ALONE: ("pycuda graph", "graph")})
-    return replace(found[0], ways={**found[0].ways, **Part("", alone).kept(on_grid=True).ways})
+    return replace(found[0], ways={**found[0].ways, **TablePart("", alone).kept(on_grid=True).ways})
 
 
-def curves(part: Part, layers: int, batch: int) -> dict[str, dict[int, float]]:
+def curves(part: TablePart, layers: int, batch: int) -> dict[str, dict[int, float]]:
     """For each way of a part that is drawn, its speed-ups by hidden size.
 
     >>> curves(published_part("mlp"), 8, 16)["three kernels a layer"][1024]
@@ -87,7 +87,7 @@ def curves(part: Part, layers: int, batch: int) -> dict[str, dict[int, float]]:
     return there if there.keys() != {ALONE} else {}  # it is read beside another line
 
 
-def limits(parts: Sequence[Part]) -> Limits:
+def limits(parts: Sequence[TablePart]) -> Limits:
     """The ends of the axis of speed-ups, the same in both panels and wherever the sliders stand."""
     gains = chain.from_iterable(part.ways[name].values() for part in parts for name in SHOWN if name in part.ways)
     every = [1.0, *gains]
@@ -95,7 +95,7 @@ def limits(parts: Sequence[Part]) -> Limits:
     return min(every) - room, max(every) + 2 * room
 
 
-def in_words(part: Part, layers: int, batch: int) -> str:
+def in_words(part: TablePart, layers: int, batch: int) -> str:
     """A panel as a sentence: from where to where each way's speed-ups go, and the first one's divide.
 
     >>> in_words(published_part("mlp"), 8, 16).split(": ", 1)[1].split(";")[0]
@@ -116,7 +116,7 @@ def _span(gains: Mapping[int, float]) -> str:
     return " to ".join(ends)
 
 
-def draw(settings: Mapping[str, Value], parts: Sequence[Part], limits: Limits) -> Picture:
+def draw(settings: Mapping[str, Value], parts: Sequence[TablePart], limits: Limits) -> Picture:
     """A panel for each part, speed-ups over hidden sizes; the ground is darker beyond the divide."""
     layers, batch = int(settings["layers"]), int(settings["batch"])
     made = style.figure(height=HEIGHT)

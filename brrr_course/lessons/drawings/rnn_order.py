@@ -22,7 +22,7 @@ BADGE = "COUNTED, not measured: each product takes one turn"
 _HEIGHT = 340
 
 
-class Turn(NamedTuple):
+class CellTurn(NamedTuple):
     """A product and the turn in which it runs: of the input or of the state, of a layer, from a step on, for `steps`.
 
     The elementwise work of a step belongs to the product of its state.
@@ -35,7 +35,7 @@ class Turn(NamedTuple):
     steps: int = 1
 
 
-def turns(way: str, layers: int, steps: int = STEPS) -> list[Turn]:
+def turns(way: str, layers: int, steps: int = STEPS) -> list[CellTurn]:
     """The products in the order of a way, each as early as that order allows.
 
     >>> [(each.kind, each.at) for each in turns("streams", layers=1, steps=2)]
@@ -48,14 +48,14 @@ def turns(way: str, layers: int, steps: int = STEPS) -> list[Turn]:
         at = {"loop": 2 * (layer * steps + step), "streams": layer * (steps + 1) + step, "wavefront": 2 * layer + step}[
             way
         ]
-        found += [Turn("input", layer, step, at), Turn("state", layer, step, at + 1)]
+        found += [CellTurn("input", layer, step, at), CellTurn("state", layer, step, at + 1)]
     return found
 
 
-def _inputs_first(layer: int, steps: int) -> list[Turn]:
+def _inputs_first(layer: int, steps: int) -> list[CellTurn]:
     first = layer * (steps + 1)
-    states = [Turn("state", layer, step, first + 1 + step) for step in range(steps)]
-    return [Turn("input", layer, 0, first, steps), *states]
+    states = [CellTurn("state", layer, step, first + 1 + step) for step in range(steps)]
+    return [CellTurn("input", layer, 0, first, steps), *states]
 
 
 DIALS = (
@@ -65,7 +65,7 @@ DIALS = (
 DRAWING = LessonDrawing("rnn-order", lambda _: (DIALS, draw, BADGE))
 
 
-def length(found: list[Turn]) -> int:
+def length(found: list[CellTurn]) -> int:
     """How many turns it takes."""
     return max(each.at for each in found) + 1
 
@@ -105,7 +105,7 @@ def _frame(on: Axes) -> None:
     on.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), fontsize=9, ncols=2, frameon=False)
 
 
-def _box(on: Axes, turn: Turn) -> None:
+def _box(on: Axes, turn: CellTurn) -> None:
     of_input = turn.kind == "input"
     foot = turn.layer + (0.52 if of_input else 0.1)
     colour = style.COLOURS[4 if of_input else 0]

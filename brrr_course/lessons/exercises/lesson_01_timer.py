@@ -27,7 +27,7 @@ MOST_CALLS = 1000
 def timer(timer: Any) -> str:
     """Run the timer on the queue (on the GPU where there is one) and say which mistake it makes, if any."""
     with busy() as device:
-        work = Watched(device)
+        work = WatchedTimer(device)
         device.submit(EARLIER_S)  # somebody else's work, which must not leak into the time
         said = ask(timer, work.call, device.synchronize, work.event)
         device.synchronize()
@@ -40,7 +40,7 @@ def timer(timer: Any) -> str:
     return f"{truth} ({device.name}), {off} off: what lies between two calls is still in it."
 
 
-def _mistake(work: Watched, said: float) -> tuple[str, str] | None:
+def _mistake(work: WatchedTimer, said: float) -> tuple[str, str] | None:
     """The first mistake in the order in which they spoil a time, as (what, hint)."""
     if not work.calls:
         return "your timer never calls `call()`.", "It should run the work that it times."
@@ -72,7 +72,7 @@ class Span(NamedTuple):
 class Stamp:
     """What the student's timer gets from `event()`: a place in the queue."""
 
-    work: Watched
+    work: WatchedTimer
     event: Any
     calls: int
 
@@ -85,7 +85,7 @@ class Stamp:
         return span.seconds
 
 
-class Watched:
+class WatchedTimer:
     """What the student's timer gets: `call` and `event`, and the notes taken meanwhile."""
 
     def __init__(self, device: Busy) -> None:

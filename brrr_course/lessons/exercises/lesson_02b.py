@@ -11,7 +11,7 @@ from typing import Any
 
 from brrr.core.units import ratio
 from brrr_course.lessons.marks import Wrong, ask, exercise
-from brrr_course.lessons.pretend import LANES, Event, Lane, Machine, Ran
+from brrr_course.lessons.pretend import LANES, Event, Lane, PretendMachine, Ran
 
 ISSUE = 0.01
 """What the host needs to launch one piece of work, where a piece takes about 1."""
@@ -33,9 +33,9 @@ class Trial:
     buffers: int
     durations: tuple[float, float, float]
 
-    def run(self, schedule: Schedule) -> Machine:
+    def run(self, schedule: Schedule) -> PretendMachine:
         """What the machine on paper did."""
-        machine = Machine(ISSUE, durations=dict(zip(LANES, self.durations, strict=True)))
+        machine = PretendMachine(ISSUE, durations=dict(zip(LANES, self.durations, strict=True)))
         ask(schedule, self.chunks, self.buffers, *machine.lanes())
         return machine
 
@@ -78,7 +78,7 @@ def pipeline(pipeline: Any) -> str:
 # ---- is the result right? ----
 
 
-def _results(trial: Trial, machine: Machine) -> None:
+def _results(trial: Trial, machine: PretendMachine) -> None:
     for lane in LANES:
         if sorted(ran.chunk for ran in machine.ran if ran.lane == lane) != list(range(trial.chunks)):
             hint = "Submit every chunk from 0 to chunks - 1 to each lane."
@@ -114,7 +114,7 @@ def _order(by_lane: Mapping[str, Mapping[int, Ran]]) -> None:
 # ---- is it fast? ----
 
 
-def _pace(trial: Trial, machine: Machine) -> None:
+def _pace(trial: Trial, machine: PretendMachine) -> None:
     if machine.now <= SLACK * trial.run(best).now:
         return
     used = len({ran.buffer for ran in machine.ran})
@@ -129,7 +129,7 @@ def _pace(trial: Trial, machine: Machine) -> None:
     raise Wrong(f"the results are right, but a lane waits for more than it needs. {_time(trial, machine)}.", hint)
 
 
-def _time(trial: Trial, machine: Machine) -> str:
+def _time(trial: Trial, machine: PretendMachine) -> str:
     one_by_one = trial.chunks * sum(trial.durations)
     gains = [ratio(one_by_one / m.now) for m in (machine, trial.run(best))]
     lanes = ", ".join(f"{name} {each:g}" for name, each in zip(LANES, trial.durations, strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 from brrr.core.units import seconds
 from brrr_course.lessons.marks import Wrong, ask, exercise, is_number
-from brrr_course.lessons.pretend import OPERATION_S, Formula, Recorder, Tensor
+from brrr_course.lessons.pretend import OPERATION_S, Formula, PretendRecorder, Tensor
 
 TRUE_S = 2 * OPERATION_S
 """One product and one sum a call."""
@@ -23,7 +23,7 @@ LAYER: Formula = ("+", frozenset({("*", frozenset({X, WEIGHT})), BIAS}))
 @exercise("04c-mend")
 def benchmark(benchmark: Any) -> str:
     """Run the benchmark on the imaginary device and say what it still times too much, if anything."""
-    device = Recorder()
+    device = PretendRecorder()
     device.order("earlier work")
     weight, bias = Tensor(device, WEIGHT), Tensor(device, BIAS)
     said = ask(benchmark, device.randn, weight, bias, device.relu, device.synchronize, device.clock)
@@ -35,7 +35,7 @@ def benchmark(benchmark: Any) -> str:
     return f"{truth}. It times the layer and nothing else."
 
 
-def _mistake(device: Recorder, said: float) -> tuple[str, str] | None:
+def _mistake(device: PretendRecorder, said: float) -> tuple[str, str] | None:
     """The first mistake in the order in which they spoil the time, as (what, hint)."""
     if len(device.readings) < 2 or not device.timed:
         return "your benchmark times nothing.", "Read the `clock()` before and after the calls."

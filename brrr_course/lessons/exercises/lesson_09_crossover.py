@@ -32,7 +32,7 @@ Crossing = Callable[[Times, Times], float]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Crossover:
     """Where the lines of a source cross: the last size at which the level loses, the first from which it wins."""
 
     loses: int | None
@@ -108,7 +108,7 @@ def _applied(sizes: Sequence[int], crossing: Crossing) -> str:
     return f"your function is right. {told}. Measured: {where}.{_note(size, where)}"
 
 
-def _note(size: float, where: Measured) -> str:
+def _note(size: float, where: Crossover) -> str:
     """What to think of a model that misses."""
     low, high = where.loses or 0, where.wins or math.inf
     if low / NEAR <= size <= high * NEAR:
@@ -136,7 +136,7 @@ def _points(origin: Source, sizes: Sequence[int]) -> tuple[dict[int, float], dic
     return found[0], found[1]
 
 
-def measured(origin: Source) -> Measured:
+def measured(origin: Source) -> Crossover:
     """Where the level begins to win for good, by the medians that a source has."""
     evidence = Evidence(experiment("strassen"), origin)
     lines = lines_here(evidence.experiment, origin, PAIR)
@@ -144,4 +144,4 @@ def measured(origin: Source) -> Measured:
     sizes = sorted(int(size) for size in set(classical) & set(level))
     losing = [size for size in sizes if level[size].median >= classical[size].median]
     after = [size for size in sizes if not losing or size > losing[-1]]
-    return Measured(losing[-1] if losing else None, after[0] if after else None)
+    return Crossover(losing[-1] if losing else None, after[0] if after else None)

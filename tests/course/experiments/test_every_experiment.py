@@ -147,7 +147,7 @@ def at_their_smallest(found: Experiment) -> Iterator[tuple[Variant, Point]]:
             variant.timer != "measure"
             or variant.implementation == "script"
             or "compile" in variant.implementation
-            or variant.apart
+            or variant.isolated
         ):
             continue
         firsts = [first_of(found, variant, **{name: value}) for name, value in categories if not variant.prepare_s]

@@ -16,7 +16,7 @@ from brrr_course.experiments import memory_swap as swap_work
 from brrr_course.experiments.memory_swap import (
     CALLS,
     NAMES,
-    Call,
+    SwapCall,
     cost_of,
     error_of,
     made,
@@ -40,7 +40,7 @@ SMALL = {
 """Sizes of an operator, for a CPU; of the others a matrix."""
 
 
-def small(operator: str) -> Call:
+def small(operator: str) -> SwapCall:
     first, _, layout = operator.partition(" ")
     return read(f"{first} {SMALL.get(operator, '11x6')} float32 {layout}".strip())
 

@@ -13,7 +13,7 @@ from brrr.core.measurement import Measurement, Point, Value
 from brrr.counting.tracing import cost as counted
 from brrr.gpu.datasheet import hardware
 from brrr.networks import IMPLEMENTATIONS
-from brrr.networks.implementations import Implementation
+from brrr.networks.implementations import NetworkImplementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
 from brrr_course.experiments.published import mlp_speedups
@@ -41,7 +41,7 @@ def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> Non
     assert max(map(pace.seconds, found)) < 2 * 60
     tuned = next(step for step in found if tuple(step.point.values()) == TUNED[0])
     assert pace.seconds(tuned) > 30, "a compiler's seconds are in the plan"
-    assert MLP.variant("max-autotune").apart, "it may end its process"
+    assert MLP.variant("max-autotune").isolated, "it may end its process"
 
 
 def test_sentences_on_the_whole_grid_name_no_point() -> None:
@@ -122,7 +122,7 @@ def test_a_step_of_training_has_all_gradients_and_a_wrong_one_is_refused(way: st
 
 
 def test_a_way_that_is_missing_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Implementation, "why_not", lambda *_: "it needs a moon")
+    monkeypatch.setattr(NetworkImplementation, "why_not", lambda *_: "it needs a moon")
     with pytest.raises(UnavailableError, match="it needs a moon"):
         MLP.workload("cpu-module", SMALL)
 

@@ -21,7 +21,7 @@ from brrr_course.experiments.ranks import Ranks, end_ranks, require_devices
 from brrr_course.sources.live import Live
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point, trace_variant
-from brrr_course.view.measuring import STOPPED, Job, Slice
+from brrr_course.view.measuring import STOPPED, Slice, SliderJob
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_processes_on_a_cpu_have_no_timeline() -> None:
 def test_cancel_ends_the_processes() -> None:
     first, said = ranks.ranks_on("cpu"), list[str]()
     slices = [Slice("cpu-all-reduce", {"nbytes": nbytes}) for nbytes in (8, 16)]
-    job = Job(experiment("collective"), live := Live("cpu"), slices, lambda *_: job.cancel(), said.append)
+    job = SliderJob(experiment("collective"), live := Live("cpu"), slices, lambda *_: job.cancel(), said.append)
     job.start()
     assert said == [STOPPED] and job.unexpected is None
     assert list(live.known(experiment("collective"), "cpu-all-reduce")) == [(8,)]

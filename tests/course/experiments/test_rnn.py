@@ -20,7 +20,7 @@ from brrr_course.experiments.rnn import (
     DTYPES,
     MAKERS,
     TOLERANCES,
-    LayerInputs,
+    RecurrentInputs,
     best_cudnn,
     gradients,
     make_module,
@@ -59,7 +59,7 @@ def test_the_recording_stays_small() -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("name", ["cudnn", "cudnn-pad8", "cudnn-pad16"])
 def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
-    given = LayerInputs(cell, 24, 3, 6, dtype, "cpu")
+    given = RecurrentInputs(cell, 24, 3, 6, dtype, "cpu")
     right, allowed = MAKERS[name](given)(), TOLERANCES[dtype]
     wide = make_module(cell, 24, "cpu", torch.float64)
     wide.load_state_dict(given.module.state_dict())
@@ -73,7 +73,7 @@ def test_every_way_gives_the_layer_and_a_wrong_one_is_refused(name: str, cell: s
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_are_those_of_float64(cell: str) -> None:
-    given = LayerInputs(cell, 16, 3, 6, "float32", "cpu")
+    given = RecurrentInputs(cell, 16, 3, 6, "float32", "cpu")
     found = MAKERS["train-cudnn"](given)()
     assert len(found) == 1 + len(list(given.module.parameters())) == 5
     assert given.error(found, training=True) <= 1e-5
@@ -90,7 +90,7 @@ def test_gradients_are_those_of_float64(cell: str) -> None:
 
 
 def test_tf32_would_be_found_out_among_float32() -> None:
-    given = LayerInputs("lstm", 24, 3, 6, "float32", "cpu")
+    given = RecurrentInputs("lstm", 24, 3, 6, "float32", "cpu")
     right = MAKERS["cudnn"](given)()
     assert given.error(right * (1 + 3e-4)) > TOLERANCES["float32"]
     assert relative(right, right.double(), torch.float32) == 0
@@ -165,6 +165,6 @@ def test_the_share_of_weights_in_registers_is_the_plans(dtype: str, monkeypatch:
 def test_the_loop_that_is_captured_gives_the_layer(cell: str) -> None:
     from brrr.networks.recurrent import rung
 
-    given = LayerInputs(cell, 24, 3, 6, "float32", "cpu")
+    given = RecurrentInputs(cell, 24, 3, 6, "float32", "cpu")
     with torch.no_grad():
         assert given.error(rung("naive", given.module, given.x)()) <= TOLERANCES["float32"]

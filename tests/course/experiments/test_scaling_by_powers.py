@@ -7,7 +7,7 @@ from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import FORMS, form_of
 from brrr_course.experiments.strassen_errors import (
     STEPS,
-    Scaling,
+    RowScaling,
     random_inputs,
     relative_error,
     row_error,
@@ -22,7 +22,7 @@ IMPLEMENTATIONS = pytest.mark.parametrize("way", STEPS)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_scaling_rounds_nothing_and_is_undone(way: str, dtype: torch.dtype) -> None:
     a, b = (torch.randn(shape).to(dtype) for shape in ((9, 13), (13, 6)))
-    scaling = Scaling.of(a, b, way)
+    scaling = RowScaling.of(a, b, way)
     left, right = scaling.apply(a, b)
     assert torch.equal(shifted(left, scaling.rows[:, None] - scaling.inner), a)
     assert torch.equal(shifted(right, scaling.columns + scaling.inner[:, None]), b)
@@ -39,14 +39,14 @@ def test_the_classical_product_is_the_same_to_the_last_bit(way: str) -> None:
 
 def test_largest_elements_become_1_to_2() -> None:
     a, b = random_inputs("badly scaled rows", 64, 24)
-    left, right = Scaling.of(a, b, "inner-outer").apply(a, b)
+    left, right = RowScaling.of(a, b, "inner-outer").apply(a, b)
     for largest in (left.abs().amax(1), right.abs().amax(0)):
         assert bool(((largest >= 1) & (largest < 2)).all())
 
 
 def test_inner_sizes_become_alike() -> None:
     a, b = random_inputs("badly scaled inside", 64, 24)
-    left, right = Scaling.of(a, b, "inner").apply(a, b)
+    left, right = RowScaling.of(a, b, "inner").apply(a, b)
     ratio = left.abs().amax(0) / right.abs().amax(1)
     assert bool(((ratio > 0.2) & (ratio < 5)).all()) and float((a.abs().amax(0) / b.abs().amax(1)).max()) > 1e9
 
@@ -72,7 +72,7 @@ def test_zeros_and_what_is_not_finite(way: str) -> None:
     a[1], a[:, 2], b[:, 0] = 0, 0, 0
     a[0, 0] = torch.inf
     b[4, 2] = torch.nan
-    left, right = Scaling.of(a, b, way).apply(a, b)
+    left, right = RowScaling.of(a, b, way).apply(a, b)
     assert torch.equal(left == 0, a == 0) and torch.equal(right == 0, b == 0)
     assert torch.equal(left.isinf(), a.isinf()) and torch.equal(right.isnan(), b.isnan())
 
@@ -81,7 +81,7 @@ def test_zeros_and_what_is_not_finite(way: str) -> None:
 @pytest.mark.parametrize(("m", "k", "n"), [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1)])
 def test_empty_and_single(way: str, m: int, k: int, n: int) -> None:
     a, b = torch.randn(m, k), torch.randn(k, n)
-    scaling = Scaling.of(a, b, way)
+    scaling = RowScaling.of(a, b, way)
     left, right = scaling.apply(a, b)
     assert torch.equal(scaling.undo(left @ right), a @ b)
 
@@ -94,7 +94,7 @@ def test_exponents_beyond_one_factor() -> None:
 
 def test_extreme_sizes_meet_in_the_middle() -> None:
     a, b = torch.full((4, 4), 2.0**120), torch.full((4, 4), 2.0**-120)
-    scaling = Scaling.of(a, b, "outer")
+    scaling = RowScaling.of(a, b, "outer")
     left, right = scaling.apply(a, b)
     assert torch.equal(left, torch.ones(4, 4)) and torch.equal(scaling.undo(left @ right), torch.full((4, 4), 4.0))
 
@@ -102,8 +102,8 @@ def test_extreme_sizes_meet_in_the_middle() -> None:
 def test_arguments_that_do_not_fit() -> None:
     a = torch.ones(2, 3)
     with pytest.raises(ArgumentError, match="way"):
-        Scaling.of(a, a.t(), "sideways")
+        RowScaling.of(a, a.t(), "sideways")
     with pytest.raises(ArgumentError, match="3 rows"):
-        Scaling.of(a, a)
+        RowScaling.of(a, a)
     with pytest.raises(ArgumentError, match="floating-point"):
-        Scaling.of(a, torch.ones(3, 2, dtype=torch.int64))
+        RowScaling.of(a, torch.ones(3, 2, dtype=torch.int64))

@@ -12,7 +12,7 @@ from brrr.strassen.algebra.blocks import BLOCKS
 from brrr.strassen.algebra.forms import STRASSEN
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises import lesson_09_crossover
-from brrr_course.lessons.exercises.lesson_09_crossover import Measured, measured
+from brrr_course.lessons.exercises.lesson_09_crossover import Crossover, measured
 from brrr_course.lessons.exercises.lesson_09_sign import coefficients_of, expanded, in_words, wanted
 from brrr_course.sources.recorded import Recorded
 
@@ -94,6 +94,6 @@ def test_wrong_functions(recorded: Recorded, crossing: Any, said: str) -> None:
 
 
 def test_where_lines_cross_is_said_in_words() -> None:
-    assert "never wins" in str(Measured(4096, None)) and "from the smallest" in str(Measured(None, 512))
-    assert lesson_09_crossover._note(2000.0, Measured(1024, 2048)) == ""
-    assert "miss it" in lesson_09_crossover._note(9000.0, Measured(1024, 2048))
+    assert "never wins" in str(Crossover(4096, None)) and "from the smallest" in str(Crossover(None, 512))
+    assert lesson_09_crossover._note(2000.0, Crossover(1024, 2048)) == ""
+    assert "miss it" in lesson_09_crossover._note(9000.0, Crossover(1024, 2048))

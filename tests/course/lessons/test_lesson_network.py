@@ -11,7 +11,7 @@ from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.drawings import drawing
 from brrr_course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
-from brrr_course.lessons.speedup_table import Part, measured_parts, published_part, speedup_table
+from brrr_course.lessons.speedup_table import TablePart, measured_parts, published_part, speedup_table
 
 VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "pycuda-graph", "megakernel", "best")
 GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0, "pycuda-graph": 1.25}
@@ -58,21 +58,21 @@ def test_what_the_drawing_lacks_is_said() -> None:
 
 
 def test_a_point_that_is_missing_is_said_and_one_alone_has_no_divide() -> None:
-    part = Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}})
+    part = TablePart("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}})
     assert in_words(part, 8, 2) == "LIVE · a GPU: nothing is measured here"
     assert in_words(part, 8, 16).endswith("three kernels a layer 1.4x, no divide")
 
 
 def test_the_kernels_alone_are_drawn_beside_another_line_only() -> None:
     gains = {(8, 16, 256): 1.4}
-    assert curves(Part("LIVE · a GPU", {ALONE: gains}), 8, 16) == {}
-    assert list(curves(Part("LIVE · a GPU", {ALONE: gains, "bias and ReLU fused": gains}), 8, 16))[-1] == ALONE
+    assert curves(TablePart("LIVE · a GPU", {ALONE: gains}), 8, 16) == {}
+    assert list(curves(TablePart("LIVE · a GPU", {ALONE: gains, "bias and ReLU fused": gains}), 8, 16))[-1] == ALONE
 
 
 def test_the_drawing_of_a_part_without_points_draws() -> None:
     from brrr_course.lessons.drawings.network_divide import draw
 
-    parts = (published_part("mlp"), Part("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
+    parts = (published_part("mlp"), TablePart("LIVE · a GPU", {"three kernels a layer": {(8, 16, 256): 1.4}}))
     settings: dict[str, Any] = {"layers": 8, "batch": 2}
     assert "nothing is measured here" in draw(settings, parts, limits(parts)).alt
 

@@ -4,7 +4,7 @@ import pytest
 
 from brrr_course.lessons.exercises import lesson_04b
 from brrr_course.lessons.exercises.lesson_02b import TRIALS, Trial, best
-from brrr_course.lessons.pretend import LANES, Machine
+from brrr_course.lessons.pretend import LANES, PretendMachine
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 12, 40])
@@ -24,7 +24,7 @@ def test_the_slowest_lane_sets_the_pace() -> None:
 
 
 def test_an_event_stands_for_what_was_issued_before_it() -> None:
-    machine = Machine(0.01, durations=dict.fromkeys(LANES, 1.0))
+    machine = PretendMachine(0.01, durations=dict.fromkeys(LANES, 1.0))
     upload, compute, _ = machine.lanes()
     upload.submit(0, 0)
     early = upload.record()

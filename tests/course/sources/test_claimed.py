@@ -114,14 +114,14 @@ def test_the_command_says_how_long_records_and_goes_on(
 
     here = lambda kind: (made_up.GPU, made_up.run_info(f"run-{next(runs)}"))  # noqa: E731
     monkeypatch.setattr(record, "collect_environment", here)
-    monkeypatch.setattr("brrr_course.sources.apart.measure_step", interrupted)
+    monkeypatch.setattr("brrr_course.sources.isolated.measure_step", interrupted)
     monkeypatch.setattr(record, "sm_clock_hz", lambda: None)
     command = ["matmul", "--claims", "--device", "cuda", "--out", str(tmp_path), "--minutes", "0.6"]
     assert record.main([*command, "--plan"]) == 0
     assert re.search(r"min predicted, in about \d+ runs?", capsys.readouterr().out)
     assert record.main(command) == record.INTERRUPTED
     assert "the same command goes on with them" in capsys.readouterr().out
-    monkeypatch.setattr("brrr_course.sources.apart.measure_step", made_up.measure)
+    monkeypatch.setattr("brrr_course.sources.isolated.measure_step", made_up.measure)
     assert record.main(command) == 0
     rows = Recording.read(tmp_path / "h200", MATMUL).rows
     assert {row.point for row in rows} == {tuple(step.point.values()) for step in planned(MATMUL)[0]}

@@ -123,7 +123,7 @@ for each in many:
         continue
     record.collect_environment = lambda kind: (made_up.GPU, made_up.run_info(each))
     record._trace = lambda *_: False
-    sys.modules["brrr_course.sources.apart"] = made_up
+    sys.modules["brrr_course.sources.isolated"] = made_up
     made_up.measure_step = made_up.measure
     assert record.main(["matmul", "--device", "cuda", "--out", str(Path(into).parent), "--sizes", each]) == 0
 """

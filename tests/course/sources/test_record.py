@@ -26,7 +26,7 @@ from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant
 from brrr_course.nouns.source import broken
-from brrr_course.sources import apart, record
+from brrr_course.sources import isolated, record
 from brrr_course.sources.claimed import claimed_points
 from brrr_course.sources.folders import Store
 from brrr_course.sources.plan import PHASES, DurationEstimator, Step, prioritized, steps
@@ -144,7 +144,7 @@ def test_where_a_claim_looks_a_slow_call_gets_the_samples_of_an_interval(monkeyp
     monkeypatch.setattr("brrr.timing.sampler.SLOW_CALLS", 1e12)  # a call far longer than the budget, yet repeated
 
     def samples(fewest: int) -> int:
-        found = apart.measure_point(MATMUL, tiny.variants, tiny.point, budget_s=tiny.budget_s, fewest=fewest)["cpu"]
+        found = isolated.measure_point(MATMUL, tiny.variants, tiny.point, budget_s=tiny.budget_s, fewest=fewest)["cpu"]
         assert isinstance(found, Timed) and found.measurement.period_s is not None
         return found.measurement.period_s.n
 
@@ -459,7 +459,7 @@ import json, os, sys
 if "max-autotune" in json.loads(sys.argv[1])[1]:
     print("CUDA error: unspecified launch failure", file=sys.stderr)
     os.abort()
-from brrr_course.sources.apart import main
+from brrr_course.sources.isolated import main
 main(sys.argv[1])
 """
 
@@ -467,8 +467,8 @@ main(sys.argv[1])
 def test_a_variant_that_ends_its_process_is_a_failure_and_the_others_are_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(apart, "python", lambda _, *words: [sys.executable, "-c", DIES, *words])
-    found = apart.measure_step(APART)
+    monkeypatch.setattr(isolated, "python", lambda _, *words: [sys.executable, "-c", DIES, *words])
+    found = isolated.measure_step(APART)
     died = found["max-autotune"]
     assert isinstance(died, UnavailableError) and "unspecified launch failure" in str(died)
     assert f"{-signal.SIGABRT}" in str(died)
@@ -632,7 +632,7 @@ def on_made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
 
     monkeypatch.setattr(record, "processor_for", lambda call: "cuda")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (GPU, made_up.run_info(f"run-{next(runs)}")))
-    monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
+    monkeypatch.setattr("brrr_course.sources.isolated.measure_step", measure_now)
     monkeypatch.setattr(record, "sm_clock_hz", lambda: None)
     return measured
 
@@ -717,7 +717,7 @@ def test_another_model_of_the_same_short_name_begins_a_folder_of_its_own(
     made_up.record(tmp_path, CPU, {"size": ["64"]})
     other = dataclasses.replace(CPU, device="Another CPU")
     monkeypatch.setattr(record, "collect_environment", lambda kind: (other, made_up.run_info("run-2", machine=CPU)))
-    monkeypatch.setattr("brrr_course.sources.apart.measure_step", made_up.measure)
+    monkeypatch.setattr("brrr_course.sources.isolated.measure_step", made_up.measure)
     command = ["matmul", "--device", "cpu", "--out", str(tmp_path), "--sizes", "128"]
     assert [record.main(command) for _ in range(2)] == [0, 0]
     assert Machine.read(tmp_path / "another-cpu").device == "Another CPU"
@@ -759,7 +759,7 @@ def test_control_c_ends_the_command_with_its_own_status(
     def measure_now(step: Step) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("brrr_course.sources.apart.measure_step", measure_now)
+    monkeypatch.setattr("brrr_course.sources.isolated.measure_step", measure_now)
     assert record.main(["matmul", "--out", str(tmp_path)]) == 130
 
 

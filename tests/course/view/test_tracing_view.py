@@ -23,10 +23,10 @@ from brrr_course.sources.recorded import Recorded
 from brrr_course.sources.recorder import record_traces, wanted
 from brrr_course.sources.timers import FOLDER, file_name, trace_variant
 from brrr_course.view import display
-from brrr_course.view import timeline as view
+from brrr_course.view import timeline_view as view
 from brrr_course.view.display import COVERED, sweep_all
 from brrr_course.view.explorer import explore
-from brrr_course.view.timeline import timeline
+from brrr_course.view.timeline_view import timeline
 
 SIZES = (8, 64, 512)
 

@@ -19,9 +19,9 @@ from brrr.roofline.device_model import STAND_IN, STANDS_IN, Where, known_here, m
 from brrr.roofline.peaks import MissingPeakError
 from brrr.strassen.accuracy import CLOSE, OF_TYPE, PLAIN, accuracy_limit, predicted_error
 from brrr.strassen.implementations import IMPLEMENTATIONS, Implementation
-from brrr.strassen.limits import Inners, Limits, Request
 from brrr.strassen.odd_sizes import copied, core_of
-from brrr.strassen.predicting import ParetoPoint, Predictor, candidates, estimates, host_slowness, issuing_s, marked
+from brrr.strassen.predictor import ParetoPoint, Predictor, candidates, estimates, host_slowness, issuing_s, marked
+from brrr.strassen.request import Inners, Limits, Request
 from brrr.strassen.workspace import workspace_bytes as least_bytes
 
 GAIN = 1.03

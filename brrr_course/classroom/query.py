@@ -23,7 +23,7 @@ BUDGET_S = 0.2
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """Variants of an experiment at one point; what a worker measures in one go, interleaved.
 
     >>> Asked("matmul", {"size": 64}, ("cpu", "queue")).key
@@ -44,7 +44,7 @@ class Asked:
         return Step(experiment(self.experiment), self.point, self.variants, "grid", BUDGET_S)
 
 
-def parse(content: Mapping[str, Any], kind: DeviceKind, longest_s: float = float("inf")) -> Asked:
+def parse(content: Mapping[str, Any], kind: DeviceKind, longest_s: float = float("inf")) -> Query:
     """A request's content as an `Asked`, its point in the order of the axes, its variants in the experiment's.
 
     >>> parse({"experiment": "matmul", "variants": ["cpu"], "point": {"size": 64}}, "cpu").variants
@@ -60,7 +60,7 @@ def parse(content: Mapping[str, Any], kind: DeviceKind, longest_s: float = float
     for name in variants:
         if not found.has(name, point):
             raise ArgumentError(CALL, "variants", name, f"one that exists at {point}")
-    asked = Asked(found.name, point, variants)
+    asked = Query(found.name, point, variants)
     seconds = DurationEstimator().seconds(asked.step())
     if seconds > longest_s:
         raise UnavailableError(

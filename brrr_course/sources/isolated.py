@@ -23,7 +23,7 @@ TIMEOUT_S = 600.0
 
 def measure_step(step: Step) -> Mapping[str, Timed | BrrrError]:
     """Measure all variants of a step on this machine, interleaved; in a process of its own where one asks for it."""
-    risky = [name for name in step.variants if step.experiment.variant(name).apart]
+    risky = [name for name in step.variants if step.experiment.variant(name).isolated]
     if not risky:
         return measure_point(step.experiment, step.variants, step.point, budget_s=step.budget_s, fewest=step.fewest,
                              precision=step.precision)  # fmt: skip
@@ -38,7 +38,7 @@ def _in_process(step: Step) -> dict[str, Timed | BrrrError]:
     asked = json.dumps(
         [step.experiment.name, step.variants, dict(step.point), step.budget_s, step.fewest, step.precision]
     )
-    answer = last_line(python("brrr_course.sources.apart", asked), str(step), TIMEOUT_S)
+    answer = last_line(python("brrr_course.sources.isolated", asked), str(step), TIMEOUT_S)
     found = pickle.loads(base64.b64decode(answer))  # our own process wrote it
     assert isinstance(found, dict)
     return found

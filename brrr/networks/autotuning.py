@@ -20,7 +20,7 @@ BUDGET_S = 0.05
 
 
 class Best:
-    """A network in its fastest implementation, ready to be called; `implementation` is that one's name, `why` a sentence.
+    """A network in its fastest implementation, ready to be called: its name is `implementation`, and `why` a sentence.
 
     `run()` uses the current `weights.x`; calling it with an input copies that there first. The next call may overwrite
     a result. `close` frees what it holds; it is also a context manager.

@@ -11,12 +11,12 @@ import torch
 
 from brrr.networks.implementations import Prepared
 from brrr.networks.network import Weights
-from brrr.networks.predicting import layer_way
-from brrr.networks.torch_ways import Run, buffers, captured, in_precision
+from brrr.networks.network_time import layer_way
+from brrr.networks.torch_implementations import Run, buffers, captured, in_precision
+from brrr.strassen.chain_run import ChainRun
 from brrr.strassen.execution import prepare_right, run_all
 from brrr.strassen.layers import Layer
 from brrr.strassen.operands import Right
-from brrr.strassen.running import ChainRun
 
 
 def pycuda(weights: Weights) -> Prepared:

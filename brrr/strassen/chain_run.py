@@ -23,7 +23,7 @@ from brrr.gpu.cublas_lt import capturing
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.execution import prepare_right, run_all, steps
-from brrr.strassen.gemm.products import product_step
+from brrr.strassen.gemm.block_products import product_step
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import Chain, Limits, activate
 from brrr.strassen.operands import Arena, Right, operand_name
@@ -132,8 +132,8 @@ class ChainRun:
         layer, shape = self.chain[place], (self.rows, self.chain[place].n)
         return [
             layer_step(
-                self._products[place], self.implementations[place], shape, self._left[place + 1], self.implementations[place + 1],
-                bias=layer.bias, relu=layer.relu, keep=self._outputs[place],
+                self._products[place], self.implementations[place], shape, self._left[place + 1],
+                self.implementations[place + 1], bias=layer.bias, relu=layer.relu, keep=self._outputs[place],
             )
         ]  # fmt: skip
 

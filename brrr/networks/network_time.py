@@ -11,7 +11,7 @@ from brrr.roofline.persistent import Step, persistent_s
 from brrr.strassen.accuracy import PLAIN
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.layers import planned
-from brrr.strassen.limits import Limits
+from brrr.strassen.request import Limits
 
 BARRIER_S, ABOVE_FLOOR = 0.8e-6, 2.0
 """Of the megakernel on a GPU that no plan is known for: between two layers, and how many times as long as its floor

@@ -18,11 +18,11 @@ from brrr.counting.cost import COPIED, ITEMSIZE, OperatorCost
 from brrr.roofline.decoding import is_decoding
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import WHOLE, without_host
+from brrr.roofline.gemm_families import Products, Speeds, family_name, operator_of
 from brrr.roofline.lowering import in_tf32, name_on_gpu
 from brrr.roofline.own_kernels import own_kernel
 from brrr.roofline.peak import Sweep
 from brrr.roofline.peaks import Peaks
-from brrr.roofline.products import Products, Speeds, family_name, operator_of
 from brrr.roofline.sweeps import BY_FLOP, Corrections, swept_operators, swept_products
 from brrr.roofline.terms import INTERPOLATED, OperatorTime, cache_rate, dtype_of, matrix_dtype, modelled_time
 

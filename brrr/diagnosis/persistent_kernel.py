@@ -9,8 +9,8 @@ from brrr.core import units
 from brrr.counting.cost import Matmul
 from brrr.diagnosis.assess import Assessed
 from brrr.diagnosis.evidence import Evidence, Remedy
-from brrr.diagnosis.work import TYPES
-from brrr.roofline.products import operator_of
+from brrr.diagnosis.operator_cost import TYPES
+from brrr.roofline.gemm_families import operator_of
 
 RELU = ("relu", "relu_", "clamp_min", "clamp_min_")
 RNN = "_cudnn_rnn"
@@ -40,7 +40,7 @@ def persistent(found: Evidence) -> Remedy | None:
 def _stacks(found: Evidence, step: Sequence[Assessed]) -> Iterator[Chain]:
     """Square layers of one size in float32, each with a ReLU, one behind the other."""
     from brrr.networks.network import Network
-    from brrr.networks.predicting import megakernel_period
+    from brrr.networks.network_time import megakernel_period
 
     assert found.model is not None
     layers: list[Matmul | None] = [None] * len(step)

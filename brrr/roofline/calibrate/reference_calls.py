@@ -23,7 +23,7 @@ from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.roofline.calibrate import part
 from brrr.roofline.calibrate.gpu_times import Call, Prepare, measure_sweep, model_so_far, pool, taken
 from brrr.roofline.calibrate.part import LIMITS, Findings, loop_estimate, product_error
-from brrr.roofline.carrying import ADDED, alike, measured_calls
+from brrr.roofline.corrections import ADDED, alike, measured_calls
 from brrr.roofline.peak import Row
 from brrr.roofline.peaks import short
 from brrr.roofline.reference import reference

@@ -11,11 +11,11 @@ import torch
 from torch.utils import _pytree
 
 from brrr.core import units
-from brrr.core.limits import Late, within
 from brrr.core.private import keep_compiled_code_private
-from brrr.diagnosis.keeping import found_in, snapshot
+from brrr.core.time_limit import Late, within
 from brrr.diagnosis.live import step_of
 from brrr.diagnosis.report import Diagnosis, Tried
+from brrr.diagnosis.snapshot import found_in, snapshot
 from brrr.gpu.precision import float32_products
 from brrr.roofline.peaks import short
 from brrr.timing import measure_together

@@ -24,17 +24,17 @@ from brrr.core import units
 from brrr.core.measurement import Processor, median
 from brrr.counting.cost import ITEMSIZE, Matmul
 from brrr.gpu import is_gpu
-from brrr.roofline.carrying import kernel_time
+from brrr.roofline.corrections import kernel_time
 from brrr.roofline.device_model import LAUNCH_S, DeviceModel, Where, model_of
+from brrr.roofline.gemm_families import operator_of
 from brrr.roofline.peaks import MissingPeakError
-from brrr.roofline.products import operator_of
 from brrr.roofline.terms import stream_s
 from brrr.strassen.accuracy import PLAIN, predicted_error
 from brrr.strassen.calibration import BY_SIZE_ON, CONSTANTS
 from brrr.strassen.implementations import IMPLEMENTATIONS, INNERS, Implementation, Inner
-from brrr.strassen.limits import Limits, Request
 from brrr.strassen.odd_sizes import copied, core_of, thin_parts
 from brrr.strassen.problem import Problem, Sizes, aligned_size
+from brrr.strassen.request import Limits, Request
 from brrr.strassen.workspace import Traffic, launches, workspace_bytes
 from brrr.timing.host_times import HostTimes
 
@@ -212,7 +212,9 @@ def frontier(
     """
     predictor = Predictor.of(device)
     kind = predictor.basis.kind
-    implementations = candidates(operand, kind, prepared) if names is None else [IMPLEMENTATIONS[name] for name in names]
+    implementations = (
+        candidates(operand, kind, prepared) if names is None else [IMPLEMENTATIONS[name] for name in names]
+    )
     request = Request(m, n, k, operand, Limits(workspace_bytes=workspace_bytes), whole=whole)
     return marked(estimates(implementations, request, kind, predictor))
 
