@@ -1,6 +1,7 @@
-"""Rules of the house that no tool knows: who compares a device's name, and that a public class's name is its own."""
+"""Rules of the house that no tool knows: comparisons with a device's name, one name a class, paths in structure.md."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ DEVICES = {"cuda", "cpu", "cpu-queue"}
 WORDS = {
     "options.require == 'cuda'",  # of the command line
     "name in ('cuda', 'cpu')",  # a source's name, as a reader types it
-    "variant.implementation in ('cpu', 'gpu', 'queue')",  # a variant's way, where it is called so
+    "variant.implementation in ('cpu', 'gpu', 'queue')",  # a variant's name, where it is called so
     "variant.implementation not in ('gpu', 'cpu')",
 }
 """Comparisons where such a word is no device's name."""
@@ -46,13 +47,24 @@ def test_a_comparison_is_found(line: str) -> None:
     assert compared(ast.parse(f"if {line}:\n    pass")) == [line] and not compared(ast.parse("device = 'cuda'"))
 
 
-def test_a_public_classs_name_is_its_own() -> None:
+@pytest.mark.parametrize("package", ["brrr", "brrr_course"])
+def test_a_public_classs_name_is_its_own(package: str) -> None:
     found: dict[str, list[str]] = defaultdict(list)
-    for path, module in modules("brrr"):
+    for path, module in modules(package):
         for each in module.body:
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_"):
                 found[each.name].append(path)
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def test_the_files_of_docs_structure_are_there() -> None:
+    text = (ROOT / "docs" / "structure.md").read_text("utf-8")
+    named = {*re.findall(r"`([\w/]+\.(?:py|js|html|toml|csv))`", text)}
+    here = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.*") if ".venv" not in path.parts}
+    assert (
+        len(named) > 20
+        and {each for each in named if not any(f"/{path}".endswith(f"/{each}") for path in here)} == set()
+    )
 
 
 def test_words_that_are_compared_no_more_are_struck_off() -> None:
