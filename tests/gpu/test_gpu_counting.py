@@ -68,7 +68,7 @@ def test_cudnn_layers_count_as_the_formula_says(name: str, dtype: torch.dtype) -
     for given, run in ((array(shape, str(dtype)[6:], requires_grad=True), False),
                        (torch.randn(shape, device="cuda", dtype=dtype, requires_grad=True), True)):  # fmt: skip
         found = cost(lambda x: layer(x)[0], given, backward=True, run=run)
-        layers = [each for each in found.operators if each.operation == "recurrent"]
+        layers = [each for each in found.operators if each.kind == "recurrent"]
         assert [each.name for each in layers] == ["aten._cudnn_rnn", "aten._cudnn_rnn_backward"], found.details()
         assert [each.flop for each in layers] == [products + cells[0], 2 * products + cells[1]]
         assert not found.unknown

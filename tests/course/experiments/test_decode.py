@@ -112,10 +112,10 @@ def test_the_operators_are_those_that_brrr_counts(dtype: str, call: Call) -> Non
     model = model_of(shape)
     cache, tokens = new_cache(shape, call.batch, call.context, model.embedding), tokens_of(call.batch, call.new)
     counted, told = cost(lambda: model(tokens, cache, call.context - call.new)), cost_of(shape, call)
-    seen = [each for each in counted.operators if each.operation != "view"]
+    seen = [each for each in counted.operators if each.kind != "view"]
     assert [each.name.removesuffix("_for_cpu") for each in seen] == [each.name for each in told.operators]
     assert [each.flop for each in seen] == [each.flop for each in told.operators]
-    assert [each.operation for each in seen] == [each.operation for each in told.operators]
+    assert [each.kind for each in seen] == [each.kind for each in told.operators]
     assert [each.read_bytes for each in seen] == [each.read_bytes for each in told.operators]
     assert counted.lines == told.lines and counted.bytes == pytest.approx(told.bytes, rel=0.03)
 

@@ -224,7 +224,7 @@ def as_traced(name: str, variant: Variant, workload: Workload, run: PredictedRun
         assert any(near(told.bytes, each) for each in (traced.bytes, traced.eager_bytes)), variant.name
     if name in PASSED_OVER and variant.implementation == "eager":
         assert near(told.eager_bytes, traced.eager_bytes), variant.name
-    apart = run is not None and not {each.operation for each in run.cost.operators} & {"fused", ONE_KERNEL}
+    apart = run is not None and not {each.kind for each in run.cost.operators} & {"fused", ONE_KERNEL}
     if run is not None and apart and run.cost.operators and (name, variant.implementation) not in OTHERWISE:
         assert near(run.cost.flop, traced.flop), variant.name
         assert near(run.cost.eager_bytes, traced.eager_bytes), variant.name

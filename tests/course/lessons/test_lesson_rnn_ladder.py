@@ -30,8 +30,8 @@ NOBODY: Any = None
 def test_each_product_waits_for_what_it_needs(way: str, layers: int) -> None:
     steps = 5
     found = turns(way, layers, steps)
-    states = {(each.layer, each.step): each.at for each in found if each.operation == "state"}
-    inputs = {(each.layer, step): each.at for each in found if each.operation == "input"
+    states = {(each.layer, each.step): each.at for each in found if each.kind == "state"}
+    inputs = {(each.layer, step): each.at for each in found if each.kind == "input"
               for step in range(each.step, each.step + each.steps)}  # fmt: skip
     assert len(states) == len(inputs) == layers * steps
     for (layer, step), at in states.items():

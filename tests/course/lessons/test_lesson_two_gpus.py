@@ -74,7 +74,7 @@ def test_the_timelines_show_what_the_text_says() -> None:
     source, at = Recorded("h200"), {"network": MLP, "batch": 8192, "bucket": DEFAULT}
     for way, beside in (("buckets", True), ("after", False)):
         spans = [each for each in source.timeline(experiment("data_parallel"), way, at).spans if each.call == 0]
-        compute = [each for each in spans if each.lane == "GPU 0 compute" and each.operation == "kernel"]
+        compute = [each for each in spans if each.lane == "GPU 0 compute" and each.kind == "kernel"]
         exchanges = [each for each in spans if each.lane == "GPU 0 exchange"]
         with_compute = [any(c.start_ns < x.end_ns and x.start_ns < c.end_ns for c in compute) for x in exchanges]
         assert len(exchanges) > 5 and with_compute == [beside] * (len(exchanges) - 1) + [False]

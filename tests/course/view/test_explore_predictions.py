@@ -54,7 +54,7 @@ def traced(fn: Callable[..., Any], *args: Any, **options: Any) -> Cost:
 
 def listed(cost: Cost) -> list[tuple[Any, ...]]:
     """What matters of each operator, views left out; backward, torch's order is its own."""
-    kept = [each for each in cost.operators if each.operation != "view"]
+    kept = [each for each in cost.operators if each.kind != "view"]
     return sorted((o.name, o.kind, o.flop, o.read_bytes, o.written_bytes, o.dtype, str(o.form)) for o in kept)
 
 
