@@ -18,15 +18,25 @@ from brrr.gpu import GPU
 if TYPE_CHECKING:
     import torch
 
-ARCHITECTURES = ("sm_75", "sm_90")
-"""The oldest GPU that is supported, and an H100's."""
+
+class Source(NamedTuple):
+    """A `.cu` file of this package: NVRTC's options for it, text in front of it, and what it is compiled for.
+
+    architectures: by default the oldest GPU that is supported, and an H100's.
+    """
+
+    path: str
+    options: tuple[str, ...] = ()
+    head: str = ""
+    architectures: tuple[str, ...] = ("sm_75", "sm_90")
 
 
 class Example(NamedTuple):
     """A kernel on fresh random inputs: what it needs, what launches it and gives its results, and what they must be.
 
     flop, nbytes: what it must compute in `dtype` and move, at least; expected: in float64, a tuple of several results;
-    tolerance: the largest ||result - expected|| / ||expected|| that passes.
+    tolerance: the largest ||result - expected|| / ||expected|| that passes; checked: launches and gives the results,
+    where the launch alone, which is timed, leaves them in another form.
     """
 
     name: str
@@ -36,12 +46,13 @@ class Example(NamedTuple):
     expected: torch.Tensor | tuple[torch.Tensor, ...]
     tolerance: float = 1e-5
     dtype: str = "fp32"
+    checked: Callable[[], Any] | None = None
 
     @property
     def error(self) -> float:
         """Of one launch, of its worst result."""
         several = self.expected if isinstance(self.expected, tuple) else (self.expected,)
-        found = self.launch()
+        found = (self.checked or self.launch)()
         pairs = zip(found if len(several) > 1 else (found,), several, strict=True)
         return max(float((one.double() - other).norm() / other.norm()) for one, other in pairs)
 
@@ -56,18 +67,18 @@ def into(out: torch.Tensor, launch: Callable[[], Any]) -> Callable[[], torch.Ten
     return run
 
 
-def alone(examples: Callable[[str], Iterable[Example]], source: str = "", options: tuple[str, ...] = ()) -> int:
+def alone(examples: Callable[[str], Iterable[Example]], *sources: Source) -> int:
     """What `python -m` runs of a kernel's module: a line for each of its examples; the status is 1 if one is wrong.
 
-    examples: makes them on "cuda", or small ones of Triton's on "cpu"; source, options: the `.cu` file, if there is
-    one, and what it is compiled with.
+    examples: makes them on "cuda", or small ones of Triton's on "cpu"; sources: the `.cu` files.
     """
     from brrr.gpu.device import cuda_problem
 
     problem, triton = cuda_problem(), sys.modules.get("triton")
     interpreted = triton is not None and triton.knobs.runtime.interpret
-    if problem and source and not interpreted:
-        print(compiled(source, options), flush=True)
+    if problem and not interpreted:
+        for source in sources:
+            print(compiled(source), flush=True)
     if problem and triton is None:
         print(f"Nothing was launched: {problem}")
         return 0
@@ -85,18 +96,19 @@ def alone(examples: Callable[[str], Iterable[Example]], source: str = "", option
     return int(wrong)
 
 
-def compiled(source: str, options: tuple[str, ...] = ()) -> str:
+def compiled(source: Source) -> str:
     """Whether a `.cu` file of this package compiles, in words; no GPU is needed, only NVRTC."""
     from brrr.gpu.nvrtc import compile_cubin, missing, source_text
 
     if missing():
-        return f"{source} was not compiled: NVRTC is not here (pip install cuda-bindings nvidia-cuda-nvrtc)"
+        return f"{source.path} was not compiled: NVRTC is not here (pip install cuda-bindings nvidia-cuda-nvrtc)"
     try:
-        sizes = [len(compile_cubin(source_text(source), source, each, options)) for each in ARCHITECTURES]
+        text = source.head + source_text(source.path)
+        sizes = [len(compile_cubin(text, source.path, each, source.options)) for each in source.architectures]
     except UnavailableError as error:
         return str(error)
-    code = ", ".join(f"{units.nbytes(size)} for {each}" for size, each in zip(sizes, ARCHITECTURES, strict=True))
-    return f"{source} compiles: {code}"
+    code = ", ".join(f"{units.nbytes(size)} for {each}" for size, each in zip(sizes, source.architectures, strict=True))
+    return f"{source.path} compiles: {code}"
 
 
 def placed(example: Example) -> str:

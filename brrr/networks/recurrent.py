@@ -10,9 +10,11 @@ Performance of Recurrent Neural Networks on GPUs" (2016); from `graph` on those 
 """
 
 import ctypes
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +22,7 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, float32_recurrence
+from brrr.kernels.alone import Example, Source, alone
 
 Run = Callable[[], torch.Tensor]
 Module = torch.nn.RNN | torch.nn.GRU | torch.nn.LSTM
@@ -29,7 +32,7 @@ CELLS: dict[type, tuple[str, int]] = {
     torch.nn.LSTM: ("lstm", 4),
 }
 """The cell of a module, and how many gates it has."""
-THREADS = 128
+SOURCE, THREADS = "networks/recurrent_cell.cu", 128
 WAVE = 4
 """Time steps whose input products are one, in wavefront order: the next layer waits for so many."""
 
@@ -271,7 +274,7 @@ class StepLoop:
             raise ArgumentError("rung", "x", self.x.dtype, "float32 or float16: the fused kernel has no other type")
         options = f"-DKIND={kinds[0][self.network.cell]}", f"-DTYPE={kinds[1][self.x.dtype]}"
         index, batch = self.x.device.index, self.x.shape[1]
-        kernel = function("networks/recurrent_cell.cu", "brrr_recurrent_cell", index, options)
+        kernel = function(SOURCE, "brrr_recurrent_cell", index, options)
         values = [ctypes.c_void_p(0) for _ in range(5)]
         grid = (-(-batch * self.network.hidden // THREADS), 1, 1)
         sizes = ctypes.c_int32(batch), ctypes.c_int32(self.network.hidden)
@@ -353,3 +356,35 @@ def padded(module: Module, x: torch.Tensor) -> Run:
         return result
 
     return run
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.networks.recurrent`.
+
+
+def examples(device: str) -> Iterator[Example]:
+    """One step of each cell behind its products, of 4096 samples and 1024 units."""
+    for kind in CELLS:
+        x = torch.randn(1, 4096, 64, device=device)
+        yield _example(StepLoop(checked(kind(64, 1024).to(device), x), x, LOOPS["fused"]))
+
+
+def _example(loop: StepLoop) -> Example:
+    cell, gates = loop.network.cell, loop.network.gates
+    for each in (loop.of_input[0], loop.of_state[0], loop.cell[0]):
+        each.normal_()
+    before, held, launch = torch.randn_like(loop.cell[0]), loop.cell[0].clone(), loop.fused[0]
+    of_input, of_state = (each.double().chunk(gates, -1) for each in (loop.of_input[0][0], loop.of_state[0]))
+
+    def run() -> tuple[torch.Tensor, ...]:
+        loop.cell[0].copy_(held)  # the kernel works on it in place
+        launch(0, before)
+        return loop.y[0][0], loop.cell[0]
+
+    numbers = 2 * gates + 1 + {"lstm": 2, "gru": 1}.get(cell, 0)
+    expected = pointwise(cell, of_input, of_state, before.double(), held.double())
+    return Example(cell, 0.0, float(numbers * before.nbytes), partial(launch, 0, before), expected, checked=run)
+
+
+if __name__ == "__main__":
+    sys.exit(alone(examples, Source(SOURCE, ("-DKIND=2", "-DTYPE=0"))))

@@ -17,10 +17,12 @@ from brrr.core.files import PACKAGE
 from brrr.core.measurement import Estimate
 from brrr.gpu import nvrtc
 from brrr.kernels import alone
-from brrr.kernels.alone import Example
+from brrr.kernels.alone import Example, Source
 
-KERNELS = PACKAGE / "kernels"
-MODULES = {path: re.findall(r"python -m ([\w.]+)", path.read_text(encoding="utf-8")) for path in KERNELS.rglob("*.cu")}
+NOT_KERNELS = ("peaks", "probe")
+"""What `brrr calibrate` and the timer launch."""
+FILES = [path for path in PACKAGE.rglob("*.cu") if path.stem not in NOT_KERNELS]
+MODULES = {path: re.findall(r"python -m ([\w.]+)", path.read_text(encoding="utf-8")) for path in FILES}
 IN_TRITON = ("repeat", "fused", "pseudo_linear", "linear_relu")
 ALL = """
 import runpy, sys
@@ -36,7 +38,7 @@ for name in sys.argv[1:]:
 def test_a_kernel_in_cuda_runs_alone_or_says_why_it_was_not_launched(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alone, "compiled", lambda source, options=(): f"{source} compiles")
+    monkeypatch.setattr(alone, "compiled", lambda source: f"{source.path} compiles")
     (name,) = MODULES[path]
     monkeypatch.delitem(sys.modules, "triton", raising=False)  # whose interpreter takes others
     monkeypatch.delitem(sys.modules, name, raising=False)
@@ -95,23 +97,22 @@ def test_without_a_gpu_a_source_is_compiled_if_it_can_be(monkeypatch: pytest.Mon
     given: list[Any] = []
     monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *args: given.append(args[1:]) or b"x" * 1500)
-    assert (
-        alone.compiled("kernels/relu.cu", ("-DA=1",)) == "kernels/relu.cu compiles: 1.5 kB for sm_75, 1.5 kB for sm_90"
-    )
+    source = Source("kernels/relu.cu", ("-DA=1",))
+    assert alone.compiled(source) == "kernels/relu.cu compiles: 1.5 kB for sm_75, 1.5 kB for sm_90"
     assert given == [("kernels/relu.cu", arch, ("-DA=1",)) for arch in ("sm_75", "sm_90")]
 
     def refused(*args: Any) -> bytes:
         raise UnavailableError("no such name, line 3")
 
     monkeypatch.setattr(nvrtc, "compile_cubin", refused)
-    assert alone.compiled("kernels/relu.cu") == "no such name, line 3"
+    assert alone.compiled(Source("kernels/relu.cu")) == "no such name, line 3"
 
     def absent() -> str:
         raise RuntimeError("libnvrtc.so.13 is not there")
 
     monkeypatch.setattr(nvrtc, "compiler", absent)
     assert nvrtc.missing() == "libnvrtc.so.13 is not there"
-    assert alone.compiled("kernels/relu.cu").startswith("kernels/relu.cu was not compiled: NVRTC is not here")
+    assert alone.compiled(Source("kernels/relu.cu")).startswith("kernels/relu.cu was not compiled: NVRTC is not here")
 
 
 def test_nan_is_wrong() -> None:

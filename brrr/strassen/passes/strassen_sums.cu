@@ -31,6 +31,8 @@
 //     THREADS, RESIDENT      of a block; blocks that a multiprocessor has to hold at once: this limits the registers
 //     SPREAD_TABLE           a form's sums of the left or the right blocks, 7 x 4
 //     COLLECT_TABLE          and of the products, 4 x 7
+//
+// Read next: launch.py, which launches it. By itself, checked and timed: python -m brrr.strassen.passes.launch
 [[maybe_unused]] constexpr signed char SPREAD[7][4] = {SPREAD_TABLE};
 [[maybe_unused]] constexpr signed char COLLECT[4][7] = {COLLECT_TABLE};
 

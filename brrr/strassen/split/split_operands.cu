@@ -11,6 +11,8 @@
 // What a split may lose is noted on the way, and brrr_guard decides by it, without the host, whether the classical product
 // replaces the result: `peaks` are the places along k where a row of the left operand is largest, `inner` the largest
 // numbers of the right operand at each place along k.
+//
+// Read next: operands_kernel.py, which launches it. By itself, checked and timed: python -m brrr.strassen.split.splitting
 #ifndef ON_HOST  // a test emulates on the CPU what is included here
 using u16 = unsigned short;
 __device__ __forceinline__ u16 half_of(float x) {

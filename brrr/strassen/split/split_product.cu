@@ -13,6 +13,8 @@
 // other, read half of the right operand's tile each, and the copy engine writes it to both.
 //
 // COLUMNS of a block's tile (128 or 192), SLOTS and CLUSTER are given by the compiler's -D; see product_kernel.py.
+//
+// Read next: product_kernel.py, which launches it. By itself, checked and timed: python -m brrr.strassen.split.splitting
 #ifndef ON_HOST  // a test emulates on the CPU what is included here
 #include "../../gpu/sm90.cuh"
 #endif

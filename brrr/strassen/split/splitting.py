@@ -22,13 +22,15 @@ Range. Each row (along k) has an e of its own, so that its largest number lies f
 - subnormal numbers are scaled as others are. A product out of float32's range is infinite, or rounded to a subnormal.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from brrr.gpu import is_gpu
+from brrr.kernels.alone import Example, Source, alone, into
 from brrr.strassen.split import operands_kernel, product_kernel
 from brrr.strassen.split.operands_kernel import SplitSource as SplitSource
 from brrr.strassen.split.operands_kernel import Terms as Terms
@@ -107,3 +109,35 @@ def multiply_in_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:
     a_hi, a_lo, b_hi, b_lo = (each.float() for each in (left.hi, left.lo, right.hi, right.lo))
     total = a_hi @ b_lo.transpose(1, 2) + a_lo @ b_hi.transpose(1, 2) + a_hi @ b_hi.transpose(1, 2)
     out.copy_(scaled(total, left.exponents.unsqueeze(2) + right.exponents.unsqueeze(1)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# By itself: `python -m brrr.strassen.split.splitting`.
+
+
+def together(terms: Terms) -> torch.Tensor:
+    """The numbers that terms stand for, in float64."""
+    return torch.ldexp(terms.hi[0].double() + terms.lo[0].double(), terms.exponents[0].unsqueeze(-1))[:, : terms.k]
+
+
+def examples(device: str) -> Iterator[Example]:
+    """Splitting a matrix of 8192 x 8192, and multiplying two of them."""
+    n = 8192
+    (a, b), (left, right) = torch.randn(2, n, n, device=device), (empty_terms(n, n, device) for _ in range(2))
+    out, split = torch.empty(n, n, device=device), prepared_splits(SplitSource(a, left))
+    prepared_splits(SplitSource(b, right))()
+
+    def numbers() -> torch.Tensor:
+        split()
+        return together(left)
+
+    yield Example("two terms of a matrix", 0.0, 2.0 * a.nbytes, split, a.double(), checked=numbers)
+    if has_kernel(out.device):
+        run, exact = into(out, prepared_product(left, right, out)), a.double() @ b.double().T
+        yield Example("product of terms", 3 * 2.0 * n**3, 3.0 * out.nbytes, run, exact, 1e-6, "fp16")
+
+
+if __name__ == "__main__":
+    operands = Source(operands_kernel.SOURCE, architectures=("sm_80", "sm_90"))
+    product = Source(product_kernel.SOURCE, product_kernel.Tiling().defines(), architectures=("sm_90a",))
+    sys.exit(alone(examples, operands, product))
