@@ -137,7 +137,8 @@ def _differences(was: Any, now: Any) -> Iterator[str]:
 
 def _threads(before: list[threading.Thread]) -> Iterator[str]:
     kept = {*before, *_compiler_s_threads()}
-    new = [each for each in threading.enumerate() if each not in kept and not each.name.startswith(KEPT_THREADS)]
+    here = [each for each in threading.enumerate() if not isinstance(each, threading._DummyThread)]  # a library's own
+    new = [each for each in here if each not in kept and not each.name.startswith(KEPT_THREADS)]
     if new:
         gc.collect()  # those of a pool that nobody holds end with it
     end_s = time.monotonic() + ENDING_S

@@ -75,15 +75,12 @@ def test_whole_numbers_beside_a_core_are_exact() -> None:
         assert torch.equal(out.double(), a.double() @ b.double())
 
 
+@pytest.mark.usefixtures("own_precision")
 def test_tf32_switched_on_by_the_caller_does_not_reach_the_thin_products() -> None:
     a, b = normal(1025, 1025), normal(1025, 1025)
-    before = torch.backends.cuda.matmul.allow_tf32
-    try:
-        torch.backends.cuda.matmul.allow_tf32 = True
-        found = matmul(a, b, level=2, form="strassen", inner="sgemm")
-        assert torch.backends.cuda.matmul.allow_tf32
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+    torch.backends.cuda.matmul.allow_tf32 = True
+    found = matmul(a, b, level=2, form="strassen", inner="sgemm")
+    assert torch.backends.cuda.matmul.allow_tf32
     expected = a.double() @ b.double()
     for part in ((slice(1025), 1024), (1024, slice(1025)), (slice(1024), slice(1024))):
         assert float((found[part] - expected[part]).norm() / expected[part].norm()) < 1e-5
