@@ -44,7 +44,7 @@ CLOSE = 1.05
 """Two errors this near are taken as equal: measured ones scatter by as much."""
 
 
-def predicted_error(implementation: Implementation, k: int, operand: str = "float32") -> float:
+def predicted_error(how: Implementation, k: int, operand: str = "float32") -> float:
     """The relative error to expect of a way at depth k, of operands and a result of this type.
 
     >>> strassen, plain = IMPLEMENTATIONS["bf16-strassen-1"], IMPLEMENTATIONS["bf16"]
@@ -53,12 +53,10 @@ def predicted_error(implementation: Implementation, k: int, operand: str = "floa
     """
     if k <= 0:
         return 0.0
-    each = product_error(implementation.kind, max(1.0, k / 2**implementation.level))
-    amplified = amplification(str(implementation.form)) if implementation.level else 1.0
+    each = product_error(how.kind, max(1.0, k / 2**how.level))
+    amplified = amplification(str(how.form)) if how.level else 1.0
     stored = _rounded(BITS[operand]) if BITS[operand] < 24 else 0.0
-    return math.sqrt(
-        (each * amplified**implementation.level) ** 2 + _cut_factors(implementation, operand) ** 2 + stored**2
-    )
+    return math.sqrt((each * amplified**how.level) ** 2 + _cut_factors(how, operand) ** 2 + stored**2)
 
 
 def product_error(inner: Inner, depth: float) -> float:
@@ -132,17 +130,17 @@ def _rounded(bits: int) -> float:
     return ROUNDING * 2.0**-bits
 
 
-def _cut_factors(implementation: Implementation, operand: str) -> float:
+def _cut_factors(how: Implementation, operand: str) -> float:
     """What rounding the factors costs: those that are sums, or all of them where the operands are of a wider type."""
-    inner = implementation.kind
+    inner = how.kind
     narrowed = inner.bits < BITS[operand]
     if inner.split or inner.bits >= 24 or inner.name == "tf32":
         return 0.0
-    if not implementation.level:  # the product is rounded in the factors' type too
+    if not how.level:  # the product is rounded in the factors' type too
         return math.sqrt(3) * _rounded(inner.bits) if narrowed else 0.0
-    every, summed = _counted(implementation.form, implementation.level)
+    every, summed = _counted(how.form, how.level)
     counted = 2 * every if narrowed else summed
-    counted += every if Problem(implementation, 1, 1, 1, operand).product_dtype == "bfloat16" else 0.0
+    counted += every if Problem(how, 1, 1, 1, operand).product_dtype == "bfloat16" else 0.0
     return _rounded(inner.bits) * math.sqrt(counted)
 
 

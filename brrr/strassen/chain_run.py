@@ -2,9 +2,9 @@
 
 >>> from brrr.strassen.layers import Layer
 >>> chain = (Layer(torch.randn(16, 16), torch.randn(16)), Layer(torch.randn(8, 16), None, relu=False))
->>> x, implementation = torch.randn(4, 16), Implementation("sgemm", 1, "strassen", prepared=True)
->>> rights = [prepare_right(Right(layer.weight, True), implementation) for layer in chain]
->>> run = ChainRun(chain, (implementation, implementation), rights, x)
+>>> x, how = torch.randn(4, 16), Implementation("sgemm", 1, "strassen", prepared=True)
+>>> rights = [prepare_right(Right(layer.weight, True), how) for layer in chain]
+>>> run = ChainRun(chain, (how, how), rights, x)
 >>> expected = chain[1].plain(chain[0].plain(x))
 >>> torch.allclose(run(x), expected, atol=1e-4)
 True
@@ -91,8 +91,8 @@ class ChainRun:
 
     def _alone(self, place: int) -> bool:
         """Whether a layer's product has no pass to share with its neighbours."""
-        implementation = self.implementations[place]
-        return not implementation.level or implementation.kind.split
+        how = self.implementations[place]
+        return not how.level or how.kind.split
 
     def _fused(self, place: int) -> bool:
         """Whether the pass behind a layer makes the next one's factors too."""
@@ -101,32 +101,30 @@ class ChainRun:
 
     def _leveled(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A layer with levels: the pass before its products, unless the layer before has made it; and that behind."""
-        implementation, layer = self.implementations[place], self.chain[place]
+        how, layer = self.implementations[place], self.chain[place]
         made = self._once("product", place, partial(self._product, place))
         if not self._fused(place - 1):
             assert source is not None
-            made = [pre_add_step(source, "left", implementation, self._left[place]), *made]
+            made = [pre_add_step(source, "left", how, self._left[place]), *made]
         if self._fused(place):
             return [*made, *self._once("between", place, partial(self._between, place))]
         assert target is not None
-        return [*made, post_add_step(self._products[place], implementation, target, bias=layer.bias, relu=layer.relu)]
+        return [*made, post_add_step(self._products[place], how, target, bias=layer.bias, relu=layer.relu)]
 
     def _library(self, place: int, source: torch.Tensor | None, target: torch.Tensor | None) -> list[Run]:
         """A product that stands alone; bias and ReLU behind it, or by torch what torch has itself."""
         assert source is not None and target is not None
-        layer, implementation, right = self.chain[place], self.implementations[place], self.rights[place]
-        if implementation.classical and implementation.inner in (PLAIN[operand_name(source)], "tf32"):
-            return [partial(layer.into, source, target, tf32=implementation.inner == "tf32")]
+        layer, how, right = self.chain[place], self.implementations[place], self.rights[place]
+        if how.classical and how.inner in (PLAIN[operand_name(source)], "tf32"):
+            return [partial(layer.into, source, target, tf32=how.inner == "tf32")]
         with self._arena.mark():
-            made = steps(implementation, source, right, target, self._arena)
+            made = steps(how, source, right, target, self._arena)
         return [*made, partial(activate, target, layer.bias, layer.relu)]
 
     def _product(self, place: int) -> list[Run]:
-        implementation, right, left = self.implementations[place], self.rights[place], self._left[place]
+        how, right, left = self.implementations[place], self.rights[place], self._left[place]
         lying = right.made_transposed
-        return [
-            product_step(implementation.kind, left, right.factors[0], self._products[place], right_transposed=lying)
-        ]
+        return [product_step(how.kind, left, right.factors[0], self._products[place], right_transposed=lying)]
 
     def _between(self, place: int) -> list[Run]:
         layer, shape = self.chain[place], (self.rows, self.chain[place].n)
@@ -154,13 +152,13 @@ class ChainRun:
 
     def _shape(self, place: int, kind: int) -> tuple[tuple[int, ...], torch.dtype]:
         """A layer's left factors (0) or products (1); nothing for a classical one."""
-        implementation, layer = self.implementations[place], self.chain[place]
+        how, layer = self.implementations[place], self.chain[place]
         if self._alone(place):
             return (0,), torch.uint8
         if kind == 0:
-            return buffer_shape(self.rows, layer.k, "left", implementation.level), getattr(torch, implementation.dtype)
-        dtype = Problem(implementation, self.rows, layer.n, layer.k, operand_name(layer.weight)).product_dtype
-        return products_shape(self.rows, layer.n, implementation.level), getattr(torch, dtype)
+            return buffer_shape(self.rows, layer.k, "left", how.level), getattr(torch, how.dtype)
+        dtype = Problem(how, self.rows, layer.n, layer.k, operand_name(layer.weight)).product_dtype
+        return products_shape(self.rows, layer.n, how.level), getattr(torch, dtype)
 
     def _needed(self, operand: str) -> int:
         """Bytes of the two buffers, and of what the products that stand alone take."""
@@ -185,7 +183,7 @@ def outputs_of(chain: Chain, x: torch.Tensor, implementations: Sequence[Implemen
     """Each layer's output."""
     outputs = [x.new_empty(x.shape[0], layer.n) for layer in chain]
     pairs = zip(chain, implementations, strict=True)
-    rights = [prepare_right(Right(layer.weight, True), implementation, once=False) for layer, implementation in pairs]
+    rights = [prepare_right(Right(layer.weight, True), how, once=False) for layer, how in pairs]
     ChainRun(chain, implementations, rights, x, kept=outputs)(x, outputs[-1])
     return outputs
 

@@ -1,10 +1,10 @@
 """A way on given tensors: its passes and its product, one function of no arguments each.
 
 >>> a, b, out = torch.randn(20, 30), torch.randn(30, 10), torch.empty(20, 10)
->>> implementation = Implementation("sgemm", 1, "strassen")
->>> run = prepared(implementation, a, b, out)
+>>> how = Implementation("sgemm", 1, "strassen")
+>>> run = prepared(how, a, b, out)
 >>> run()
->>> torch.allclose(out, a @ b, atol=1e-4), len(steps(implementation, a, Right.of(b), out, Arena(2**20, "cpu")))
+>>> torch.allclose(out, a @ b, atol=1e-4), len(steps(how, a, Right.of(b), out, Arena(2**20, "cpu")))
 (True, 4)
 """
 
@@ -36,21 +36,19 @@ STARTS = 16
 """Bytes at whose multiples what is not copied must start."""
 
 
-def prepared(implementation: Implementation, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+def prepared(how: Implementation, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
     """A function that runs a way again and again on these tensors, its memory held; for timing and for CUDA Graphs.
 
     Where `way.prepared`, b's part is made here, once. ArgumentError for tensors that do not fit.
     """
     check_operands("prepared", a, b)
     check_out("prepared", out, a, b.shape[1], b)
-    right = prepare_right(b, implementation, cut=True) if implementation.prepared else Right.of(b)
-    made = steps(implementation, a, right, out, Arena(workspace_bytes(_problem(implementation, a, right)), a.device))
+    right = prepare_right(b, how, cut=True) if how.prepared else Right.of(b)
+    made = steps(how, a, right, out, Arena(workspace_bytes(_problem(how, a, right)), a.device))
     return Keeping(partial(run_all, made), a, right, out)
 
 
-def prepare_right(
-    b: torch.Tensor | Right, implementation: Implementation, *, once: bool = True, cut: bool = False
-) -> Right:
+def prepare_right(b: torch.Tensor | Right, how: Implementation, *, once: bool = True, cut: bool = False) -> Right:
     """A right operand with its sums, or its terms, made beforehand: as a network's weights are.
 
     >>> prepare_right(torch.ones(30, 10), Implementation("sgemm", 1, "strassen")).nbytes
@@ -59,31 +57,31 @@ def prepare_right(
     once: it will be used more often than it is made, so that it may be turned if that makes products faster. cut: the
     rows and columns that an odd size leaves over may stay out of the sums; a chain of layers takes no such ones.
     """
-    right, implementation = b if isinstance(b, Right) else Right.of(b), replace(implementation, prepared=True)
+    right, how = b if isinstance(b, Right) else Right.of(b), replace(how, prepared=True)
     if cut:
-        core = right_core(implementation, right.n, right.k, operand_name(right.source))
-        return replace(prepare_right(right.cut(*core), implementation, once=once), source=right.source, core=core)
-    source = _best_lying(implementation, right, once)
-    needed = Buffers.of(Problem(implementation, 1, right.n, right.k, operand_name(right.source)))
+        core = right_core(how, right.n, right.k, operand_name(right.source))
+        return replace(prepare_right(right.cut(*core), how, once=once), source=right.source, core=core)
+    source = _best_lying(how, right, once)
+    needed = Buffers.of(Problem(how, 1, right.n, right.k, operand_name(right.source)))
     nbytes = rounded(needed.right) - (needed.turned if source.transposed else 0)
-    making, made = _right_steps(implementation, source, Arena(nbytes, source.source.device))
+    making, made = _right_steps(how, source, Arena(nbytes, source.source.device))
     run_all(making)
-    return replace(right, implementation=implementation, factors=made, made_transposed=source.transposed)
+    return replace(right, implementation=how, factors=made, made_transposed=source.transposed)
 
 
-def _best_lying(implementation: Implementation, right: Right, once: bool) -> Right:
+def _best_lying(how: Implementation, right: Right, once: bool) -> Right:
     """The operand as its factors should lie; turned here, and not in memory that stays.
 
     Terms of split products lie along k; other products with levels take (k, n), which is the faster.
     """
-    split = implementation.kind.split
-    if not implementation.level or right.transposed == split or not (once or split):
+    split = how.kind.split
+    if not how.level or right.transposed == split or not (once or split):
         return right
     return Right(right.source.t().contiguous(), not right.transposed)
 
 
 def steps(
-    implementation: Implementation,
+    how: Implementation,
     a: torch.Tensor,
     right: Right,
     out: torch.Tensor,
@@ -100,24 +98,20 @@ def steps(
     if not right.k:
         return [out.zero_]
     made_for = right.implementation
-    if right.factors and (made_for is None or replace(made_for, prepared=implementation.prepared) != implementation):
-        raise ArgumentError("matmul", "b", f"prepared for {made_for}", f"prepared for {implementation.name}")
-    problem = replace(_problem(implementation, a, right), whole=whole)
+    if right.factors and (made_for is None or replace(made_for, prepared=how.prepared) != how):
+        raise ArgumentError("matmul", "b", f"prepared for {made_for}", f"prepared for {how.name}")
+    problem = replace(_problem(how, a, right), whole=whole)
     core = _core(problem, right)
     if core != problem.sizes:
-        return cut_steps(implementation, core, a, right, out, arena)
-    if implementation.kind.split:
-        return split_steps(implementation, a, right, out, arena)
-    copies = Copied(True, True, True) if implementation.level else _copies(problem, a, right, out, arena)
-    return (
-        pass_steps(problem, a, right, out, arena, copies)
-        if copies.any
-        else _classical(implementation, a, right, out, arena)
-    )
+        return cut_steps(how, core, a, right, out, arena)
+    if how.kind.split:
+        return split_steps(how, a, right, out, arena)
+    copies = Copied(True, True, True) if how.level else _copies(problem, a, right, out, arena)
+    return pass_steps(problem, a, right, out, arena, copies) if copies.any else _classical(how, a, right, out, arena)
 
 
-def _problem(implementation: Implementation, a: torch.Tensor, right: Right) -> Problem:
-    return Problem(implementation, a.shape[0], right.n, right.k, operand_name(a))
+def _problem(how: Implementation, a: torch.Tensor, right: Right) -> Problem:
+    return Problem(how, a.shape[0], right.n, right.k, operand_name(a))
 
 
 def _core(problem: Problem, right: Right) -> Sizes:
@@ -140,17 +134,15 @@ def _lies(x: torch.Tensor) -> bool:
     return x.is_contiguous() and x.data_ptr() % STARTS == 0
 
 
-def _classical(
-    implementation: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
-) -> list[Run]:
+def _classical(how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """The library's product; operands of another type are copied into its own, and its result back."""
-    dtype = getattr(torch, implementation.dtype)
-    making, factors = ([], right.factors) if right.factors else _right_steps(implementation, right, arena)
+    dtype = getattr(torch, how.dtype)
+    making, factors = ([], right.factors) if right.factors else _right_steps(how, right, arena)
     b = factors[0] if factors else right.source
     if a.dtype == dtype:
-        return [*making, matrix_step(implementation.kind, a, b, out, right_transposed=right.transposed)]
+        return [*making, matrix_step(how.kind, a, b, out, right_transposed=right.transposed)]
     left, product = arena.take(tuple(a.shape), dtype), arena.take(tuple(out.shape), dtype)
-    multiply = matrix_step(implementation.kind, left, b, product, right_transposed=right.transposed)
+    multiply = matrix_step(how.kind, left, b, product, right_transposed=right.transposed)
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
 
 
@@ -161,32 +153,32 @@ def pass_steps(
 
     With levels the passes sum blocks. Without, they copy to rows that start at 16 bytes, filled up with zeros.
     """
-    implementation, (m, n), made = problem.implementation, out.shape, list[Run]()
-    factors = right.factors if implementation.level else ()
+    how, (m, n), made = problem.implementation, out.shape, list[Run]()
+    factors = right.factors if how.level else ()
     transposed = right.made_transposed if factors else right.transposed
     if not factors and copies.right:
-        made, factors = _right_steps(implementation, right, arena, padded=True)
+        made, factors = _right_steps(how, right, arena, padded=True)
     left, products, below = a[None], out[None], factors[0] if factors else right.source[None]
     if copies.left:
-        left = arena.take(buffer_shape(m, right.k, "left", implementation.level), getattr(torch, implementation.dtype))
-        made.append(pre_add_step(a, "left", implementation, left))
+        left = arena.take(buffer_shape(m, right.k, "left", how.level), getattr(torch, how.dtype))
+        made.append(pre_add_step(a, "left", how, left))
     if copies.result:
-        products = arena.take(products_shape(m, n, implementation.level), getattr(torch, problem.product_dtype))
-    made.append(product_step(implementation.kind, left, below, products, right_transposed=transposed))
-    return [*made, post_add_step(products, implementation, out)] if copies.result else made
+        products = arena.take(products_shape(m, n, how.level), getattr(torch, problem.product_dtype))
+    made.append(product_step(how.kind, left, below, products, right_transposed=transposed))
+    return [*made, post_add_step(products, how, out)] if copies.result else made
 
 
 def _right_steps(
-    implementation: Implementation, right: Right, arena: Arena, *, padded: bool = False
+    how: Implementation, right: Right, arena: Arena, *, padded: bool = False
 ) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
-    dtype, source = getattr(torch, implementation.dtype), right.source
-    if implementation.kind.split:
-        return right_terms(implementation, right, arena)
-    if implementation.level or padded:
+    dtype, source = getattr(torch, how.dtype), right.source
+    if how.kind.split:
+        return right_terms(how, right, arena)
+    if how.level or padded:
         rows, columns = source.shape
-        factors = arena.take(buffer_shape(rows, columns, "right", implementation.level, right.transposed), dtype)
-        return [pre_add_step(source, "right", implementation, factors, transposed=right.transposed)], (factors,)
+        factors = arena.take(buffer_shape(rows, columns, "right", how.level, right.transposed), dtype)
+        return [pre_add_step(source, "right", how, factors, transposed=right.transposed)], (factors,)
     if source.dtype == dtype:
         return [], ()
     copy = arena.take(tuple(source.shape), dtype)
@@ -198,7 +190,7 @@ def _right_steps(
 
 
 def cut_steps(
-    implementation: Implementation, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
+    how: Implementation, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
 ) -> list[Run]:
     """The steps of a product of which only the core (m, n, k) goes through the levels.
 
@@ -206,7 +198,7 @@ def cut_steps(
     of k is added to what the core wrote.
     """
     m, n, k = core
-    b, made = right.matrix, steps(implementation, a[:m, :k], right.cut(n, k), out[:m, :n], arena, whole=True)
+    b, made = right.matrix, steps(how, a[:m, :k], right.cut(n, k), out[:m, :n], arena, whole=True)
     if k < a.shape[1]:
         made.append(partial(_add, a[:m, k:], b[k:, :n], out[:m, :n]))
     if n < out.shape[1]:

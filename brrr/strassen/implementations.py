@@ -156,7 +156,5 @@ _ALL = (
     for form in (FORM_NAMES if level else (None,))
     for prepared in ((False, True) if level or inner.split else (False,))
 )
-IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType(
-    {implementation.name: implementation for implementation in _ALL}
-)
+IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType({how.name: how for how in _ALL})
 """By name: each inner product with each number of levels and each form; prepared where that saves a pass."""

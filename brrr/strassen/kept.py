@@ -28,7 +28,7 @@ Make = Callable[[Implementation, torch.Tensor, Right, torch.Tensor, Arena], list
 
 
 def kept_steps(
-    make: Make, implementation: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
+    make: Make, how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
 ) -> list[Run]:
     """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
 
@@ -36,16 +36,16 @@ def kept_steps(
     a CPU.
     """
     if a.device.type not in KINDS or (a.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return make(implementation, a, right, out, arena)
+        return make(how, a, right, out, arena)
     tensors = (a, right.source, out, arena.memory, *right.factors)
     stream = int(torch.cuda.current_stream(a.device).cuda_stream) if a.is_cuda else 0
-    key = (implementation, right.transposed, right.made_transposed, right.core, stream, *map(_place, tensors))
+    key = (how, right.transposed, right.made_transposed, right.core, stream, *map(_place, tensors))
     found = _KEPT.pop(key, None)
     if found is None:
         with torch.inference_mode(False), torch.no_grad():
             left, source, result, memory, *factors = map(pointing, tensors)
             below = replace(right, source=source, factors=tuple(factors))
-            found = make(implementation, left, below, result, Arena.over(memory))
+            found = make(how, left, below, result, Arena.over(memory))
     _KEPT[key] = found
     while len(_KEPT) > MOST:
         _KEPT.popitem(last=False)

@@ -165,15 +165,15 @@ class Formatted:
     def __init__(self) -> None:
         self._kept: dict[int, dict[Implementation, tuple[tuple[Any, ...], Right]]] = {}
 
-    def __call__(self, place: int, layer: Layer, implementation: Implementation) -> Right:
+    def __call__(self, place: int, layer: Layer, how: Implementation) -> Right:
         """The layer's weights for a way; as they lie, where nothing can be made of them beforehand."""
         mine, state = self._kept.setdefault(place, {}), state_of(layer.weight)
-        found = mine.pop(implementation, None)
+        found = mine.pop(how, None)
         if found is None or found[0] != state:
             with torch.no_grad():
                 right = Right(layer.weight.detach(), True)
-                found = state, prepare_right(right, implementation) if implementation.prepared else right
-        mine[implementation] = found
+                found = state, prepare_right(right, how) if how.prepared else right
+        mine[how] = found
         while len(mine) > MOST:
             del mine[next(iter(mine))]
         return found[1]

@@ -109,10 +109,8 @@ def prepare(
     check_operands("prepare", b.t(), b)
     right = Right.of(b)
     limits = _limits(accuracy, level, form, inner, workspace_bytes)
-    implementation = plan_of(
-        Request(rows, right.n, right.k, operand_name(b), limits, prepared=True), b.device.type
-    ).implementation
-    return prepare_right(right, implementation, cut=True) if implementation.prepared else right
+    how = plan_of(Request(rows, right.n, right.k, operand_name(b), limits, prepared=True), b.device.type).implementation
+    return prepare_right(right, how, cut=True) if how.prepared else right
 
 
 def explain(

@@ -81,22 +81,22 @@ def core_of(problem: Problem) -> Sizes:
 
     A prepared right side does not know how many rows it will meet: its n and k are chosen as for a square product.
     """
-    implementation, (m, n, k) = problem.implementation, problem.sizes
-    if problem.whole or not implementation.level or min(m, n, k) < SMALL:
+    how, (m, n, k) = problem.implementation, problem.sizes
+    if problem.whole or not how.level or min(m, n, k) < SMALL:
         return problem.sizes
-    if not implementation.prepared:
+    if not how.prepared:
         return _best(problem)
-    core = right_core(implementation, n, k, problem.operand)
+    core = right_core(how, n, k, problem.operand)
     return rows_of(problem, core), *core
 
 
 @lru_cache(maxsize=4096)
-def right_core(implementation: Implementation, n: int, k: int, operand: str = "float32") -> tuple[int, int]:
+def right_core(how: Implementation, n: int, k: int, operand: str = "float32") -> tuple[int, int]:
     """The core (n, k) of a right side that is prepared for products of any number of rows."""
-    if not implementation.level or min(n, k) < SMALL:
+    if not how.level or min(n, k) < SMALL:
         return n, k
-    rows = max(n, k) >> implementation.level << implementation.level
-    return _best(Problem(implementation, rows, n, k, operand), (rows, None, None))[1:]
+    rows = max(n, k) >> how.level << how.level
+    return _best(Problem(how, rows, n, k, operand), (rows, None, None))[1:]
 
 
 @lru_cache(maxsize=4096)
@@ -110,18 +110,18 @@ def rows_of(problem: Problem, core: tuple[int, int]) -> int:
 @lru_cache(maxsize=4096)
 def copied(problem: Problem) -> Copied:
     """Which matrices of a classical product are copied to rows that start at 16 bytes; none where it does not pay."""
-    implementation, (m, n, k) = problem.implementation, problem.sizes
-    slower, size = UNALIGNED.get(implementation.inner), implementation.kind.itemsize
-    if not problem.aligned or implementation.level or slower is None or min(m, n, k) < SMALL:
+    how, (m, n, k) = problem.implementation, problem.sizes
+    slower, size = UNALIGNED.get(how.inner), how.kind.itemsize
+    if not problem.aligned or how.level or slower is None or min(m, n, k) < SMALL:
         return NOTHING
     deep, wide = (each * size % WORD != 0 for each in (k, n))
     if not deep and not wide:
         return NOTHING
     found = Copied(deep, True, wide)
     elements = found.left * m * k + found.right * n * k + found.result * m * n
-    saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[implementation.inner]
+    saved_s = (slower - 1) * 2.0 * m * n * k / FLOP_PER_S[how.inner]
     copies_s = sum(found) * LAUNCH_S + 2 * elements * ITEMSIZE[problem.operand] / BYTES_PER_S
-    if implementation.dtype != problem.operand:  # they are copied in any case
+    if how.dtype != problem.operand:  # they are copied in any case
         found, copies_s = Copied(True, True, True), LAUNCH_S
     return found if copies_s < saved_s else NOTHING
 

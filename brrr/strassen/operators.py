@@ -70,9 +70,7 @@ class Runner:
         )
         exact = learning or operand != "float32" or in_full_precision()
         return (
-            None
-            if exact and all(implementation == Implementation(PLAIN[operand]) for implementation in implementations)
-            else implementations
+            None if exact and all(how == Implementation(PLAIN[operand]) for how in implementations) else implementations
         )
 
     def _tried(
@@ -97,7 +95,7 @@ class Runner:
     def _run(self, chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> ChainRun:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
         pairs = zip(chain, implementations, strict=True)
-        rights = [self._formatted(place, layer, implementation) for place, (layer, implementation) in enumerate(pairs)]
+        rights = [self._formatted(place, layer, how) for place, (layer, how) in enumerate(pairs)]
         key = (
             x.shape[0],
             x.dtype,

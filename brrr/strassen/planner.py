@@ -114,11 +114,7 @@ def plan_of(request: Request, device: Where) -> ProductPlan:
 @lru_cache(maxsize=4096)
 def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     """On a kind of device; by the figures of `device`, or of the one of this machine where that is None."""
-    allowed = [
-        implementation
-        for implementation in candidates(request.operand, kind, request.prepared)
-        if _asked_for(implementation, request)
-    ]
+    allowed = [how for how in candidates(request.operand, kind, request.prepared) if _asked_for(how, request)]
     limits = request.limits
     if not allowed:
         asked = f"inner {', '.join(limits.inners) or 'any'}, level {limits.level}, form {limits.form or 'any'}"
@@ -151,16 +147,16 @@ def _estimates(
     return marked(estimates(allowed, request, kind, predictor))
 
 
-def _asked_for(implementation: Implementation, request: Request) -> bool:
+def _asked_for(how: Implementation, request: Request) -> bool:
     limits = request.limits
-    if (limits.inners and implementation.inner not in limits.inners) or limits.level not in (
+    if (limits.inners and how.inner not in limits.inners) or limits.level not in (
         None,
-        implementation.level,
+        how.level,
     ):
         return False
-    if implementation.level and limits.nothing:
+    if how.level and limits.nothing:
         return False  # badly scaled matrices lose digits in a level's sums: only who asks for one gets it
-    return not implementation.level or limits.form in (None, implementation.form)
+    return not how.level or limits.form in (None, how.form)
 
 
 def _exact_enough(each: ParetoPoint, request: Request) -> bool:
@@ -199,7 +195,7 @@ def _refuse(request: Request, allowed: list[Implementation], estimates: Sequence
     """What cannot be: so exact, or in so little memory."""
     if not estimates:
         given = request.limits.workspace_bytes
-        needed = min(least_bytes(request.problem(implementation, aligned=False)) for implementation in allowed)
+        needed = min(least_bytes(request.problem(how, aligned=False)) for how in allowed)
         if given is not None and needed > given:
             hint = "Take fewer levels, or level=0"
             raise ArgumentError("matmul", "workspace_bytes", given, f"at least {needed} for this way", hint)

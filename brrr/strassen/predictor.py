@@ -140,11 +140,11 @@ class Predictor:
         return found.value * float(np.interp(math.log(max(size, 1.0)), np.log(places), factors))
 
 
-def issuing_s(implementation: Implementation, request: Request) -> float:
+def issuing_s(how: Implementation, request: Request) -> float:
     """Seconds of the host for all launches of a way; `matmul` also makes those of what is not torch's own product."""
     first, ours = (CONSTANTS[f"host.{name}"].value for name in ("call", "matmul"))
-    made = implementation.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
-    return first + LAUNCH_S["strassen"] * launches(request.problem(implementation)) + ours * made
+    made = how.name != PLAIN[request.operand] and not request.whole  # a chain of layers keeps its own
+    return first + LAUNCH_S["strassen"] * launches(request.problem(how)) + ours * made
 
 
 def host_slowness() -> float:
@@ -222,16 +222,12 @@ def frontier(
 def candidates(operand: str, kind: str, prepared: bool = False) -> list[Implementation]:
     """The ways for operands of a type on "cuda" or "cpu"; where prepared, those that can be are.
 
-    >>> [implementation.name for implementation in candidates("float64", "cpu")][:3]
+    >>> [how.name for how in candidates("float64", "cpu")][:3]
     ['fp64', 'fp64-strassen-1', 'fp64-winograd-1']
     """
-    mine = [implementation for implementation in IMPLEMENTATIONS.values() if implementation.here(operand, kind)]
-    names = {implementation.name for implementation in mine}
-    return [
-        implementation
-        for implementation in mine
-        if implementation.prepared == (prepared and replace(implementation, prepared=True).name in names)
-    ]
+    mine = [how for how in IMPLEMENTATIONS.values() if how.here(operand, kind)]
+    names = {how.name for how in mine}
+    return [how for how in mine if how.prepared == (prepared and replace(how, prepared=True).name in names)]
 
 
 def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
@@ -262,20 +258,18 @@ def estimates(
 
     Without a predictor, and for a type that was not measured on the device, without seconds.
     """
-    found = (_estimate(implementation, request, is_gpu(kind), predictor) for implementation in implementations)
+    found = (_estimate(how, request, is_gpu(kind), predictor) for how in implementations)
     return [each for each in found if each is not None]
 
 
-def _estimate(
-    implementation: Implementation, request: Request, gpu: bool, predictor: Predictor | None
-) -> ParetoPoint | None:
+def _estimate(how: Implementation, request: Request, gpu: bool, predictor: Predictor | None) -> ParetoPoint | None:
     """Without copies to aligned rows where there is no room for them, and on a CPU."""
-    problem, limit = request.problem(implementation, aligned=gpu), request.limit_bytes
-    if limit is not None and not implementation.level and workspace_bytes(problem) > limit:
+    problem, limit = request.problem(how, aligned=gpu), request.limit_bytes
+    if limit is not None and not how.level and workspace_bytes(problem) > limit:
         problem = replace(problem, aligned=False)
     needed, seconds = workspace_bytes(problem), None
     if limit is not None and needed > limit:
         return None
     with suppress(MissingPeakError):
         seconds = None if predictor is None else predictor.parts(problem).total_s
-    return ParetoPoint(implementation, seconds, predicted_error(implementation, request.k, request.operand), needed)
+    return ParetoPoint(how, seconds, predicted_error(how, request.k, request.operand), needed)

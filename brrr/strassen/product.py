@@ -74,14 +74,12 @@ def plan_for(a: torch.Tensor, right: Right, limits: Limits, *, within: bool = Tr
 @lru_cache(maxsize=MOST_KEPT, typed=True)
 def _planned(
     planner: Callable[[Request, str], ProductPlan], sizes: Sizes, operand: str,
-    implementation: Implementation | None, kind: str,
+    how: Implementation | None, kind: str,
     limits: Limits,
 ) -> tuple[Request, ProductPlan]:  # fmt: skip
     """The request and its plan, whatever is free; `way`: for which the right operand is prepared."""
-    prepared = implementation is not None
-    made = Request(
-        *sizes, operand, limits.way_of(implementation) if implementation is not None else limits, prepared, eager=True
-    )
+    prepared = how is not None
+    made = Request(*sizes, operand, limits.way_of(how) if how is not None else limits, prepared, eager=True)
     return made, planner(made, kind)
 
 

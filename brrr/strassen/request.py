@@ -87,9 +87,9 @@ class Limits:
         names = None if inner is None else tuple(inner.split(","))
         return limits_of(error if accuracy is None else accuracy, level, form, names, workspace_bytes)
 
-    def way_of(self, implementation: Implementation) -> Limits:
+    def way_of(self, how: Implementation) -> Limits:
         """The same memory, in one way alone: that for which a right operand was prepared."""
-        return Limits(None, implementation.level, implementation.form, implementation.inner, self.workspace_bytes)
+        return Limits(None, how.level, how.form, how.inner, self.workspace_bytes)
 
 
 NOTHING = Limits()
@@ -151,10 +151,10 @@ class Request:
         given = [each for each in (self.limits.workspace_bytes, self.free_bytes) if each is not None]
         return min(given, default=None)
 
-    def problem(self, implementation: Implementation, *, aligned: bool = True) -> Problem:
+    def problem(self, how: Implementation, *, aligned: bool = True) -> Problem:
         """The product in a way; a chain of layers makes no copies of what is in its type already."""
-        aligned = aligned and not (self.whole and implementation.dtype == self.operand) and not self.short
-        return Problem(implementation, self.m, self.n, self.k, self.operand, self.whole, aligned)
+        aligned = aligned and not (self.whole and how.dtype == self.operand) and not self.short
+        return Problem(how, self.m, self.n, self.k, self.operand, self.whole, aligned)
 
 
 def _level(level: SupportsIndex) -> int:

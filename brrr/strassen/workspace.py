@@ -59,24 +59,24 @@ class Buffers:
     @classmethod
     def of(cls, problem: Problem) -> Buffers:
         """Of one product, all of it through the levels."""
-        implementation, operand, (m, n, k) = problem.implementation, problem.operand, problem.sizes
-        inner, made, copies = implementation.kind, problem.product_dtype, copied(problem)
+        how, operand, (m, n, k) = problem.implementation, problem.operand, problem.sizes
+        inner, made, copies = how.kind, problem.product_dtype, copied(problem)
         if copies.any:
             deep, columns, size = aligned_size(k), aligned_size(n), inner.itemsize
             return cls(
                 copies.left * m * deep * size, deep * columns * size, copies.result * m * columns * ITEMSIZE[made]
             )
-        if not implementation.level and not inner.split and inner.dtype == operand:
+        if not how.level and not inner.split and inner.dtype == operand:
             return cls()
-        (rows, deep, columns), count = problem.block, implementation.products
-        products = count * rows * columns * ITEMSIZE[made] if implementation.level or made != operand else 0
+        (rows, deep, columns), count = problem.block, how.products
+        products = count * rows * columns * ITEMSIZE[made] if how.level or made != operand else 0
         if not inner.split:
             return cls(count * rows * deep * inner.itemsize, count * deep * columns * inner.itemsize, products)
-        wide = deep if implementation.level else aligned_size(deep)  # rows of terms start at multiples of 16 bytes
+        wide = deep if how.level else aligned_size(deep)  # rows of terms start at multiples of 16 bytes
         left, right = (
             rounded(count * each * wide * inner.itemsize) + rounded(EXPONENT * each) for each in (rows, columns)
         )
-        turned = rounded(ITEMSIZE[operand] * n * k) if implementation.level else 0  # the right operand, along k
+        turned = rounded(ITEMSIZE[operand] * n * k) if how.level else 0  # the right operand, along k
         return cls(left, right + turned, products, turned)
 
     @property
@@ -111,15 +111,11 @@ class Traffic:
     @classmethod
     def of(cls, problem: Problem) -> Traffic:
         """Of one product, all of it in whole blocks; the right side's are 0 where it is prepared."""
-        implementation, (m, n, k) = problem.implementation, problem.sizes
+        how, (m, n, k) = problem.implementation, problem.sizes
         size, needed = ITEMSIZE[problem.operand], Buffers.of(problem)
-        more = int(
-            implementation.kind.split and implementation.level > 0
-        )  # once for the exponents; the right side is turned first
+        more = int(how.kind.split and how.level > 0)  # once for the exponents; the right side is turned first
         left = ((1 + more) * size * m * k, needed.left) if needed.left else (0, 0)
-        right = (
-            ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not implementation.prepared else (0, 0)
-        )
+        right = ((1 + 2 * more) * size * k * n, needed.right) if needed.right and not how.prepared else (0, 0)
         post_add = (needed.products, size * m * n) if needed.products else (0, 0)
         return cls(left, right, post_add, needed.total)
 
@@ -130,20 +126,18 @@ class Traffic:
         >>> Traffic.by_blocks(Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 1024, 1024, 1024)).left
         (17825792, 12582912)
         """
-        whole, implementation = cls.of(problem), problem.implementation
-        if not implementation.level:
+        whole, how = cls.of(problem), problem.implementation
+        if not how.level:
             return whole
-        before, behind = blocks_added(str(implementation.form))
-        parts = [
-            7**outer * 4 ** (implementation.level - 1 - outer) for outer in range(implementation.level)
-        ]  # of a block product's size
+        before, behind = blocks_added(str(how.form))
+        parts = [7**outer * 4 ** (how.level - 1 - outer) for outer in range(how.level)]  # of a block product's size
 
         def passes(blocks: int, first: int, each: int) -> tuple[int, int]:
             """The first block is copied, the others added to what is there."""
             return sum(parts) * (2 * blocks - first) * each, sum(parts) * blocks * each
 
-        left, right = (passes(before, 7, side[1] // implementation.products) for side in (whole.left, whole.right))
-        return cls(left, right, passes(behind, 4, whole.post_add[1] // 4**implementation.level), whole.touched)
+        left, right = (passes(before, 7, side[1] // how.products) for side in (whole.left, whole.right))
+        return cls(left, right, passes(behind, 4, whole.post_add[1] // 4**how.level), whole.touched)
 
 
 @lru_cache(maxsize=2)
@@ -166,13 +160,9 @@ def launches(problem: Problem) -> int:
     >>> [launches(Problem(IMPLEMENTATIONS[name], 4096, 4096, 4096)) for name in ("sgemm", "sgemm-strassen-1")]
     [1, 4]
     """
-    implementation, thin = problem.implementation, len(thin_parts(core_of(problem), problem.sizes))
-    if implementation.level:
-        return (
-            thin
-            + (7 if implementation.kind.split else 4)
-            - (3 if implementation.kind.split else 1) * implementation.prepared
-        )
-    if implementation.kind.split:
+    how, thin = problem.implementation, len(thin_parts(core_of(problem), problem.sizes))
+    if how.level:
+        return thin + (7 if how.kind.split else 4) - (3 if how.kind.split else 1) * how.prepared
+    if how.kind.split:
         return 2
-    return 4 if implementation.dtype != problem.operand else 1 + sum(copied(problem))
+    return 4 if how.dtype != problem.operand else 1 + sum(copied(problem))

@@ -198,6 +198,6 @@ def test_each_pass_goes_at_its_own_rate(monkeypatch: pytest.MonkeyPatch) -> None
     predictor, way = Predictor.of("h200"), IMPLEMENTATIONS["fp16x3"]
     before = predictor._passes(Problem(way, 4096, 4096, 4096))
     slower = replace(CONSTANTS["rate.turned"], value=CONSTANTS["rate.turned"].value / 2)
-    monkeypatch.setattr(predictor, "CONSTANTS", {**CONSTANTS, "rate.turned": slower})
+    monkeypatch.setattr("brrr.strassen.predictor.CONSTANTS", {**CONSTANTS, "rate.turned": slower})
     after = predictor._passes(Problem(way, 4096, 4096, 4096))
     assert after == pytest.approx((before[0], 2 * before[1], before[2]))

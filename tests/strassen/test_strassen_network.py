@@ -281,7 +281,9 @@ def test_what_was_found_to_be_torchs_is_not_asked_again(monkeypatch: pytest.Monk
         fused(large)
     asked: list[int] = []
     original = operators.Runner.implementations
-    monkeypatch.setattr(operators.Runner, "ways", lambda *given, **more: asked.append(1) or original(*given, **more))
+    monkeypatch.setattr(
+        operators.Runner, "implementations", lambda *given, **more: asked.append(1) or original(*given, **more)
+    )
     fused(x)
     assert not asked
     for call in (lambda: fused(large), lambda: leveled_(x), lambda: leveled_(x), lambda: torch.no_grad()(fused)(x)):

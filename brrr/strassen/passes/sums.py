@@ -18,18 +18,18 @@ from brrr.strassen.passes.memory_pass import Shape, Work, assembled_work, chosen
 
 
 def pre_add_step(
-    x: torch.Tensor, side: str, implementation: Implementation, out: torch.Tensor, *, transposed: bool = False
+    x: torch.Tensor, side: str, how: Implementation, out: torch.Tensor, *, transposed: bool = False
 ) -> Run:
     """All products' factors of one operand into `out`, in its type, rounded once."""
     if _by_blocks(x, out):
-        signs = signs_of(chosen_form(implementation.form), "transposed" if transposed else side)
-        return partial(pre_add_into, x, signs, implementation.level, out)
-    return prepared(factors_work(x, side, implementation.form, implementation.level, transposed, out))
+        signs = signs_of(chosen_form(how.form), "transposed" if transposed else side)
+        return partial(pre_add_into, x, signs, how.level, out)
+    return prepared(factors_work(x, side, how.form, how.level, transposed, out))
 
 
 def post_add_step(
     products: torch.Tensor,
-    implementation: Implementation,
+    how: Implementation,
     out: torch.Tensor,
     *,
     bias: torch.Tensor | None = None,
@@ -37,13 +37,13 @@ def post_add_step(
 ) -> Run:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
     if bias is None and not relu and _by_blocks(products, out):
-        return partial(post_add_into, products, chosen_form(implementation.form).result, implementation.level, out)
+        return partial(post_add_into, products, chosen_form(how.form).result, how.level, out)
     shape = (out.shape[0], out.shape[1])
-    return prepared(assembled_work(products, implementation.form, implementation.level, shape, bias, relu, out))
+    return prepared(assembled_work(products, how.form, how.level, shape, bias, relu, out))
 
 
 def layer_step(
-    products: torch.Tensor, implementation: Implementation, shape: Shape, out: torch.Tensor,
+    products: torch.Tensor, how: Implementation, shape: Shape, out: torch.Tensor,
     next_way: Implementation, *,
     bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
 ) -> Run:  # fmt: skip
@@ -52,7 +52,7 @@ def layer_step(
     One pass over memory where both have as many levels, else two by way of the layer's output. keep: (m, n), any
     strides, gets that output too.
     """
-    work = assembled_work(products, implementation.form, implementation.level, shape, bias, relu, keep)
+    work = assembled_work(products, how.form, how.level, shape, bias, relu, keep)
     return partial(run_all, [prepared(each) for each in passes(work, next_way, out)])
 
 

@@ -23,27 +23,25 @@ from brrr.strassen.split.guard import guard_step, noted
 from brrr.strassen.split.splitting import SplitSource, Terms, has_kernel, prepared_product, prepared_splits
 
 
-def split_steps(
-    implementation: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
-) -> list[Run]:
+def split_steps(how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
     """All of a product: terms of the left side, of the right side unless they are made, the product, and its sums.
 
     Without levels the guard stands behind them. UnavailableError on a GPU that has no kernel for the product.
     """
     if a.is_cuda and not has_kernel(a.device):
         raise UnavailableError(f"fp16x3: {a.device} is not of compute capability 9.0; inner='sgemm' runs there")
-    if not implementation.level:
+    if not how.level:
         return _plain_steps(a, right, out, arena)
     if right.factors:
         before: list[Run] = []
-        below = _as_terms(implementation, right.factors, right.k)
+        below = _as_terms(how, right.factors, right.k)
     else:
-        before, made = right_terms(implementation, right, arena)
-        below = _as_terms(implementation, made, right.k)
-    making, left = _terms(implementation, a, "left", arena)
+        before, made = right_terms(how, right, arena)
+        below = _as_terms(how, made, right.k)
+    making, left = _terms(how, a, "left", arena)
     m, n = out.shape
-    products = arena.take(products_shape(m, n, implementation.level), torch.float32)
-    return [*before, *making, prepared_product(left, below, products), post_add_step(products, implementation, out)]
+    products = arena.take(products_shape(m, n, how.level), torch.float32)
+    return [*before, *making, prepared_product(left, below, products), post_add_step(products, how, out)]
 
 
 def _plain_steps(a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
@@ -67,23 +65,21 @@ def _source(x: torch.Tensor, arena: Arena) -> SplitSource:
     return SplitSource(x, Terms(both[0], both[1], arena.take((1, rows), torch.int32), k))
 
 
-def right_terms(
-    implementation: Implementation, right: Right, arena: Arena
-) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
+def right_terms(how: Implementation, right: Right, arena: Arena) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
     """The right side's terms: always by rows of (n, k), as they are summed along k, however it lies.
 
     Without levels the sizes inside it come fourth, for the guard.
     """
     x = right.matrix.t()
-    if implementation.level:
-        making, terms = _terms(implementation, x, "right", arena)
+    if how.level:
+        making, terms = _terms(how, x, "right", arena)
         return making, (terms.hi, terms.lo, terms.exponents)
     inner = noted(right.k, x.device)[1]
     source = replace(_source(x, arena), inner=inner)
     return [prepared_splits(source)], (source.out.hi, source.out.lo, source.out.exponents, inner)
 
 
-def _terms(implementation: Implementation, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
+def _terms(how: Implementation, x: torch.Tensor, side: str, arena: Arena) -> tuple[list[Run], Terms]:
     """What makes a side's terms for a way with levels, and where; x is (rows, k)."""
     rows, k = x.shape
     transposed = side == "right"
@@ -91,16 +87,16 @@ def _terms(implementation: Implementation, x: torch.Tensor, side: str, arena: Ar
     if transposed and x.stride(1) != 1 and k > 1:  # the sums are made along k, and would read columns number by number
         copy = arena.take((rows, k), x.dtype)
         before, x = [partial(copy.copy_, x)], copy
-    shape = buffer_shape(rows, k, side, implementation.level, transposed)
+    shape = buffer_shape(rows, k, side, how.level, transposed)
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
     terms = Terms(both[0], both[1], exponents, shape[2])
     return [
         *before,
-        prepared_split_pre_add(x, side, implementation.form, implementation.level, transposed=transposed, out=terms),
+        prepared_split_pre_add(x, side, how.form, how.level, transposed=transposed, out=terms),
     ], terms
 
 
-def _as_terms(implementation: Implementation, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
+def _as_terms(how: Implementation, factors: tuple[torch.Tensor, ...], k: int) -> Terms:
     hi, lo, exponents = factors[:3]
-    return Terms(hi, lo, exponents, hi.shape[2] if implementation.level else k)
+    return Terms(hi, lo, exponents, hi.shape[2] if how.level else k)

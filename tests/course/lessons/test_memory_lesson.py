@@ -28,7 +28,7 @@ def seconds(variant: str, point: Mapping[str, Value]) -> float:
     """A made-up GPU: the larger of the memory's time and the arithmetic's; without fusion, each step's bytes."""
     cost = REPEAT.cost_at(variant, point)
     assert cost is not None
-    fma = REPEAT.variant(variant).kind == theory.FMA
+    fma = REPEAT.variant(variant).operation == theory.FMA
     return max(cost.eager_bytes / MEMORY, cost.flop / (PEAK if fma else PEAK / 2))
 
 
