@@ -17,6 +17,7 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Cache, Measurement
 from brrr.gpu import gpu_in_use, is_cpu, is_gpu
 from brrr.timing.cpu_queue import CpuQueue, Place
+from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 
 
@@ -111,7 +112,7 @@ def measure_together(
         As for `measure`.
     """
     place = checked(functions, device, cache, budget_s)
-    return interleave([Sampler(function, place, cache, budget_s) for function in functions])
+    return interleave([Sampler(Plan(function, place, cache, budget_s)) for function in functions])
 
 
 def interleave(samplers: Sequence[Sampler]) -> list[Measurement]:
@@ -121,7 +122,7 @@ def interleave(samplers: Sequence[Sampler]) -> list[Measurement]:
     """
     with no_collection():
         _sample(samplers)
-        _sample(again := [each for each in samplers if each.drifted and each.start_again()])
+        _sample(again := [each for each in samplers if each.readings.drifted and each.start_again()])
         first, second = object(), object()
         return [each.finish(second if each in again else first) for each in samplers]
 

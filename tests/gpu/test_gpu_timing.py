@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
 from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_s
 from brrr.timing.graph_times import graph_share
+from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 from brrr_course.experiments import experiment
 from brrr_course.sources.timers import measure_variant
@@ -146,9 +148,8 @@ def test_cold_defines_three_times_and_costs_more() -> None:
 
 def test_without_a_profiler_the_kernel_time_is_still_near() -> None:
     x = torch.randn(4096, 4096, device="cuda")
-    with_cupti, without = (Sampler(lambda: torch.relu(x), "cuda", "hot", 0.1) for _ in range(2))
-    without.profiler = False
-    a, b = interleave([with_cupti, without])
+    plan = Plan(lambda: torch.relu(x), "cuda", "hot", 0.1)
+    a, b = interleave([Sampler(plan), Sampler(replace(plan, profiler=False))])
     assert a.kernel_s is not None and b.kernel_s is not None
     assert b.kernel_times_from.startswith("fallback") and b.kernels == 1
     assert a.kernel_s.median / 2 < b.kernel_s.median < 2 * a.kernel_s.median
