@@ -51,8 +51,7 @@ class DeviceTimes:
     def round(self, slice_s: float, call_s: float) -> None:
         """Take span samples in about `slice_s`, `call_s` being what a call takes; stops trying once no gate holds."""
         while self.held:
-            fitting = int(slice_s / max(call_s, 1e-6))
-            repeats = max(1, min(self._repeats, fitting))
+            repeats = max(1, min(self._repeats, int(slice_s / max(call_s, 1e-6))))
             pairs = pairs_s(self.plan.fn, repeats, self._timeout_s(repeats), self._evict)
             if pairs is not None:
                 self.span += pairs

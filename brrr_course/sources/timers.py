@@ -197,9 +197,10 @@ def _naive(timer: Callable[[Any, Any], list[float]], field: Field) -> Timer:
 
 
 def _transfers(variant: Variant, workload: Workload, plan: Plan) -> Measurement:
+    """A function that sends its inputs there and its result back: mostly the road, not the work."""
     if "with_transfers" not in workload.others:
         raise UnavailableError(f"{variant.name}: this function has no inputs to send")
-    samples = naive_timers.transfers_included(workload.others["with_transfers"], _wait_of(variant, workload))
+    samples = naive_timers.sync_each_call(workload.others["with_transfers"], _wait_of(variant, workload))
     return _reading(plan, "latency_s", samples)
 
 
