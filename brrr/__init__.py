@@ -4,7 +4,7 @@
 >>> print(brrr.measure(lambda: sum(range(100_000)), device="cpu", budget_s=0.05).period_s is not None)
 True
 
-Importing it loads no torch and no matplotlib: each name is loaded when it is first used. The lessons are brrr_course's.
+Importing it loads no torch and no matplotlib: each name is loaded on first use. The lessons are in brrr_course.
 """
 
 from brrr.core import __version__ as __version__

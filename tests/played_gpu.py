@@ -69,7 +69,6 @@ class Gpu:
     first_graphs_gap_s: float = 0.09e-6
     depth: int = 1020
     clock_hz: float = 1.98e9
-    tick_ns: int = 32
     yardstick_s: float = calibration.ASSUMED_OWN_S["hot"]
     cold_yardstick_s: float = calibration.ASSUMED_OWN_S["cold"]
     profiles: bool = True
@@ -191,9 +190,6 @@ class Gpu:
                 out = (ctypes.c_int64 * 3).from_address(values[1])
                 out[:] = start, start + values[0], round(values[0] * 1e-9 * self.clock_hz)
                 self.clock.go_on(values[0] * 1e-9)
-            elif name == "brrr_ticks":
-                out = (ctypes.c_int64 * values[1]).from_address(values[0])
-                out[:] = [self.tick_ns * (i + i // 7) for i in range(values[1])]
             elif name == "brrr_yardstick":
                 self.kernel(self.yardstick_s, name, self.cold_yardstick_s)
             elif name == "brrr_marker":

@@ -64,12 +64,12 @@ class Report:
 
 
 def doctor() -> Report:
-    """Report what this machine has: GPU, compilers and libraries, and which command would enable more.
+    """Report the GPU, compilers and libraries of this machine, and the commands that would enable more.
 
     >>> isinstance(doctor().cuda, bool)
     True
 
-    ``brrr doctor`` in a shell prints the same. It raises nothing: a check that fails is a row of the report.
+    ``brrr doctor`` in a shell prints the same. It never raises: a check that fails becomes a row of the report.
 
     Returns
     -------

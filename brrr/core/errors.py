@@ -101,7 +101,7 @@ class CaptureError(BrrrError, RuntimeError):
 class TraceError(BrrrError, RuntimeError):
     """A callable cannot be counted without running it.
 
-    The message names its line and what to do. It is a RuntimeError, too.
+    The message names the line that prevents it, and what to do. It is a RuntimeError, too.
     """
 
 

@@ -108,28 +108,28 @@ class Estimate:
     1.5x (n=1, no interval)
 
     Estimates can be divided, multiplied and subtracted, by each other and by numbers. The result knows its unit: a time
-    over a time is a ratio. The format ``x`` writes a ratio and ``%`` a share. They sort by their medians.
+    over a time is a ratio. The format ``x`` writes a ratio, ``%`` a percentage. Estimates sort by their medians.
 
     Parameters
     ----------
     median : float
         The middle of the samples, in seconds.
     low, high : float
-        The ends of the interval. That of a quotient, product or difference is the widest that the two intervals allow.
+        The ends of the interval. A quotient, product or difference has the widest one that the two intervals allow.
     n : int
-        How many samples there are; of a result, the smaller number of the two. A single sample has no interval.
+        The number of samples; of a quotient, product or difference the smaller one. One sample has no interval.
     power : int
-        The power of seconds that it counts: 1 for a time, 0 for a ratio, -1 for a rate.
+        The unit as a power of the second: 1 for a time, 0 for a ratio, -1 for a rate.
     rounds : Rounds, optional
-        Each round's median; times from one `measure_together` are compared by these pairs.
+        The median of each round of samples. Two times from one `measure_together` are compared round by round.
 
     Notes
     -----
     The interval's ends are two of the sorted samples, chosen by the binomial distribution (W. J. Conover, "Practical
-    Nonparametric Statistics", 3.2); with fewer than six samples they are the extremes. The ratio of two times that
-    `measure_together` took is that of their pairs, round by round, so that what slows both down drops out. If widening
-    by the clock's tick takes a divisor's lower end to zero, the quotient's upper end is infinite; if the divisor may be
-    negative, the quotient has no interval.
+    Nonparametric Statistics", 3.2); with fewer than six samples they are the extremes. The ratio of two times from
+    one `measure_together` is computed round by round, so that what slows both down cancels. If widening by the clock's
+    tick takes a divisor's lower end to zero, the quotient's upper end is infinite; if the divisor may be negative, the
+    quotient has no interval.
     """
 
     median: float
@@ -151,7 +151,7 @@ class Estimate:
         return (self.high - self.low) / 2 / self.median if self.median > 0 else float("inf")
 
     def shifted(self, by: float) -> Estimate:
-        """The same estimate with a constant added, such as a calibrated overhead, but never below zero."""
+        """The estimate with a constant added, such as a calibrated overhead, cut off at zero."""
         middle, low, high = (max(0.0, each + by) for each in (self.median, self.low, self.high))
         rounds = self.rounds and replace(self.rounds, values=tuple(max(0.0, each + by) for each in self.rounds.values))
         return Estimate(middle, low, high, self.n, self.power, rounds)
@@ -186,7 +186,7 @@ class Estimate:
 
     @property
     def has_interval(self) -> bool:
-        """Whether there is an interval: not of one sample, nor if a quotient's divisor may be negative."""
+        """Whether it has an interval: one sample has none, nor has a quotient whose divisor may be negative."""
         return self.n > 1 and (self.low > -math.inf or self.high < math.inf)
 
     def __str__(self) -> str:
@@ -239,14 +239,14 @@ class Measurement(Carded):
     kernel_s : Estimate or None
         The kernels' own times, added up.
     busy_s : Estimate or None
-        How long the device was busy; what overlaps counts once.
+        How long the device was busy; overlapping work counts once.
     span_s : Estimate or None
         From the first start to the last end on the device, with the queue filled beforehand: what the device alone
         needs, gaps between kernels included.
     period_s : Estimate or None
         Time per call in a loop that waits only at its end: what a loop really takes.
     latency_s : Estimate or None
-        One call on an idle device, until its result is there: what a single caller waits.
+        One call on an idle device, until its result is there: how long a single caller waits.
     kernels : int or None
         How many kernels a call launches.
     cache : {"hot", "cold"}
@@ -256,21 +256,21 @@ class Measurement(Carded):
     power_w : float or None
         The GPU's power in watts, if it ran the call again and again for a second or more.
     peak_bytes : int or None
-        The most memory that one call took, beside what was there before. Only experiments on memory fill it.
+        The peak memory of one call, beyond what was allocated before it. Only experiments on memory fill it.
     estimated_s : float or None
         What another tool estimates for the call (lesson 01 compares some), in seconds.
     launched : tuple of str
-        The kernels of a call, each with its grid and block size, if asked for.
+        The kernels of a call, each with its grid and block size; only some experiments ask for them.
     device : str
         The device's name.
     flags : tuple of str
         Warnings, as `measure` lists them.
     kernel_times_from : str
-        Where `kernel_s` comes from: the profiler, or an estimate in its place.
+        The source of `kernel_s`: "cupti" (the profiler), or the fallback that estimates it.
     notes : tuple of str
         What a reader should know, for example why a time is missing.
     samples : mapping of str to tuple of float
-        The single samples of each time, in seconds.
+        The individual samples of each time, in seconds.
     error : float or None
         The result's relative error against a reference in higher precision, if there was one.
 

@@ -105,16 +105,15 @@ class Cost(Carded):
     bytes : float
         The compulsory bytes: each input read once, each output written once. Even a perfectly fused kernel moves them.
     eager_bytes : float
-        What the operators move if each runs as a kernel of its own. Not given, it is `bytes`.
+        What the operators move if each runs as a kernel of its own. By default `bytes`.
     working_set_bytes : float
-        The memory touched: inputs, results, and the intermediates that exist at the same time. Not given, it is
-        `bytes`.
+        The memory touched: inputs, results, and the intermediates that exist at the same time. By default `bytes`.
     operators : tuple of OperatorCost
         The operators one by one, in the order in which they run.
     gradients : int
-        How many tensors autograd makes gradients for.
+        How many tensors autograd computes gradients for.
     lines : int
-        How many lines of Python the callable ran apart from its operators: they cost the host.
+        How many lines of Python the callable ran besides its operators; each costs host time.
     """
 
     flop: float

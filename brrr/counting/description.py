@@ -68,7 +68,7 @@ def array(
     Returns
     -------
     Description
-        What stands in for the tensor.
+        A stand-in for the tensor.
 
     Raises
     ------

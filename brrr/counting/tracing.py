@@ -49,7 +49,7 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
         them is changed.
     *args, **kwargs
         What it is called with: descriptions (`brrr.array`), tensors, lists and dicts of these, and anything else. If
-        `fn` has a keyword that `cost` has too, give it by ``functools.partial``.
+        `fn` itself takes a keyword `backward` or `run`, bind it with ``functools.partial``.
     backward : bool
         Also count the gradients: of every result that has one, for every input and parameter that requires one. The
         upstream gradient is one more input.
@@ -67,7 +67,7 @@ def cost(fn: Callable[..., Any], *args: Any, backward: bool = False, run: bool =
         If `fn` is no callable or runs only later (a generator, a coroutine); for empty or quantised tensors, lazy
         modules, and `backward` where nothing requires a gradient.
     TraceError
-        If it needs values (then try ``run=True``), for nested and sparse tensors, or if it stores tensors where they
+        If it branches on values (then try ``run=True``), takes nested or sparse tensors, or stores tensors where they
         cannot be removed again.
 
     Notes

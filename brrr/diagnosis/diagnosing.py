@@ -82,18 +82,18 @@ def diagnose(
     fn : torch.nn.Module or callable
         A module, or a function that runs one step.
     *args, **kwargs
-        What it is called with. If it has a keyword that `diagnose` has too, give it by ``functools.partial``.
+        Its arguments. If `fn` itself takes a keyword of `diagnose`, bind it with ``functools.partial``.
     backward : bool
         Also compute the gradients of the sum of its results.
     try_remedies : bool or float
         Apply the safe remedies and measure what they gain, for at most this many seconds (True: 60).
-        What then gains less than 1.05x is dropped. Ctrl-C ends it and keeps what was tried.
+        A remedy that gains less than 1.05x is dropped. Ctrl-C ends it and keeps what was measured.
     device : {"cuda", "cpu"}, optional
         By default the device of its tensors.
     peaks : str, Peaks or Hardware, optional
         The peaks to compare with, as `predict` takes them. By default this machine's, else its datasheet.
     budget_s : float
-        How many seconds the step is measured.
+        About how many seconds to time the step.
 
     Returns
     -------
@@ -176,11 +176,11 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     Parameters
     ----------
     path : str or pathlib.Path
-        The trace, as ``export_chrome_trace`` writes it (.json or .json.gz). Steps that were marked by
-        ``profiler.step()`` count from the first to the last.
+        The trace, as ``export_chrome_trace`` writes it (.json or .json.gz). If steps were marked by
+        ``profiler.step()``, only the time from the first to the last is diagnosed.
     device : str, Peaks or Hardware, optional
-        The device to compare with, as `predict` takes it. By default the one that the trace names, of several the
-        busiest. If its memory or its number of multiprocessors differs from the known board's, the notes say so.
+        The device to compare with, as `predict` takes it. By default the one that the trace names, or the
+        busiest of several. If its memory or number of multiprocessors differs from the datasheet's, the notes say so.
 
     Returns
     -------

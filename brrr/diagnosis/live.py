@@ -22,9 +22,9 @@ from torch.utils import _pytree
 from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError
-from brrr.diagnosis.batching import MANY, PICKS
+from brrr.diagnosis.batching import PICKS
 from brrr.diagnosis.calls import MODULE
-from brrr.diagnosis.interruptions import Interruption, compilations, compiling_again
+from brrr.diagnosis.interruptions import REGION, Interruption, compilations, compiling_again
 from brrr.diagnosis.lineage import at_once
 from brrr.diagnosis.snapshot import found_in, kept_as_it_was
 from brrr.gpu import GPU, gpu_in_use
@@ -136,7 +136,8 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
                 flags["mended_s"] = _taken_s(step, steps, device)
         fewer = min(1.0, loop_s / step_s)  # others slow a host down, and for longer than a measurement
         step_s, host_s = step_s * fewer, host_s * fewer
-        if sum(each.name in PICKS for each in trace.events) >= MANY * steps:
+        compiled = any(each.name.startswith(REGION) for each in trace.events)  # followed, it runs as written ever after
+        if not compiled and sum(each.name in PICKS for each in trace.events) > steps:  # one slice makes no loop
             with suppress(Exception):  # what runs by itself may refuse to be followed
                 flags |= at_once(step)
         if any(each.name == CHECKED for each in trace.events):

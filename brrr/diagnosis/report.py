@@ -68,8 +68,8 @@ class Diagnosis(Carded):
     >>> abs(sum(found.parts.values()) - found.step_s) < 1e-9
     True
 
-    `diagnose` and `diagnose_trace` return it. It prints its headline, and `details()` is all of it; `roofline()` draws
-    its operators; `to_json()` and `to_html()` keep it.
+    `diagnose` and `diagnose_trace` return it. ``print`` shows the headline, `details()` everything; `roofline()` plots
+    the operators; `to_json()` and `to_html()` export it.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Diagnosis(Carded):
     source : str
         "live", or the trace that was read.
     steps : int
-        How many steps were looked at.
+        How many steps were analysed.
     step_s : float
         Seconds per step, without the profiler if that was measured.
     regime : str
@@ -96,9 +96,9 @@ class Diagnosis(Carded):
     distortion : float or None
         How many times as long a step took under the profiler; None for a saved trace.
     peak_share : float or None
-        HFU, hardware FLOPs utilization: FLOP done over what the best rates of their types allow in that time.
+        HFU, hardware FLOPs utilization: the FLOP executed, over those possible at the peak rates of their types.
     peak : str
-        The name of that best rate.
+        The name of that peak rate.
     model_share : float or None
         MFU, model FLOPs utilization: the same without recomputation.
     interruptions : tuple of Interruption
@@ -106,7 +106,7 @@ class Diagnosis(Carded):
     problems, notes : tuple of str
         What is wrong with the data, and what was simplified.
     date : str
-        When it was made.
+        The date of the diagnosis.
     peaks : Peaks, Hardware or None
         The device's peaks.
     timeline : Timeline or None

@@ -24,7 +24,7 @@ from brrr.core.measurement import FIELDS, Cache, Estimate, Measurement
 from brrr.counting.cost import Cost
 from brrr.diagnosis.assess import HALF, model_here
 from brrr.roofline.prediction import GRAPH_GAIN, Prediction
-from brrr.timing.sampler import first_note
+from brrr.timing.readings import first_note
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,7 @@ def ridge_by_generation() -> Picture:
     Returns
     -------
     Picture
-        Plain float32, and matmuls on matrix units.
+        The ridge points of plain float32 arithmetic and of matmuls on matrix units.
     """
     from brrr.drawing import style
 

@@ -129,12 +129,12 @@ def hardware(name: str) -> Hardware:
     Parameters
     ----------
     name : str
-        Such as "h200" or "NVIDIA H200". Only this very model is found: laptop and PCIe variants have other peaks.
+        Such as "h200" or "NVIDIA H200". The model must match exactly: laptop and PCIe variants have other peaks.
 
     Returns
     -------
     Hardware
-        Its figures in SI units (Hz, B, B/s, FLOP/s without sparsity, W), with the documents that they come from.
+        Its figures in SI units (Hz, B, B/s, FLOP/s without sparsity, W), with their sources.
 
     Raises
     ------

@@ -35,15 +35,6 @@ extern "C" __global__ void brrr_spin(unsigned long long duration_ns, unsigned lo
     out[1] = now;
 }
 
-// Reads the global timer until it has moved `count` times and stores each value: the steps are the timer's tick.
-extern "C" __global__ void brrr_ticks(unsigned long long *out, int count) {
-    unsigned long long last = nanoseconds();
-    for (int i = 0; i < count;) {
-        const unsigned long long now = nanoseconds();
-        if (now != last) out[i++] = last = now;
-    }
-}
-
 // Does nothing: it stands before each call in a profiler's record, so that the calls can be told apart.
 extern "C" __global__ void brrr_marker() {}
 

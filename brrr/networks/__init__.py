@@ -1,4 +1,4 @@
-"""The textbook network, `layers` times Linear and ReLU, and every way of running it.
+"""The textbook network, `layers` times Linear and ReLU, and its implementations.
 
 >>> network = Network(layers=2, batch=4, hidden=64)
 >>> print(network)

@@ -20,10 +20,11 @@ BUDGET_S = 0.05
 
 
 class Best:
-    """A network in its fastest implementation, ready to be called: its name is `implementation`, and `why` a sentence.
+    """The textbook network in its fastest implementation, ready to be called.
 
-    `run()` uses the current `weights.x`; calling it with an input copies that there first. The next call may overwrite
-    a result. `close` frees what it holds; it is also a context manager.
+    `implementation` is the name, and `why` says why it was chosen. `run()` uses the current `weights.x`; a call with an
+    input copies it there first. The next call may overwrite a result. `close` frees the memory, as does leaving a
+    ``with`` block.
     """
 
     def __init__(self, weights: Weights, implementation: str, why: str, prepared: Prepared) -> None:
@@ -75,7 +76,7 @@ def best(
     device: str | None = None,
     patient: bool = False,
 ) -> Best:
-    """Build the textbook network (Linear and ReLU, `layers` times) in the way that is fastest on this device.
+    """Build the textbook network (Linear and ReLU, `layers` times) in its fastest implementation on this device.
 
     >>> network = best(2, 4, 64, device="cpu")
     >>> tuple(network(torch.randn(4, 64)).shape), network.implementation in IMPLEMENTATIONS
@@ -99,12 +100,12 @@ def best(
     device : {"cuda", "cpu"}, optional
         By default that of the weights, else the GPU if there is one.
     patient : bool
-        Also try the ways that take up to minutes to build (torch.compile).
+        Also try implementations that take up to minutes to build (torch.compile).
 
     Returns
     -------
     Best
-        Call it with an input. `way` names the way, `why` says in a sentence why; `close()` frees its memory.
+        Call it with an input. `implementation` is the name, `why` says why it was chosen; `close()` frees its memory.
 
     Raises
     ------
@@ -117,9 +118,9 @@ def best(
 
     Notes
     -----
-    Every way that runs here is built, checked against float64 and measured for a twentieth of a second, all in turns.
-    Ways with Strassen are tried only where their levels are predicted to gain, and taken only if their error stays
-    within the tolerance that all ways have (`Weights.tolerance`).
+    Every implementation that runs here is built, checked against float64 and timed for a twentieth of a second,
+    interleaved with the others. Those with Strassen are tried only where their levels are predicted to gain, and chosen
+    only if their error stays within the tolerance that all have (`Weights.tolerance`).
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)

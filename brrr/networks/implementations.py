@@ -261,4 +261,7 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
 IMPLEMENTATIONS: Mapping[str, NetworkImplementation] = MappingProxyType(
     {row[0]: NetworkImplementation(*row) for row in _LADDER}
 )
-"""By name, in the order of the ladder."""
+"""The textbook network's implementations by name: PyTorch's own first, then CUDA Graphs and the package's kernels.
+
+Each (`NetworkImplementation`) has its label, its devices, and the conditions under which it runs.
+"""

@@ -67,7 +67,7 @@ class Network:
 
     @property
     def memory_bytes(self) -> int:
-        """About the most that one way takes: weights, a packed copy of them, and a few activations.
+        """About the most that an implementation takes: weights, a packed copy of them, and a few activations.
 
         >>> Network(8, 16, 256).memory_bytes < 5e6
         True
@@ -224,7 +224,7 @@ class Weights:
         return y
 
     def error(self, found: torch.Tensor, expected: torch.Tensor | None = None) -> float:
-        """||found - expected|| / ||expected||; NaN for another shape or device, infinite if all of it should be 0.
+        """||found - expected|| / ||expected||; NaN for another shape or device, infinite if the reference is all 0.
 
         expected: the reference, if you have it.
         """

@@ -82,7 +82,7 @@ class Peak:
 
     @classmethod
     def time(cls, time: Estimate, **conditions: Value) -> Peak:
-        """Make a figure from a time in seconds; one shorter than a tenth of a nanosecond counts as that."""
+        """Make a figure from a time in seconds; less than 0.1 ns counts as 0.1 ns."""
         least = LIMITS["s"][0]
         middle, high = max(time.median, least), max(time.high, least)
         return cls(middle, max(0.0, min(time.low, middle)), high, "s", conditions={**conditions, "n": time.n})

@@ -38,9 +38,9 @@ RESOLUTION = "Run brrr.calibrate(), or `brrr calibrate`, on that machine"
 
 
 class MissingPeakError(BrrrError, LookupError):
-    """A figure was asked for that was not measured on this device.
+    """The figure that was asked for was not measured on this device.
 
-    The message names those that were, and what to run to measure it. It is a LookupError, too.
+    The message lists those that were, and what to run to measure it. It is a LookupError, too.
     """
 
 
@@ -116,13 +116,13 @@ class Peaks:
         return datasheet_peaks(self.device)
 
     def get(self, name: str) -> Peak:
-        """The measured figure of that name; MissingPeakError names those that there are."""
+        """The measured figure of that name; MissingPeakError lists the names that exist."""
         if name in self.measured:
             return self.measured[name]
         raise self._missing(name, self.measured)
 
     def curve(self, name: str) -> Curve:
-        """The measured curve of that name; MissingPeakError names those that there are."""
+        """The measured curve of that name; MissingPeakError lists the names that exist."""
         if name in self.curves:
             return self.curves[name]
         raise self._missing(name, self.curves)
@@ -150,7 +150,7 @@ class Peaks:
         return self.get(f"arithmetic.{short(dtype)}.{'fma' if fma else 'mul'}")
 
     def host_s(self, operator: str) -> Peak:
-        """The seconds that launching an operator costs the host, by kind: pointwise, reduction, matmul, view, ..."""
+        """Host seconds per operator launch, by kind: pointwise, reduction, matmul, view, ..."""
         return self.get(f"host.{operator}")
 
     def _missing(self, name: str, there: Mapping[str, object]) -> MissingPeakError:

@@ -213,13 +213,13 @@ def predict(
     fn_or_cost : callable or Cost
         A torch callable, or a `Cost` that you counted yourself.
     *args, **kwargs
-        What the callable is called with: tensors, descriptions (`brrr.array`), and anything else. If it has a keyword
-        that `predict` has too, give it by ``functools.partial``.
+        The callable's arguments: tensors, descriptions (`brrr.array`), and anything else. If it itself takes a keyword
+        of `predict`, bind it with ``functools.partial``.
     device : str, Peaks or Hardware, optional
         "h200" (the peaks recorded for it, else its datasheet), "datasheet:a100" (any device of
         `brrr.gpu.datasheet.hardware_names()`), or what `calibrate` returned. "cuda" is this machine's GPU; "cpu" its
         CPU if it was calibrated, else the one that was recorded. By default this machine if it was calibrated, else the
-        H200. The answer says whose figures they are.
+        H200. The prediction says whose figures it uses.
     how : {"eager", "graph", "compiled"}
         Operator by operator, replayed as a CUDA graph, or fused by torch.compile.
     calls : int
@@ -227,15 +227,15 @@ def predict(
     backward : bool
         Include the gradients, as `cost` counts them.
     tf32 : bool, optional
-        Whether float32 is multiplied in TF32, on a GPU that has it. By default as torch is set here, for matmuls,
-        convolutions and recurrent layers each.
+        Whether float32 is multiplied in TF32, on a GPU that has it. By default as torch is set here, separately for
+        matmuls, convolutions and recurrent layers.
     dtype : str
-        The type of a `Cost` without operators, which counts as one kernel.
+        The data type for a `Cost` without operators, which is predicted as one kernel.
 
     Returns
     -------
     Prediction
-        Times in seconds under the names that a `Measurement` has, what limits them, and the figures that they rest on.
+        Times in seconds, named as in a `Measurement`, what limits them, and the figures that they rest on.
 
     Raises
     ------
@@ -249,9 +249,9 @@ def predict(
     Notes
     -----
     A kernel takes the longer of two times, that of its bytes and that of its arithmetic: the roofline of S. Williams,
-    A. Waterman and D. Patterson (2009). On top of it stand models of launches, streams, and the tiles and waves of
-    matmuls, corrected by measured sweeps if the device was calibrated. A call counts as overhead-bound if a CUDA graph
-    would make it 1.3 times as fast, else as latency-bound if its bytes and FLOP take less than half of its time.
+    A. Waterman and D. Patterson (2009). Models of launches, streams, and the tiles and waves of matmuls are added,
+    corrected by measured sweeps if the device was calibrated. A call counts as overhead-bound if a CUDA graph would
+    make it 1.3 times as fast, else as latency-bound if its bytes and FLOP take less than half of its time.
     docs/predictor.md says how far the times are off.
     """
     _check(how, calls, dtype)

@@ -29,7 +29,7 @@ _BOUND = {
 
 @dataclass(frozen=True, repr=False)
 class Prediction(Carded):
-    """Predicted times, under the names that a `Measurement` has, and what limits them.
+    """Predicted times, named as in a `Measurement`, and what limits them.
 
     >>> from brrr.counting.cost import Cost
     >>> from brrr.roofline.predicting import predict
@@ -59,8 +59,8 @@ class Prediction(Carded):
         What limits it: "overhead" (the device waits for the host), "memory", "compute", "balanced", "latency" (the
         device works, and reaches neither roof) or "unknown".
     margin : float
-        How clear `bound` is. Overhead and latency: `period_s` over the time of its bytes and arithmetic alone. Else:
-        how many times slower the other resource could be before it became the limit.
+        How clear `bound` is. For overhead and latency: `period_s` over the time of its bytes and arithmetic alone. For
+        the others: the factor by which the other resource could slow down before it became the limit.
     operators : tuple of OperatorTime
         The times of the kernels and calls one by one.
     cost : Cost
@@ -97,7 +97,7 @@ class Prediction(Carded):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Where the figures come from that it rests on: "measured", "datasheet", "assumed"."""
+        """The sources of the figures that it rests on: "measured", "datasheet", "assumed"."""
         return tuple(kind for kind in ("measured", "datasheet", "assumed") if kind in {u.kind for u in self.basis})
 
     @property

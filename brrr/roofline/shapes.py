@@ -93,20 +93,20 @@ def suggest_shape(
     change : collection of {"m", "n", "k"}
         Which sizes may change.
     within : float
-        By which share they may change at most: 0.1 is 10 %.
+        The largest relative change of a size: 0.1 is 10 %.
     device : str, Peaks or Hardware, optional
         As for `predict`.
 
     Returns
     -------
     Suggestions
-        `asked` is the shape that you gave, `better` are the faster ones, the largest gain first. To use one, store the
-        operands as it says; another type rounds differently.
+        `asked` is the shape that you gave; `better` lists faster ones, the largest gain first, each with the layout in
+        which to store the operands. Another data type rounds differently.
 
     Raises
     ------
     ArgumentError
-        For sizes, types and names that do not exist.
+        If a size, a type or a name is invalid.
 
     Notes
     -----

@@ -74,21 +74,21 @@ def capture(
     *inputs : torch.Tensor
         CUDA tensors of any type. They become the graph's static inputs; a call copies new ones into them.
     warmup : int
-        How often `fn` is called beforehand, on a side stream: libraries then make their handles and workspaces,
-        compilers compile, and autograd makes its buffers, none of which a capture may do.
+        How often `fn` is called first, on a side stream. In these calls libraries create handles and workspaces,
+        compilers compile, and autograd allocates buffers, none of which is allowed during the capture.
     stream : torch.cuda.Stream, optional
-        That side stream, if `fn` works on a certain one only. By default one that is kept for this.
+        The side stream, if `fn` works only on a certain one. By default one that is kept for captures.
 
     Returns
     -------
     Captured
-        Call it with new inputs of the same shapes and types; `replay()` runs it on those that it has. The next run
-        overwrites its output.
+        Call it with new inputs of the same shapes and types; `replay()` runs it on the current ones. Each run
+        overwrites the output of the last.
 
     Raises
     ------
     CaptureError
-        If `fn` waits for the GPU, leaves it, or launches nothing; the message says which. torch stays usable.
+        If `fn` waits for the GPU, computes elsewhere, or launches nothing; the message says which. torch stays usable.
     ArgumentError
         If an input is no CUDA tensor.
     UnavailableError

@@ -49,10 +49,10 @@ class Pipeline:
     Parameters
     ----------
     compute : callable
-        Gets a chunk, a one-dimensional tensor on the device, and changes it in place; what it returns is ignored. It
-        must treat each element alone, and should not allocate.
+        Takes a chunk, a one-dimensional tensor on the device, and changes it in place; its return value is ignored. It
+        must work element by element, and should not allocate.
     elements : int
-        The arrays' length, at least 1. Chunks that do not divide it are as even as can be.
+        The arrays' length, at least 1. If the chunks do not divide it, they are as even as possible.
     dtype : torch.dtype, optional
         The elements' type, by default float32.
     chunks : int, optional
@@ -60,8 +60,8 @@ class Pipeline:
     buffers : int
         How many chunks the device holds at once. Three keep all three lanes busy; with one nothing overlaps.
     device : {"cuda", "cpu-queue", "cpu"}, optional
-        The GPU, three worker threads that play it, or the CPU with everything in turn. By default the GPU if there is
-        one, else "cpu".
+        The GPU, three worker threads that stand in for it, or the CPU, where nothing overlaps. By default the GPU if
+        there is one, else "cpu".
     pinned : bool
         Whether host arrays must be pinned (`host_array`). False takes any, and loses the overlap.
     lanes : tuple of Lane, optional
@@ -79,8 +79,8 @@ class Pipeline:
     Notes
     -----
     A call returns as soon as everything is launched. Until `synchronize()` returns, only work queued later on torch's
-    current stream may change `x` or read `out`. Calls may follow each other without waiting. On a GPU `compute` is
-    launched to a stream of the pipeline's own, so what else it reads (weights) must be ready when the pipeline is made.
+    current stream may change `x` or read `out`. Calls may follow each other without waiting. On a GPU `compute` runs
+    on the pipeline's own stream, so other tensors that it reads (weights) must be ready when the pipeline is created.
     Copies in do not wait for the current stream, so only `host_s`, `period_s` and `latency_s` of a `measure` are right.
     """
 
@@ -113,7 +113,7 @@ class Pipeline:
 
     @property
     def device_bytes(self) -> int:
-        """The bytes that the buffers take on the device."""
+        """Bytes of the buffers on the device."""
         return self.buffers * self.chunk_elements * int(self.dtype.itemsize)
 
     def __call__(self, x: Any, out: Any) -> None:

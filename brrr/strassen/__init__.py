@@ -8,7 +8,7 @@
 | --- | --- |
 | `multiply.py`, `product.py` | `matmul(a, b, accuracy=...)`, `explain`, `prepare` |
 | `network.py`, `layers.py`, `chain_run.py`, `operators.py` | chains of layers: `StrassenMLP`, `fuse(model)` |
-| `ways.py`, `problem.py` | every implementation: a base GEMM, and the levels outside it; sizes, type and way as one |
+| `implementations.py`, `problem.py` | each implementation: a base GEMM and the levels around it; with sizes and type |
 | `request.py`, `planner.py` | what is asked; `plan(...)`: which implementation, and why |
 | `predictor.py`, `accuracy.py` | time and error; `frontier(...)`: all by both |
 | `calibration.py` | the constants of both |

@@ -78,13 +78,13 @@ LEVELS = (0, 1, 2, 3)
 
 @dataclass(frozen=True)
 class Implementation:
-    """A way of multiplying: its inner matmul's name, the number of levels, their form, and what is prepared.
+    """An implementation of a product: its inner matmul, and the number and form of the Strassen levels around it.
 
     >>> Implementation("sgemm", 2, "winograd").name
     'sgemm-winograd-2'
 
-    level 0 is the classical product, of no form. prepared: the right operand's sums (or its terms) were made before,
-    as a network's weights are.
+    level 0 is the classical product, without a form. prepared: the right operand's sums (or terms) are computed
+    beforehand, as a network does with its weights.
     """
 
     inner: str
@@ -132,7 +132,7 @@ class Implementation:
 
     @property
     def products(self) -> int:
-        """How many block products it makes.
+        """The number of block products.
 
         >>> Implementation("sgemm", 2, "strassen").products
         49
@@ -157,4 +157,7 @@ _ALL = (
     for prepared in ((False, True) if level or inner.split else (False,))
 )
 IMPLEMENTATIONS: Mapping[str, Implementation] = MappingProxyType({how.name: how for how in _ALL})
-"""By name: each inner product with each number of levels and each form; prepared where that saves a pass."""
+"""All implementations of a product by name, such as "sgemm-strassen-2": a library's matmul, and the levels around it.
+
+Each inner matmul is there with each number of levels in each form; prepared, too, where that saves a pass.
+"""

@@ -26,35 +26,35 @@ def matmul(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, out: torch.Tensor | None = None, workspace_bytes: int | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Multiply two matrices in the fastest way that is predicted to be accurate enough.
+    """Multiply two matrices by the fastest implementation that is predicted to be accurate enough.
 
     >>> a, b = torch.randn(64, 64), torch.randn(64, 64)
     >>> y = matmul(a, b, accuracy=1e-5)
     >>> torch.allclose(y, a @ b, atol=1e-4)
     True
 
-    Ways are Strassen levels, low precision, and split products (a float32 as two float16); `explain` says which one is
-    taken, and why.
+    Implementations use Strassen levels, low precision, or split products (a float32 as two float16); `explain` says
+    which one is chosen, and why.
 
     Parameters
     ----------
     a : torch.Tensor
         Of shape (m, k): float64, float32, float16 or bfloat16, with any strides.
     b : torch.Tensor or Right
-        Of shape (k, n) and the same type. Also ``w.t()`` of a Linear's weights, and what `prepare` made of b.
+        Of shape (k, n) and the same type. Also ``w.t()`` of a Linear's weights, or b as `prepare` returns it.
     accuracy : float or str, optional
         The relative error (Frobenius norm, against float64) that is allowed, or a type ("fp32", "tf32", "bf16", "fp16",
         "fp8", "fp64"): as accurate as the classical matmul in it. By default as accurate as in the operands' type.
     level : int, optional
-        Use exactly this many Strassen levels (0: none), whether they pay or not.
+        Use exactly this many Strassen levels (0: none), even if they do not pay.
     form : str, optional
-        Only with this form of a level, "strassen" or "winograd".
+        Use only this form of level, "strassen" or "winograd".
     inner : str or sequence of str, optional
-        Only with this inner matmul, or one of these: names in `INNERS`.
+        Use only this inner matmul, or one of several, by the names in `INNERS`.
     out : torch.Tensor, optional
-        Of shape (m, n) and a's type: where to write. It may be strided, and shares no memory with the operands.
+        The tensor to write to, of shape (m, n) and a's type. It may be strided, but not share memory with the operands.
     workspace_bytes : int, optional
-        Take no more memory than this. By default what is free.
+        Use at most so much extra memory. By default all that is free.
 
     Returns
     -------
@@ -68,12 +68,12 @@ def matmul(
     DeviceMemoryError
         If the device has too little memory; the message names the bytes.
     UnavailableError
-        If a kernel that was asked for cannot be built here. One that was only chosen is replaced by the library's
-        matmul, with a warning.
+        If a kernel that you asked for cannot be built here. A chosen one is replaced by the library's matmul, with a
+        warning.
 
     Notes
     -----
-    The predicted error is no bound: it holds for numbers of mean 0 that are alike in size. A default call therefore
+    The predicted error is no bound: it holds for numbers of mean 0 and similar magnitude. A default call therefore
     takes no levels, and recomputes results that may have lost digits (docs/strassen.md). Each level amplifies the inner
     matmul's error. Gradients flow to both operands. Under torch.compile and torch's transforms it is one operator.
     Under autocast operands are cast as torch casts them, unless `accuracy`, `inner` or `out` is given, or b is
@@ -104,7 +104,7 @@ def prepare(
     >>> matmul(torch.ones(64, 32), w)[0, 0]
     tensor(32.)
 
-    Other arguments as for `matmul`; with another number of rows, the way chosen here is kept.
+    Other arguments as for `matmul`. With another number of rows, the implementation chosen here is kept.
     """
     check_operands("prepare", b.t(), b)
     right = Right.of(b)
@@ -117,7 +117,7 @@ def explain(
     a: torch.Tensor, b: torch.Tensor | Right, *, accuracy: float | str | None = None, level: int | None = None,
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None,
 ) -> ProductPlan:  # fmt: skip
-    """Say which way `matmul` would take for these operands, and why, without multiplying.
+    """Tell which implementation `matmul` would choose for these operands, and why, without multiplying.
 
     >>> explain(torch.ones(4, 4), torch.ones(4, 4)).implementation.level
     0
@@ -125,14 +125,14 @@ def explain(
     Parameters
     ----------
     a, b : torch.Tensor
-        The operands, of shape (m, k) and (k, n). b may be what `prepare` made of it.
+        The operands, of shape (m, k) and (k, n). b may be prepared (`prepare`).
     accuracy, level, form, inner, workspace_bytes
         As for `matmul`.
 
     Returns
     -------
     ProductPlan
-        The way with its predicted time (s), error and workspace (bytes); prints as a sentence.
+        The implementation with its predicted time (s), error and workspace (bytes); prints as a sentence.
 
     Raises
     ------

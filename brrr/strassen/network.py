@@ -67,7 +67,7 @@ class StrassenMLP(nn.Sequential):
         cls, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], *, relu_last: bool = True,
         **options: Any,
     ) -> StrassenMLP:  # fmt: skip
-        """Make a network of these weights (n, k) and biases (n,), with a ReLU behind each layer; copy nothing."""
+        """Make a network of these weights (n, k) and biases (n,), with a ReLU after each layer; nothing is copied."""
         if len(weights) != len(biases) or not weights:
             raise ArgumentError("StrassenMLP.of", "biases", f"{len(biases)} of them", f"{len(weights)}, one a layer")
         check_chain("StrassenMLP.of", tuple(map(Layer, weights, biases)))

@@ -63,7 +63,7 @@ def plan(
     form: str | None = None, inner: Inners = None, workspace_bytes: int | None = None, device: Where = None,
     prepared: bool = False, whole: bool = False,
 ) -> ProductPlan:  # fmt: skip
-    """Choose the way for a matmul of (m, k) by (k, n), as `matmul` would on that device, without multiplying.
+    """Choose the implementation of an (m, k) by (k, n) product, as `matmul` would on that device, without multiplying.
 
     >>> print(plan(64, 64, 64, level=1, inner="sgemm", device="h200").why)
     As asked for; it does not pay: the classical product (sgemm) is predicted to take ...
@@ -81,14 +81,14 @@ def plan(
     device : str, Peaks or Hardware, optional
         As for `predict`.
     prepared : bool
-        Whether the right operand's sums are made beforehand.
+        Whether the right operand's sums are computed beforehand.
     whole : bool
         Whether odd sizes are padded, as in a chain of layers, rather than peeled.
 
     Returns
     -------
     ProductPlan
-        The way with its predicted time (s), error and workspace (bytes); prints as a sentence.
+        The implementation with its predicted time (s), error and workspace (bytes); prints as a sentence.
 
     Raises
     ------

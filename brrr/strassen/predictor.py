@@ -199,16 +199,16 @@ def frontier(
     m: int, n: int, k: int, *, operand: str = "float32", device: Where = "h200", prepared: bool = False,
     names: Iterable[str] | None = None, workspace_bytes: int | None = None, whole: bool = False,
 ) -> tuple[ParetoPoint, ...]:  # fmt: skip
-    """Every way for an (m, k) by (k, n) product with its predicted time and error, the fastest first.
+    """List the implementations of an (m, k) by (k, n) product with predicted time and error, the fastest first.
 
     >>> found = frontier(4096, 4096, 4096, device="h200", names=["sgemm", "sgemm-strassen-2", "tf32"])
     >>> [each.implementation.name for each in found], found[-1].beaten_by is None
     (['tf32', 'sgemm-strassen-2', 'sgemm'], True)
 
-    device: as `brrr.predict` takes it. prepared: the right operand's part is made beforehand. names: of these ways
-    only. workspace_bytes: ways that need more are left out. whole: odd sizes are padded, as in a chain of layers.
-    `beaten_by` names a way that is at least as fast and as exact. MissingPeakError for an unknown device; ways whose
-    type was not measured on it have no time and come last.
+    device: as `brrr.predict` takes it. prepared: the right operand's part is computed beforehand. names: only these
+    implementations. workspace_bytes: those that need more are left out. whole: odd sizes are padded, as in a chain of
+    layers. `beaten_by` names an implementation that is at least as fast and as accurate. MissingPeakError for an
+    unknown device; implementations whose type was not measured on it have no time and come last.
     """
     predictor = Predictor.of(device)
     kind = predictor.basis.kind

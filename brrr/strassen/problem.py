@@ -1,4 +1,4 @@
-"""A product as it is planned, predicted and run: the way, the sizes and the operands' type as one object.
+"""A product as it is planned, predicted and run: implementation, sizes and the operands' type as one object.
 
 >>> Problem(IMPLEMENTATIONS["sgemm-strassen-1"], 100, 60, 30).block
 (50, 16, 32)
@@ -18,7 +18,7 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Problem:
-    """An (m, k) by (k, n) product of operands of a type, in a way.
+    """An (m, k) by (k, n) product of operands of a type, by an implementation.
 
     whole: odd sizes are rounded up, as in a chain of layers; otherwise what they leave over may be split off.
     aligned: a classical product's operands may be copied to rows that start at 16 bytes.

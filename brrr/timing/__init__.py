@@ -17,13 +17,14 @@ from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Cache, Measurement
 from brrr.gpu import gpu_in_use, is_cpu, is_gpu
 from brrr.timing.cpu_queue import CpuQueue, Place
+from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 
 
 def measure(
     fn: Callable[[], Any], *, device: Place | None = None, cache: Cache = "hot", budget_s: float = 0.2
 ) -> Measurement:
-    """Time a function: six different times, and what each of them tells.
+    """Time a function on the host and on the GPU: six times, each with its 95 % interval.
 
     >>> m = measure(lambda: sorted(range(1000)), device="cpu", budget_s=0.05)
     >>> m.period_s.median > 0, m.kernel_s is None
@@ -37,24 +38,24 @@ def measure(
         The function to measure, called as ``fn()``. Wrap a call with arguments: ``lambda: f(x)``. It is called many
         times, and warmed up before.
     device : {"cuda", "cpu"} or CpuQueue, optional
-        Where it runs: torch's current CUDA device and stream, the CPU, or a `CpuQueue`, whose worker thread plays the
-        GPU. By default the GPU if torch is loaded and has one, else the CPU.
+        Where it runs: torch's current CUDA device and stream, the CPU, or a `CpuQueue`, whose worker thread stands in
+        for a GPU. By default the GPU if torch is loaded and has one, else the CPU.
     cache : {"hot", "cold"}
         "cold" empties the L2 cache before each call. Only `kernel_s`, `busy_s` and `span_s` are measured then.
     budget_s : float
-        About how many seconds to measure. It takes less if all intervals are within 0.5 % earlier, and more if a few
-        calls take longer.
+        About how many seconds to measure. It ends earlier if all intervals are within 0.5 % (on a CPU 5 %), and later
+        if a few calls take longer than that.
 
     Returns
     -------
     Measurement
-        The six times in seconds, each a median with its 95 % interval; how they are defined stands there. `flags` warn:
+        The six times in seconds, each a median with its 95 % interval; `Measurement` defines them. `flags` warn:
         "host-bound"; "syncs" (`fn` waits for the GPU, so there is no span); "unstable" (the times drifted, also when
         measured again); "thermal" or "power-capped" (the GPU lowered its clock); "shared-gpu" (another program computes
         there); "busy-cpu" (other programs left hardly a core idle); "no-profiler" (`kernel_s` is estimated from a CUDA
-        graph); "queue-full" (the launch queue was); "single-call" (one call is all that was measured); "nan" (in the
-        result). `notes` tell of a first call that took far longer than the others (it may have compiled, cached, or
-        changed its input), and of a result that may be computed only later.
+        graph); "queue-full" (the launch queue was full); "single-call" (only one call was measured); "nan" (the result
+        holds NaN). `notes` mention a first call that took far longer than the others (it may have compiled, cached, or
+        changed its input), and a result that may be computed only later.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def measure(
 
     Notes
     -----
-    How each time is measured, and how far it is off, stands in docs/timer.md.
+    docs/timer.md explains how each time is measured, and how far it is off.
     """
     return measure_together([fn], device=device, cache=cache, budget_s=budget_s)[0]
 
@@ -86,13 +87,13 @@ def measure_together(
     >>> (slow.period_s / fast.period_s).median > 1
     True
 
-    Compare two ways of doing the same with this, not with two calls of `measure`: between these a GPU may change its
-    clock. The ratio of two host-timed values is that of their pairs, one pair a round of samples.
+    Compare two implementations with this, not with two calls of `measure`: between these a GPU may change its clock.
+    The ratio of two times on the host's clock is computed round by round.
 
     Parameters
     ----------
     functions : sequence of callables
-        The functions, each called without arguments.
+        The functions, called without arguments.
     device : {"cuda", "cpu"} or CpuQueue, optional
         As for `measure`.
     cache : {"hot", "cold"}
@@ -111,7 +112,7 @@ def measure_together(
         As for `measure`.
     """
     place = checked(functions, device, cache, budget_s)
-    return interleave([Sampler(function, place, cache, budget_s) for function in functions])
+    return interleave([Sampler(Plan(function, place, cache, budget_s)) for function in functions])
 
 
 def interleave(samplers: Sequence[Sampler]) -> list[Measurement]:
@@ -121,7 +122,7 @@ def interleave(samplers: Sequence[Sampler]) -> list[Measurement]:
     """
     with no_collection():
         _sample(samplers)
-        _sample(again := [each for each in samplers if each.drifted and each.start_again()])
+        _sample(again := [each for each in samplers if each.readings.drifted and each.start_again()])
         first, second = object(), object()
         return [each.finish(second if each in again else first) for each in samplers]
 

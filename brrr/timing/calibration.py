@@ -53,7 +53,7 @@ def pairs_s(call: Callable[[], Any], repeats: int, timeout_s: float, before: Cal
     """
     import torch
 
-    events = [_event_pair() for _ in range(repeats)]
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]
 
     def issue() -> None:
         for first, last in events:
@@ -65,12 +65,6 @@ def pairs_s(call: Callable[[], Any], repeats: int, timeout_s: float, before: Cal
 
     held = gate_of(torch.cuda.current_device()).run(issue, timeout_s)
     return [first.elapsed_time(last) * 1e-3 for first, last in events] if held else None
-
-
-def _event_pair() -> tuple[Any, Any]:
-    import torch
-
-    return torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 
 
 @lru_cache(maxsize=8)

@@ -40,7 +40,7 @@ Job = tuple[Callable[..., Any], tuple[Any, ...], Ticket | None]
 
 
 class CpuQueue:
-    """A queue that runs what is submitted in order on a worker thread, as a GPU's stream does.
+    """A queue whose worker thread runs the submitted calls in order, as a GPU's stream does.
 
     >>> with CpuQueue() as queue:
     ...     queue.submit(print, "done by the worker")
@@ -52,13 +52,13 @@ class CpuQueue:
     Parameters
     ----------
     depth : int
-        How many calls may wait; then `submit` waits, too.
+        How many calls may wait. When the queue is full, `submit` blocks.
 
     Notes
     -----
     Only work that releases the GIL truly overlaps: a NumPy product does, a Python loop does not. If a submitted call
-    raises, the next `synchronize` raises it. `worked_s` holds the seconds that the worker spent on each of the last
-    calls, as a GPU's profiler would have each kernel's time.
+    raises, the next `synchronize` raises it. `worked_s` holds the worker's seconds for each of the last
+    calls, as a profiler has a GPU's kernel times.
     """
 
     def __init__(self, depth: int = DEPTH) -> None:
@@ -92,7 +92,7 @@ class CpuQueue:
             self._tickets = None
 
     def close(self) -> None:
-        """End the worker, after it has run what still waits."""
+        """End the worker, after it has run all waiting calls."""
         if self._worker.is_alive():
             self._waiting.put(None)
             self._worker.join()

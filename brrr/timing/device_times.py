@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from brrr.core.measurement import Cache, Estimate, Field, median
+from brrr.core.measurement import Estimate, Field, median
 from brrr.gpu import probe
 from brrr.timing import activity
 from brrr.timing.calibration import (
@@ -18,6 +18,7 @@ from brrr.timing.calibration import (
 )
 from brrr.timing.gate import eviction_of, gate_of, marker_kernel, sm_clock_hz
 from brrr.timing.graph_times import graph_share, launches
+from brrr.timing.plan import Plan
 
 PROFILED_CALLS = 25
 
@@ -34,14 +35,12 @@ PROFILED_LONGER = 0.06
 class DeviceTimes:
     """Samples of `span_s`, and the kernels' own times, of one call on torch's current GPU and stream."""
 
-    def __init__(self, call: Callable[[], Any], cache: Cache, host_s: float, *, launches: bool = False) -> None:
-        """launches: whether to note how each kernel of a call was launched."""
+    def __init__(self, plan: Plan, host_s: float) -> None:
         import torch
 
         self._index = index = torch.cuda.current_device()
-        self.call, self.cache, self._gate = call, cache, gate_of(index)
-        self._evict = eviction_of(index) if cache == "cold" else None
-        self._host_s, self._launches = host_s, launches
+        self.plan, self._host_s, self._gate = plan, host_s, gate_of(index)
+        self._evict = eviction_of(index) if plan.cache == "cold" else None
         self._repeats = 16
         self.span: list[float] = []
         self.held = True
@@ -52,9 +51,8 @@ class DeviceTimes:
     def round(self, slice_s: float, call_s: float) -> None:
         """Take span samples in about `slice_s`, `call_s` being what a call takes; stops trying once no gate holds."""
         while self.held:
-            fitting = int(slice_s / max(call_s, 1e-6))
-            repeats = max(1, min(self._repeats, fitting))
-            pairs = pairs_s(self.call, repeats, self._timeout_s(repeats), self._evict)
+            repeats = max(1, min(self._repeats, int(slice_s / max(call_s, 1e-6))))
+            pairs = pairs_s(self.plan.fn, repeats, self._timeout_s(repeats), self._evict)
             if pairs is not None:
                 self.span += pairs
                 return
@@ -70,12 +68,12 @@ class DeviceTimes:
                 if self._evict is not None:
                     self._evict()
                 marker_kernel()
-                self.call()
+                self.plan.fn()
 
         def gated() -> None:
             self._gate.run(run, self._timeout_s(calls))
 
-        activities, host = activity.record_activity(gated if self.held else run, launches=self._launches)
+        activities, host = activity.record_activity(gated if self.held else run, launches=self.plan.launches)
         self.per_call = [call for call in activity.split_by_marker(activities) if call]
         if self.per_call:
             self.kernels = round(median([len(call) for call in self.per_call]))
@@ -108,7 +106,7 @@ class DeviceTimes:
         busy = self.kernel_estimate(activity.busy_union_s)
         if busy is not None and self.kernels == 1:
             return pair.shifted(busy.median - pair.median)
-        return reconciled(pair.shifted(-calibrated.surplus_s(self.cache)), busy)
+        return reconciled(pair.shifted(-calibrated.surplus_s(self.plan.cache)), busy)
 
     def fallback_estimate(self, calibrated: Calibration) -> tuple[Estimate | None, str]:
         """`kernel_s` without a profiler, and which method gave it; None for a call that waits for the device.
@@ -119,12 +117,12 @@ class DeviceTimes:
         """
         span = self.span_estimate(calibrated)
         if span is None or not self.held:
-            self.kernels = launches(self.call)  # tells a call that waits from one that overfills the queue
+            self.kernels = launches(self.plan.fn)  # tells a call that waits from one that overfills the queue
             return None, "missing, since no gate held: the call waits for the device, or overfills its queue"
-        step = graph_share(self.call, span.median)
+        step = graph_share(self.plan.fn, span.median)
         if step is not None:
             self.kernels = step.kernels + step.copies
-        hot = self._hot_pair() if self.cache == "cold" else Estimate.of(self.span, EVENT_TICK_S)
+        hot = self._hot_pair() if self.plan.cache == "cold" else Estimate.of(self.span, EVENT_TICK_S)
         kernels = self.kernels or 1
         hot_span = hot.shifted(-calibrated.surplus_s("hot"))
         if step is not None and not step.copies and step.seconds <= hot_span.median + CLOSE_S:
@@ -133,7 +131,7 @@ class DeviceTimes:
         else:
             gaps_s = stream_gaps_s(calibrated, kernels) if kernels > 1 else 0.0
             found, how = hot_span.shifted(-gaps_s), "the span less the stream's gaps"
-        if self.cache == "cold":
+        if self.plan.cache == "cold":
             penalty_s = cold_penalty_s(self._index, calibrated, kernels)
             grown = Estimate.of(self.span).median - hot.median - penalty_s
             found, how = found.shifted(grown), f"{how}, raised by what the emptied cache added"
@@ -142,7 +140,7 @@ class DeviceTimes:
     def _hot_pair(self) -> Estimate:
         samples: list[float] = []
         for _ in range(6):
-            samples += pairs_s(self.call, self._repeats, self._timeout_s(self._repeats)) or []
+            samples += pairs_s(self.plan.fn, self._repeats, self._timeout_s(self._repeats)) or []
         return Estimate.of(samples, EVENT_TICK_S)
 
     def _timeout_s(self, repeats: int) -> float:
@@ -170,23 +168,16 @@ POWER_CAP_CLOCK = 0.97
 
 
 def finish_on_device(
-    times: DeviceTimes,
-    fields: dict[Field, Estimate | None],
-    notes: list[str],
-    flags: list[str],
-    *,
-    call_s: float,
-    budget_s: float,
-    profiler: bool = True,
-) -> tuple[int | None, str, float]:
-    """Fill in `span_s`, `kernel_s` and `busy_s`; returns the number of kernels, their times' origin, the SM clock."""
+    times: DeviceTimes, call_s: float, fields: dict[Field, Estimate | None], notes: list[str], flags: list[str]
+) -> dict[str, Any]:
+    """Fill in `span_s`, `kernel_s` and `busy_s`; returns what else a `Measurement` holds of the device's work."""
     import torch
 
     index = torch.cuda.current_device()
     clock = sm_clock_hz()
-    if profiler:
+    if times.plan.profiler:
         try:
-            times.profile(call_s, budget_s / 4)
+            times.profile(call_s, times.plan.budget_s / 4)
         except RuntimeError as error:  # another profiler is running, or CUPTI is forbidden here
             notes.append(f"the profiler failed: {str(error).splitlines()[0]}")
     calibrated = calibration(index, profiler=bool(times.per_call))
@@ -206,7 +197,7 @@ def finish_on_device(
     if not times.held:
         _explain_no_span(times, notes, flags)
     _judge_clock(flags, clock)
-    return times.kernels, origin, clock
+    return {"kernels": times.kernels, "kernel_times_from": origin, "launched": times.launched, "sm_clock_hz": clock}
 
 
 def _explain_no_span(times: DeviceTimes, notes: list[str], flags: list[str]) -> None:

@@ -103,15 +103,6 @@ def marker_kernel() -> None:
     probe_kernel("brrr_marker")(ONE, (32, 1, 1))
 
 
-def timer_tick_s(count: int = 2000) -> float:
-    """The median step of the GPU's global timer in seconds, measured inside a kernel."""
-    import torch
-
-    out = torch.zeros(count, dtype=torch.int64, device=GPU)
-    probe_kernel("brrr_ticks")(ONE, ONE, (out.data_ptr(), PTR), (count, U32))
-    return float(out.diff().double().median()) * 1e-9
-
-
 def sm_clock_hz(duration_s: float = 50e-6) -> float:
     """The SM clock as a kernel sees it just now: cycles over elapsed time, within a tick in `duration_s`."""
     import torch

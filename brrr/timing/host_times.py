@@ -62,12 +62,14 @@ class HostTimes:
     def __init__(self, call: Callable[[], Any], wait: Callable[[], None] | None = None) -> None:
         self.call, self.wait = call, wait or _nothing
         self.waits = wait is not None
-        self.host: list[float] = []
-        self.period: list[float] = []
-        self.latency: list[float] = []
+        self.warm: list[float] = []  # warm-up calls: they tell no time, but whether calls take turns
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the samples so far."""
+        self.host, self.period, self.latency = list[float](), list[float](), list[float]()
         self.loops: list[int] = []  # calls in each loop
         self.rounds: list[tuple[float, float, float]] = []  # of each round the medians of host, period and latency
-        self.warm: list[float] = []  # warm-up calls: they tell no time, but whether calls take turns
 
     def one(self) -> tuple[Any, float, float]:
         """One call on an idle device: its result, and the seconds to its return and to its synchronised end."""
@@ -100,10 +102,6 @@ class HostTimes:
         if host_s is None:  # a call has ended when it returns
             self.host.append(host_s := period_s)
         self.rounds.append((host_s, period_s, latency_s))
-
-    def forget(self) -> None:
-        """Drop the samples so far."""
-        self.host, self.period, self.latency, self.loops, self.rounds = [], [], [], [], []
 
     def estimates(self, together: object) -> dict[Field, Estimate | None]:
         """`host_s`, `period_s` and `latency_s`; `together` stands for whatever took turns with this call."""

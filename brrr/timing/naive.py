@@ -48,11 +48,6 @@ def event_pair_each_call(call: Call, wait: Wait) -> list[float]:
     return samples
 
 
-def transfers_included(call_with_transfers: Call, wait: Wait) -> list[float]:
-    """Times a function that sends its inputs there and its result back: mostly the road, not the work."""
-    return sync_each_call(call_with_transfers, wait)
-
-
 def _clocked(call: Call, wait: Wait | None = None) -> float:
     start = time.perf_counter()
     call()

@@ -38,12 +38,12 @@ class Timeline:
     >>> found.busy_s, found.idle_share, found.profiled_idle_share, found.inflation
     (1e-06, 0.75, 0.9, 2.0)
 
-    `trace` returns it. It draws itself in a notebook; ``perfetto("step.json")`` writes it for a large view.
+    `trace` returns it. It draws itself in a notebook; ``perfetto("step.json")`` exports it to Perfetto.
 
     Attributes
     ----------
     spans : tuple of Span
-        What was done, in the order of the starts, which are 0 or later (in nanoseconds).
+        The spans in the order of their starts, which are in nanoseconds, 0 or later.
     kind : {"cuda", "cpu", "cpu-queue"}
         The device. "cpu" has no device lane; "cpu-queue" has its worker.
     device, date, torch : str
@@ -82,7 +82,7 @@ class Timeline:
 
     @cached_property
     def lanes(self) -> tuple[str, ...]:
-        """The lanes that hold something: Python, operators, launches, then each device's by their first use."""
+        """The lanes that are not empty: Python, operators, launches, then the device's in the order of first use."""
         found = dict.fromkeys(span.lane for span in self.spans)
         streams = sorted((lane for lane in found if lane not in HOST_LANES), key=device_of)
         return (*(lane for lane in HOST_LANES if lane in found), *streams)
@@ -103,7 +103,7 @@ class Timeline:
         return tuple((self.spans[s.cause], s) for s in self.device_spans() if s.cause >= 0)
 
     def device_spans(self) -> Iterator[Span]:
-        """What the device did, in the order of the starts."""
+        """The device's spans, in the order of their starts."""
         return (span for span in self.spans if span.on_device)
 
     @property
@@ -186,7 +186,7 @@ class Timeline:
 
     @cached_property
     def calls_ahead(self) -> int:
-        """By how many calls the host was ahead at most: calls launched before the current one and not yet finished.
+        """The most calls that the host was ahead: launched before the current one and not yet finished.
 
         It is counted in the picture, where the host returns from a call. The profiler slows the host down, so without
         it the host may be further ahead.

@@ -40,7 +40,7 @@ def trace(fn: Callable[[], Any], *, calls: int | None = None, device: Place | No
     Parameters
     ----------
     fn : callable
-        The function, called without arguments. For the periods it is called some ten more times, without the profiler.
+        The function, called without arguments. Some ten more calls, without the profiler, time the periods.
     calls : int, optional
         How many calls to trace. By default 3 to 20: at most a quarter of a second, and about 150 events on the device.
     device : {"cuda", "cpu"} or CpuQueue, optional

@@ -117,8 +117,8 @@ def claims(name: str | Experiment, source: Source | str | None = None) -> Claims
     Returns
     -------
     ClaimsTable
-        Each sentence with its verdict and the numbers that decide it: holds, fails, undecided, or not measured. Of a
-        lesson, the claims that carry it.
+        Each sentence with its verdict and the numbers that decide it: holds, fails, undecided, or not measured. For a
+        lesson, the claims that it rests on.
 
     Raises
     ------

@@ -44,16 +44,17 @@ def compare(
     truth: str = "", at: Mapping[str, Value] | None = None, source: Source | None = None,
     **axes: Value | tuple[Value, Value],
 ) -> Comparison:  # fmt: skip
-    """Hold a guess against the measurement.
+    """Compare a guess with the measurement.
 
     >>> from brrr_course.lessons.guessing import guess
-    >>> g = guess("Which is faster?", options=["the CPU", "the GPU"])
-    Which is faster?
-    Not answered yet.
-    >>> compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)
-    Not answered yet: give your guess above, then run this cell again.
+    >>> from brrr_course.sources.recorded import Recorded
+    >>> g = guess("How long does a matmul of size 4096 take?", unit="s", answer="25 µs")
+    Your guess: 25 µs
+    >>> compare(g, "matmul", ["synchronized"], size=4096, source=Recorded("h200"))
+    At size 4096, you said 25 µs, measured ... ms: ...x too short.
+    ...
 
-    In a notebook it fills itself in as soon as the guess is given.
+    Before the guess is given it asks for it; in a notebook it fills itself in afterwards.
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ def compare(
     experiment : str
         The experiment.
     lines : sequence or mapping of str
-        The lines to show; for a choice, from each option to its line; for "speed-up", from each line to its base, the
-        guessed one first.
+        The lines to show. For a choice, a mapping from each option to its line; for "speed-up", from each line to its
+        base, the guessed one first.
     of : str
         What is compared:
 
@@ -71,13 +72,13 @@ def compare(
           growth between them, beside the predicted one; the guess is a factor.
         - "speed-up": how many times as fast as its base each line is.
         - "memory": how much memory a call takes at most, beside its time.
-        - an axis: its values by the time that each takes, the longest first; the guess is a ranking of them.
-        - what one experiment alone has: "classes" of "block" (time by class of operators), "payback" of "compiled" (the
+        - an axis: its values ranked by time, the longest first; the guess is a ranking of them.
+        - a quantity of one experiment: "classes" of "block" (time by class of operators), "payback" of "compiled" (the
           calls after which compiling has paid), "data" of "gemm" (random numbers against zeros), "regime" of "mystery",
           "step" of "rnn" (cuDNN's time step over ours), "swap" of "memory_swap" (what another memory gains), "error"
           and "published" of "strassen" (the error of each level; the source's table).
     truth : str
-        The line that the others are held against.
+        The line that the others are compared with.
     at : mapping of str, optional
         The point, as for `explore`. It snaps to the nearest one that the data have.
     source : Source, optional

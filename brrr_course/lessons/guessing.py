@@ -43,7 +43,7 @@ def _keep() -> None:
 
 
 class Guess:
-    """A question and, once it is given, the student's answer.
+    """A question and the student's answer, if it is given already.
 
     >>> g = Guess("Without synchronize(), a 4096 matmul seems to take ...", Quantity("s"))
     >>> g
@@ -51,7 +51,7 @@ class Guess:
     >>> g.answer("25 µs")
     your guess: 25 µs (Without synchronize(), a 4096 matmul seems to take ...)
 
-    `guess` makes it. Callbacks registered with `on_answer` are called at once if the answer is there already.
+    `guess` returns it. Callbacks registered with `on_answer` are called at once if the answer is there already.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class Guess:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer was given; with `BRRR_STATIC=1`, as notebooks are executed for reading, always True."""
+        """Whether there is an answer; always True with `BRRR_STATIC=1`, by which notebooks are executed for reading."""
         return self.value is not None or static()
 
     def answer(self, given: object) -> Guess:
-        """Give the answer, or another one: the first stays on record, and is what the class is told.
+        """Give the answer, or change it: the first one stays on record, and is what the class sees.
 
         If it does not fit the question, ArgumentError is raised and nothing changes.
         """
@@ -116,18 +116,18 @@ def guess(
     unit : str, optional
         For a number: its unit, such as "s", "x" (a factor) or "%".
     options : sequence of str, optional
-        For a choice: what there is to choose from.
+        For a choice: its options.
     ranking : sequence of str, optional
         For an order: the items. Exactly one of `unit`, `options` and `ranking` is given.
     answer : str, float or list, optional
-        The answer, given at once; for an order, the items in it.
+        The answer, if you give it here; for an order, the items in that order.
 
     Returns
     -------
     Guess
         `explore`, `timeline` and `drawing` take it as `unlock`, and `compare` holds it against the measurement. Its
-        answer is kept beside the notebook: running the cell again shows it again, tomorrow too, until `forget()` or
-        `brrr lab --fresh`.
+        answer is kept beside the notebook: running the cell again shows it again, on later days too, until
+        `forget()` or `brrr lab --fresh`.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def guess(
 
 
 def forget() -> None:
-    """Forget the answers, so that every `guess` of this notebook asks again.
+    """Forget the answers to all guesses of this notebook, so that each `guess` asks again.
 
     >>> forget()
     """

@@ -30,8 +30,8 @@ def step_times(
     Returns
     -------
     dict of str to dict of int to float
-        For "ours" and "cudnn" (the best of its ways) seconds per step by batch, to three digits. Only batches that have
-        both; empty if there are none.
+        Seconds per step by batch, to three digits, for "ours" and "cudnn" (its fastest variant). Only batches measured
+        for both; empty if there are none.
     """
     evidence = Evidence(experiment_named("rnn"), source_for(source, "rnn"))
     both = {batch: found for batch in BATCHES if (found := both_steps(evidence, place(cell, dtype, batch, hidden)))}

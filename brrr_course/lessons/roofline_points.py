@@ -44,7 +44,7 @@ def roofline_of(
     source : Source, optional
         Where the measurements come from, as for `explore`. A live source measures them now.
     **axes
-        Values by axis; they override those in `at`. An axis with several values makes a point of each.
+        Values by axis; they override those in `at`. An axis with several values gives one point for each.
 
     Returns
     -------

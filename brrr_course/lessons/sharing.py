@@ -36,7 +36,7 @@ def share(agree: bool = True) -> Said:
     Parameters
     ----------
     agree : bool
-        False ends it, and takes out of the class's file what you sent, in earlier sessions too.
+        False stops it, and deletes from the class's file all that you sent, in earlier sessions too.
 
     Returns
     -------

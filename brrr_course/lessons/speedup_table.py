@@ -97,7 +97,7 @@ def speedup_table(name: str, *, layers: int | None = None, source: Source | str 
     ArgumentError
         For another name or number of layers.
     NotRecordedError
-        If a recording has none of the ways.
+        If a recording has none of the implementations.
 
     References
     ----------

@@ -21,7 +21,7 @@ def against_float64(model: torch.nn.Module, fused: torch.nn.Module, x: torch.Ten
     Parameters
     ----------
     model, fused : torch.nn.Module
-        The model, and what `brrr.strassen.fuse` made of it.
+        The model, and its copy from `brrr.strassen.fuse`.
     x : torch.Tensor
         An input.
 

@@ -41,7 +41,7 @@ def enter(shown: str, game: str = "schedule", **choice: Value) -> Comparison:
     Raises
     ------
     ArgumentError
-        For a game that does not exist, and for values that it does not have.
+        If the game, or one of its values, does not exist.
     UnavailableError
         If there is no gateway, or if the class's device cannot run the game.
     """

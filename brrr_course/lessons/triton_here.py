@@ -14,6 +14,12 @@ from brrr.core.errors import UnavailableError
 WHY = "Triton is not installed here, and has no build for some systems; the rest of the lesson runs without it"
 
 
+triton: Any
+"""Triton, for the kernels of exercises: its interpreter if there is no GPU, a stand-in if it is not installed."""
+tl: Any
+"""Triton's language, `triton.language`, or the same stand-in."""
+
+
 class NoKernel:
     """What the stand-in makes of a kernel: launching it says why it cannot run."""
 

@@ -282,21 +282,21 @@ class Experiment:
     Parameters
     ----------
     name : str
-        Its name, as `explore` takes it; by default that of its folder.
+        Its name, as `explore` takes it; by default that of its module.
     title, question : str
-        What figures are called, and what is asked.
+        The title of its figures, and the question that they answer.
     axes : tuple of Axis
         At most three of them get sliders.
     variants : tuple of Variant
-        The ways of doing the work.
+        What it compares: implementations, timers, devices.
     lines : tuple of Line
-        What is drawn. With `field`, only lines besides the variants' own.
+        What is drawn. With `field` each variant has its own line already, and these come on top.
     field : str, optional
         The time that the variants' lines show, such as "period_s".
     package : str
-        The module that it stands in (`__name__`). Its function `workload` makes a `Workload` of a variant and a point,
-        and its claims' expressions may call its others. What it calls `supports`, `cost`, `predicted` or `settle_s`
-        before need not be passed: it is the argument of that kind (ROLES).
+        The experiment's module (`__name__`). Its function `workload` makes a `Workload` of a variant and a point, and
+        the expressions of its claims may call its other functions. Functions named `supports`, `cost`, `predicted` or
+        `settle_s` that stand before the experiment need not be passed as arguments (ROLES).
     supports : callable, optional
         Whether a variant exists at a point. By default all do.
     anchors : tuple of mapping
@@ -306,7 +306,7 @@ class Experiment:
     rate : Rate, optional
         What may be shown per second, such as bytes.
     other_rates : tuple of Rate
-        What else it may be shown as.
+        Further rates that it may be shown as.
     guides : tuple of Guide
         Theoretical lines.
     traces : tuple
@@ -316,9 +316,9 @@ class Experiment:
     predicts : callable, optional
         A variant's `PredictedRun` at a point; None where no time is predicted.
     names_kernels : bool or tuple of str
-        Whether measurements also note the kernels that were launched, or the variants for which they do.
+        Whether measurements also note which kernels were launched; a tuple names the variants for which they do.
     on_cpu : mapping of str
-        From a GPU's line to the CPU's that is shown in its place if the data have no GPU.
+        Maps a GPU's line to the CPU's line that is shown in its place if the data have no GPU.
     resident : bool
         Whether inputs are generated on the GPU and stay there; used to plan a recording.
     devices : int

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Live(OnDevice):
-    """Measurements made now on this machine; a point measured once is kept for the session.
+    """Measurements taken now on this machine; a point measured once is kept for the session.
 
     >>> Live("cpu").live
     True

@@ -15,7 +15,7 @@ from typing import Literal
 from brrr.core.measurement import DeviceKind, Point, Value
 from brrr.counting.cost import Cost
 from brrr.gpu.probe import cpu_count
-from brrr.timing.sampler import MIN_SAMPLES
+from brrr.timing.readings import MIN_SAMPLES
 from brrr_course.nouns.experiment import Experiment, Variant
 from brrr_course.nouns.source import Key, Source
 from brrr_course.sources.claimed import WIDE, Look, claimed, claimed_points, ends_and_middle

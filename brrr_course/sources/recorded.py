@@ -44,7 +44,7 @@ def _kept(device: str, *state: object) -> Recorded:
 
 
 class Recorded:
-    """The measurements that were recorded on one device; it invents no point between them.
+    """The measurements that were recorded on one device; nothing is interpolated between them.
 
     >>> Recorded("h200").name
     'recorded:h200'
@@ -226,7 +226,7 @@ class Recorded:
         return found
 
     def measure_together(self, experiment: Experiment, variants: Sequence[str], point: Point) -> None:
-        """Do nothing: what was recorded was measured together then."""
+        """Do nothing: the points were measured together when they were recorded."""
 
     def drifts(self, experiment: Experiment) -> Mapping[tuple[str, str], float]:
         """For each variant and field, the largest drift flagged at an anchor in the runs that are used."""

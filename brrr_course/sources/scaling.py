@@ -62,7 +62,7 @@ class Scaling(Carded):
     small, large : Measurement
         The two measurements.
     bytes_growth : float or None
-        How many times as many bytes the larger batch moves, if that is known.
+        The bytes that the larger batch moves over those of the smaller one, if that is known.
     badge : str
         Where the measurements come from.
     """
@@ -142,7 +142,7 @@ def scaling_test(
         ``make(batch)`` makes the inputs and returns the function to time, which takes no arguments. Or the name of an
         experiment whose variants are a function at a batch and at twice it, such as "scaling".
     batch : int
-        The smaller batch; of an experiment, the nearest one that the data have.
+        The smaller batch; for an experiment, the nearest one that the data have.
     factor : int
         How many times as large the other batch is.
     device : {"cuda", "cpu"} or CpuQueue, optional
@@ -151,9 +151,9 @@ def scaling_test(
         ``cost(batch)`` gives the `Cost` of a call. By default the bytes of all tensors that torch's operators read and
         write are counted in one call; a CUDA graph and kernels of your own are not seen.
     variant : str
-        Of an experiment, the variant.
+        For an experiment, the variant.
     source : str or Source, optional
-        Of an experiment, where the measurements come from, as for `explore`.
+        For an experiment, where the measurements come from, as for `explore`.
     budget_s : float
         About how many seconds to measure each of the two.
 
@@ -170,7 +170,7 @@ def scaling_test(
     Notes
     -----
     A time that hardly grows is a sign of overhead, but no proof: a matmul of few rows with a large weight matrix reads
-    the same weights for any batch. So the bytes are looked at, too, and on a GPU whether it waits for the host.
+    the same weights for any batch. So the test also compares the bytes, and on a GPU whether it waits for the host.
 
     References
     ----------

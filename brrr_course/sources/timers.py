@@ -6,7 +6,9 @@ clock, for a function that works on several streams of its own, which no event p
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from brrr.core.errors import BrrrError, DeviceMemoryError, UnavailableError
@@ -16,6 +18,7 @@ from brrr.gpu.precision import float32_products, float32_recurrence
 from brrr.timing import interleave
 from brrr.timing import naive as naive_timers
 from brrr.timing.cpu_queue import Place, name_of
+from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 from brrr.tracing.timeline import Timeline
 from brrr.tracing.tracer import trace
@@ -48,9 +51,10 @@ def measure_point(
     precision: half of an interval over its median, with which a GPU's times are precise enough (default: PRECISION).
     """
     found: dict[str, Timed | BrrrError] = {}
-    ready: list[tuple[str, Workload, float, Sampler]] = []
+    ready: list[Ready] = []
     opened: dict[str, Workload] = {}
     fresh: dict[str, FreshCalls] = {}
+    planned = partial(Plan, budget_s=budget_s, fewest=fewest, precision=precision or 0.0)
     if experiment.devices == 1:
         end_ranks()
     try:
@@ -60,15 +64,14 @@ def measure_point(
                 if variant.timer in FRESH:
                     found[name] = _fresh(experiment, variant, point, budget_s, fresh)
                     continue
-                prepared = _prepare(experiment, variant, point, budget_s, fewest, opened)
+                prepared = _prepare(experiment, variant, point, planned, opened)
             except Exception as error:
                 found[name] = as_brrr_error(error, f"{experiment.name} {name} at {dict(point)}")
                 continue
             if isinstance(prepared, Timed):
                 found[name] = prepared
             else:
-                ready.append((name, *prepared))
-                prepared[-1].precision = max(prepared[-1].precision, precision or 0.0)
+                ready.append(prepared)
         found.update(_interleaved(ready))
     finally:
         for workload in opened.values():
@@ -81,25 +84,36 @@ FRESH = ("first-call", "call-again")
 """Timers that start processes of their own."""
 
 
+class Ready(NamedTuple):
+    """A variant whose result was checked, and of whose times samples can be taken."""
+
+    name: str
+    workload: Workload
+    error: float
+    peak_bytes: int | None
+    run: Sampler
+
+
 def _prepare(
-    experiment: Experiment, variant: Variant, point: Point, budget_s: float, fewest: int, opened: dict[str, Workload]
-) -> Timed | tuple[Workload, float, Sampler]:
-    workload = _opened(experiment, variant, point, opened)
-    place, cache = _place(variant, workload), _cache_of(variant, point)
-    run = Sampler(workload.run, place, cache, budget_s, experiment.settle_s(point), fewest)
+    experiment: Experiment, variant: Variant, point: Point, planned: Callable[..., Plan], opened: dict[str, Workload]
+) -> Timed | Ready:
+    workload, named = _opened(experiment, variant, point, opened), experiment.names_kernels
+    plan = planned(
+        workload.run,
+        _place(variant, workload),
+        point.get("cache", variant.cache),
+        settle_s=experiment.settle_s(point),
+        on_device=variant.timer != "measure-host",
+        launches=named if isinstance(named, bool) else variant.name in named,
+    )
     if variant.timer == "no-warm-up":  # its first call must be the timed one, so the check comes second
         samples = naive_timers.no_warm_up(workload.run, _wait_of(variant, workload))
-        return Timed(_reading(run, "latency_s", samples), workload.cost, workload.check())
+        return Timed(_reading(plan, "latency_s", samples), workload.cost, workload.check())
     if variant.timer.startswith("measure"):
-        named = experiment.names_kernels
-        run.launches = named if isinstance(named, bool) else variant.name in named
-        run.on_device = run.gpu and variant.timer != "measure-host"
-        error = run.checked(workload.verified)
-        if "peak_bytes" in workload.others:
-            run.peak_bytes = int(workload.others["peak_bytes"]())
-        return workload, error, run
+        run, of_memory = Sampler(plan), workload.others.get("peak_bytes", lambda: None)
+        return Ready(variant.name, workload, run.checked(workload.verified), of_memory(), run)
     error = workload.check()
-    return Timed(TIMERS[variant.timer](variant, workload, run), workload.cost, error)
+    return Timed(TIMERS[variant.timer](variant, workload, plan), workload.cost, error)
 
 
 def _fresh(
@@ -122,20 +136,20 @@ def _opened(experiment: Experiment, variant: Variant, point: Point, opened: dict
     return opened[key]
 
 
-def _interleaved(ready: list[tuple[str, Workload, float, Sampler]]) -> dict[str, Timed | BrrrError]:
+def _interleaved(ready: list[Ready]) -> dict[str, Timed | BrrrError]:
     try:
-        measurements = interleave([run for *_, run in ready])
+        measurements = interleave([each.run for each in ready])
         return {
-            name: Timed(measurement, workload.cost, error)
-            for (name, workload, error, _), measurement in zip(ready, measurements, strict=True)
+            each.name: Timed(replace(found, peak_bytes=each.peak_bytes), each.workload.cost, each.error)
+            for each, found in zip(ready, measurements, strict=True)
         }
     except Exception as failure:
         if len(ready) == 1:
-            return {ready[0][0]: as_brrr_error(failure, ready[0][0])}
+            return {ready[0].name: as_brrr_error(failure, ready[0].name)}
         # One of them failed; measured apart, the others are not lost.
         apart: dict[str, Timed | BrrrError] = {}
         for item in ready:
-            item[-1].start_again()
+            item.run.start_again()
             apart.update(_interleaved([item]))
         return apart
 
@@ -162,38 +176,35 @@ def _place(variant: Variant, workload: Workload) -> Place:
     return variant.processor
 
 
-def _cache_of(variant: Variant, point: Point) -> Any:
-    return point.get("cache", variant.cache)
-
-
 def _wait_of(variant: Variant, workload: Workload) -> Callable[[], None]:
     return workload.synchronize or (lambda: None)
 
 
-def _reading(run: Sampler, field: Field, samples: Sequence[float]) -> Measurement:
+def _reading(plan: Plan, field: Field, samples: Sequence[float]) -> Measurement:
     """A timer that tells one number, as a measurement with that one field."""
     fields: Mapping[str, Any] = {field: Estimate.of(samples)}
-    return Measurement(**fields, cache=run.cache, device=name_of(run.place), samples={field: tuple(samples)})
+    return Measurement(**fields, cache=plan.cache, device=name_of(plan.place), samples={field: tuple(samples)})
 
 
-Timer = Callable[[Variant, Workload, Sampler], Measurement]
+Timer = Callable[[Variant, Workload, Plan], Measurement]
 
 
 def _naive(timer: Callable[[Any, Any], list[float]], field: Field) -> Timer:
-    def timed(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
-        return _reading(run, field, timer(workload.run, _wait_of(variant, workload)))
+    def timed(variant: Variant, workload: Workload, plan: Plan) -> Measurement:
+        return _reading(plan, field, timer(workload.run, _wait_of(variant, workload)))
 
     return timed
 
 
-def _transfers(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+def _transfers(variant: Variant, workload: Workload, plan: Plan) -> Measurement:
+    """A function that sends its inputs there and its result back: mostly the road, not the work."""
     if "with_transfers" not in workload.others:
         raise UnavailableError(f"{variant.name}: this function has no inputs to send")
-    samples = naive_timers.transfers_included(workload.others["with_transfers"], _wait_of(variant, workload))
-    return _reading(run, "latency_s", samples)
+    samples = naive_timers.sync_each_call(workload.others["with_transfers"], _wait_of(variant, workload))
+    return _reading(plan, "latency_s", samples)
 
 
-def _own(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+def _own(variant: Variant, workload: Workload, plan: Plan) -> Measurement:
     """What the workload measures itself, because many of them are quicker measured together."""
     found = workload.others["measured"]()
     assert isinstance(found, Measurement)
@@ -203,20 +214,20 @@ def _own(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
 def _triton(name: str, rep: int, **asked: int) -> Timer:
     """One of triton's own timers."""
 
-    def timed(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+    def timed(variant: Variant, workload: Workload, plan: Plan) -> Measurement:
         from triton import testing
 
         milliseconds = getattr(testing, name)(workload.run, rep=rep, return_mode="all", **asked)
-        return _reading(run, "span_s", [ms * 1e-3 for ms in milliseconds])
+        return _reading(plan, "span_s", [ms * 1e-3 for ms in milliseconds])
 
     return timed
 
 
-def _torch_benchmark(variant: Variant, workload: Workload, run: Sampler) -> Measurement:
+def _torch_benchmark(variant: Variant, workload: Workload, plan: Plan) -> Measurement:
     from torch.utils.benchmark import Timer as TorchTimer
 
     found = TorchTimer("run()", globals={"run": workload.run}).blocked_autorange(min_run_time=0.1)
-    return _reading(run, "period_s", found.times)
+    return _reading(plan, "period_s", found.times)
 
 
 TIMERS: Mapping[str, Timer] = {

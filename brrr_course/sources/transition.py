@@ -110,9 +110,9 @@ class Transition:
     below : bool
         The answer at `low`, and below it as far as was measured.
     monotone : bool
-        False if a value outside of the two contradicts them.
+        False if the answer at a value outside of this interval contradicts it.
     measured : tuple
-        Every value that was asked, in order, with its answer; None if the noise left it open.
+        Every value that was tried, in order, with its answer; None if the noise left it open.
     says : str
         The question in words.
     badge : str
@@ -167,13 +167,13 @@ def find_transition(
         A numeric axis.
     predicate : callable
         Takes the readings of a point, a mapping from each line's name to its `Estimate`, and returns True, False, or
-        None if the noise does not tell. `pays` makes one. If it has `lines`, only these are measured, else all.
+        None if the noise leaves it open. `pays` makes one. If it has `lines`, only these are measured, else all.
     at : mapping of str, optional
         The values of all other axes.
     source : str or Source, optional
         As for `explore`.
     low, high : int or float, optional
-        Between which of the source's values to search. By default all.
+        The ends of the search among the source's values. By default all.
     most : int
         How many points are measured at most.
 

@@ -158,11 +158,11 @@ def explore(
 
         - "time", or "rate" for the experiment's bytes or FLOP per second; ``{"rate": "bytes"}`` or
           ``{"rate": "flop"}`` if it has both, ``{"rate": AXIS}`` for the values of an axis per second;
-        - ``{"ratio": LINE}`` for the times over those of a line;
+        - ``{"ratio": LINE}`` for the times divided by those of one line;
         - ``{"speedup": {LINE: BASE, ...}}`` for how many times as fast as its base each line is;
         - "ladder" (of rates: ``{"ladder": "rate"}``) for one bar per line where the sliders stand;
-        - ``{"stack": {LINE: PART, ...}}``, from the fastest line to the slowest, for what each adds, under the part's
-          name; "stack" takes the order from `lines` and the names from their labels;
+        - ``{"stack": {LINE: PART, ...}}``, from the fastest line to the slowest, for what each adds to the one before,
+          under the part's name; "stack" takes the order from `lines` and the names from their labels;
         - ``{"y": "share"}`` in percent, where the times are shares of a second;
         - the first three with ``{"x": AXIS}`` for another axis along x, as in ``{"y": "rate", "x": "batch"}``.
 
@@ -175,10 +175,10 @@ def explore(
     predict : bool
         Whether to show the predicted time of each line, thin and dashed, with what limits it. A button switches it.
     versus : mapping of str, optional
-        What the sentence above the figure compares, where it shows times or rates: ``{LINE: BASE, ...}`` each line with
-        its base, ``{AXIS: VALUE}`` the first line with itself at that value. By default the largest value with the
-        smallest. A guessed factor is for the first comparison, and marked in the figure. With ``{"ratio": LINE}``,
-        `versus` only picks the lines that are named.
+        What the sentence above a figure of times or rates compares: ``{LINE: BASE, ...}`` compares each line with its
+        base, ``{AXIS: VALUE}`` the first line with itself at that value. By default it compares the largest value with
+        the smallest. A guessed factor refers to the first comparison, and is marked in the figure. With
+        ``{"ratio": LINE}``, `versus` only selects the lines that the sentence names.
 
     Returns
     -------

@@ -53,7 +53,7 @@ _INK, _FAINT, _PAPER = "#24292f", "#57606a", "#ffffff"
 
 
 def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Picture:
-    """Draw a host and its GPU, and bring out what the work waits for.
+    """Draw a host and its GPU, and highlight what the work waits for.
 
     >>> factory("memory", detail="dram").alt[:57]
     'Memory-bound: the multiprocessors wait for the next bytes'
@@ -61,10 +61,10 @@ def factory(highlight: Highlight | None = None, *, detail: Detail = "gpu") -> Pi
     Parameters
     ----------
     highlight : {"overhead", "memory", "compute", "latency"}, optional
-        What is brought out. By default nothing. Latency shows in the warps; with less detail than "sm", "latency"
-        brings out compute.
+        What is highlighted. By default nothing. Latency shows in the warps; with less detail than "sm", "latency"
+        highlights compute.
     detail : {"gpu", "link", "dram", "l2", "sm"}
-        How much is drawn; each adds to the one before.
+        How much is drawn; each level adds to the one before.
 
     Returns
     -------

@@ -189,7 +189,7 @@ def timeline(
     variant : str, optional
         The variant to show. On a machine without a GPU, `queue NAME` stands in for NAME.
     variants : sequence of str, optional
-        Several, to choose from. By default all that have timelines.
+        Variants to choose from. By default all that have timelines.
     at : mapping of str, optional
         Where the slider starts, and the values of the other axes. Values snap to those that there are.
     unlock : Guess, optional

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from traces import gains
 
-from brrr.diagnosis.batching import MANY
 from brrr.diagnosis.diagnosing import diagnose, of_run
 from brrr.diagnosis.lineage import at_once
 from brrr.diagnosis.live import Run, _traced
@@ -132,7 +131,7 @@ LOOPS = [elements, nested, rows, columns, in_place, pairs, summed, times_a_matri
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_a_loop_over_slices_is_batched_whatever_it_does_to_each(loop: Callable[[On, int], Step]) -> None:
     draw = random.Random(loop.__name__)
-    name, n = draw.choice(list(ON_EACH)), draw.randrange(2 * MANY, 6 * MANY, 4)
+    name, n = draw.choice(list(ON_EACH)), draw.randrange(32, 96, 4)
     found = diagnosed(loop(ON_EACH[name], n))
     assert "batched" in gains(found) and "larger batch" not in gains(found), (name, n, found.details())
     (batched,) = [each for each in found.remedies if each.name == "batched"]
@@ -300,6 +299,36 @@ def test_an_optimiser_by_hand_takes_one_call_for_all_parameters() -> None:
 def test_a_program_that_runs_is_followed_where_it_slices(loop: Callable[[On, int], Step]) -> None:
     found = diagnose(loop(torch.tanh, 80), device="cpu", budget_s=0.02)
     assert "batched" in gains(found) and "larger batch" not in gains(found), found.details()
+
+
+@pytest.mark.parametrize("count", [2, 5, 9])
+def test_a_few_turns_are_a_loop_where_they_take_the_time(count: int) -> None:
+    """As of images one by one: each pair of turns that becomes one gains, and what it gains decides."""
+    weights, x = [torch.rand(size, size - 1) for size in range(16, 8, -1)], torch.rand(count, 4, 16)
+
+    def network(h: torch.Tensor) -> torch.Tensor:
+        for weight in weights:
+            h = torch.relu(h @ weight)
+        return h
+
+    found = diagnosed(lambda: torch.stack([network(each) for each in x]))
+    (batched,) = [each for each in found.remedies if each.name == "batched"]
+    assert 1.1 <= batched.gain <= count and f"called {count} times" in batched.why, found.details()
+
+
+def test_what_is_compiled_is_still_compiled_when_it_was_diagnosed() -> None:
+    """Followed under a mode, torch would run it as written from then on."""
+    ran: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, example: object) -> Callable[..., object]:
+        return lambda *given: (ran.append(1), graph.forward(*given))[1]
+
+    call, x = torch.compile(lambda row: torch.relu(row) * 2, backend=backend), torch.rand(32, 8)
+    step = lambda: [call(row) for row in x]  # noqa: E731
+    diagnose(step, device="cpu", budget_s=0.02)
+    before = len(ran)
+    step()
+    assert len(ran) == before + 32
 
 
 # ---- tensors of Python's numbers -----------------------------------------------------------------------------------

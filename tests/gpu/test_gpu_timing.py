@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,8 +12,10 @@ from brrr.core.errors import DeviceMemoryError
 from brrr.timing import interleave, measure, measure_together
 from brrr.timing.activity import record_activity, split_by_marker
 from brrr.timing.calibration import calibration, pairs_s
-from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin, timer_tick_s
+from brrr.timing.device_times import EVENT_TICK_S
+from brrr.timing.gate import Gate, marker_kernel, sm_clock_hz, spin
 from brrr.timing.graph_times import graph_share
+from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 from brrr_course.experiments import experiment
 from brrr_course.sources.timers import measure_variant
@@ -26,15 +29,12 @@ def stamps() -> torch.Tensor:
     return torch.zeros(3, dtype=torch.int64, device="cuda")
 
 
-def test_the_clocks_of_the_gpu_are_plausible() -> None:
-    assert 1e-9 <= timer_tick_s() <= 2e-6
+def test_the_clock_of_the_gpu_is_plausible() -> None:
     assert 2e8 <= sm_clock_hz() <= 4e9
 
 
 @pytest.mark.parametrize("microseconds", [5, 50, 1000])
 def test_kernel_s_follows_a_kernel_of_known_length(microseconds: int, stamps: torch.Tensor) -> None:
-    tick = timer_tick_s()
-
     def kernel(seconds: float) -> float:
         m = measure(lambda: spin(seconds, stamps), device="cuda", budget_s=0.1)
         assert m.kernel_s is not None and m.kernels == 1 and m.kernel_times_from == "cupti"
@@ -42,7 +42,8 @@ def test_kernel_s_follows_a_kernel_of_known_length(microseconds: int, stamps: to
 
     start, end, _ = (spin(microseconds * 1e-6, stamps), stamps.tolist())[1]
     elapsed = (end - start) * 1e-9
-    assert kernel(microseconds * 1e-6) - kernel(0.0) == pytest.approx(elapsed, abs=max(0.01 * elapsed, 3 * tick))
+    near = max(0.01 * elapsed, 3 * EVENT_TICK_S)
+    assert kernel(microseconds * 1e-6) - kernel(0.0) == pytest.approx(elapsed, abs=near)
 
 
 def test_span_and_kernels_of_a_chain(stamps: torch.Tensor) -> None:
@@ -146,9 +147,8 @@ def test_cold_defines_three_times_and_costs_more() -> None:
 
 def test_without_a_profiler_the_kernel_time_is_still_near() -> None:
     x = torch.randn(4096, 4096, device="cuda")
-    with_cupti, without = (Sampler(lambda: torch.relu(x), "cuda", "hot", 0.1) for _ in range(2))
-    without.profiler = False
-    a, b = interleave([with_cupti, without])
+    plan = Plan(lambda: torch.relu(x), "cuda", "hot", 0.1)
+    a, b = interleave([Sampler(plan), Sampler(replace(plan, profiler=False))])
     assert a.kernel_s is not None and b.kernel_s is not None
     assert b.kernel_times_from.startswith("fallback") and b.kernels == 1
     assert a.kernel_s.median / 2 < b.kernel_s.median < 2 * a.kernel_s.median

@@ -56,7 +56,9 @@ def test_every_kernel_compiles(source: Path, arch: str, tmp_path: Path) -> None:
 def test_what_the_calibration_takes_off() -> None:
     c = Calibration(pair_s=3.5, own_s=1.0, cold_pair_s=4.8, cold_own_s=1.5, own_from="cupti")
     assert c.surplus_s("hot") == pytest.approx(2.5) and c.surplus_s("cold") == pytest.approx(3.3)
-    taken: Any = SimpleNamespace(span=[10.0, 10.0, 10.0], cache="hot", kernels=2, kernel_estimate=lambda of: None)
+    taken: Any = SimpleNamespace(
+        span=[10.0, 10.0, 10.0], plan=SimpleNamespace(cache="hot"), kernels=2, kernel_estimate=lambda of: None
+    )
     span = DeviceTimes.span_estimate(taken, c)
     assert span is not None and span.median == pytest.approx(7.5), "a pair of events shows more than the span"
 

@@ -15,8 +15,9 @@ from brrr.timing import activity, calibration, device_times, gate, graph_times, 
 from brrr.timing.activity import record_activity, waits
 from brrr.timing.calibration import Calibration, pairs_s
 from brrr.timing.device_times import DeviceTimes, contradicted, reconciled
-from brrr.timing.gate import Gate, sm_clock_hz, timer_tick_s
+from brrr.timing.gate import Gate, sm_clock_hz
 from brrr.timing.graph_times import GraphShare, graph_share
+from brrr.timing.plan import Plan
 from brrr.timing.sampler import Sampler
 
 TICK_S = 40e-9
@@ -34,6 +35,10 @@ def chain(gpu: Gpu, kernels: Sequence[float]) -> Callable[[], None]:
             gpu.kernel(seconds)
 
     return run
+
+
+def times_of(call: Callable[[], Any], host_s: float) -> DeviceTimes:
+    return DeviceTimes(Plan(call, "cuda", "hot", 0.2), host_s)
 
 
 CHAINS = [(5e-6,), (2e-3,), (3e-6,) * 7, (1e-6, 40e-6, 2e-6), (2e-6,) * 50]
@@ -63,11 +68,11 @@ def test_the_six_times_are_what_they_say(gpu: Gpu, kernels: tuple[float, ...], i
 
 def test_the_budget_is_shared_by_the_host_and_the_device(gpu: Gpu, clock: Clock) -> None:
     """Of a slice three fifths are the host's times', two fifths the span's; it ends early where all agree."""
-    run = Sampler(chain(gpu, [1e-3]), "cuda", "hot", 0.8)
+    run = Sampler(Plan(chain(gpu, [1e-3]), "cuda", "hot", 0.8))
     run.warm_up()
     asked: list[tuple[str, float]] = []
-    run.host.round = lambda slice_s: asked.append(("host", slice_s))  # type: ignore[method-assign]
-    run.device_times.round = lambda slice_s, call_s: asked.append(("span", slice_s))
+    run.readings.host.round = lambda slice_s: asked.append(("host", slice_s))  # type: ignore[method-assign]
+    run.readings.device.round = lambda slice_s, call_s: asked.append(("span", slice_s))
     run.round()
     assert asked == [("host", pytest.approx(0.06)), ("span", pytest.approx(0.04))]
     before_ns = clock.now_ns
@@ -78,16 +83,16 @@ def test_the_budget_is_shared_by_the_host_and_the_device(gpu: Gpu, clock: Clock)
 def test_event_pairs_fit_into_their_slice_and_into_the_queue(gpu: Gpu) -> None:
     taken: list[int] = []
     for call_s, pairs in ((1e-6, 16), (1e-3, 10), (1.0, 1)):
-        times = DeviceTimes(chain(gpu, [call_s]), "hot", 1e-6)
+        times = times_of(chain(gpu, [call_s]), 1e-6)
         times.round(0.01, call_s)
         taken.append(len(times.span))
         assert len(times.span) == pairs
-    many = DeviceTimes(chain(gpu, [1e-6] * 200), "hot", 400e-6)
+    many = times_of(chain(gpu, [1e-6] * 200), 400e-6)
     many.round(0.1, 1e-4)
     assert many.held and len(many.span) == 4, "16 times 200 kernels overfill the queue, 4 times do not"
     many.round(0.1, 1e-4)
     assert len(many.span) == 8
-    full = DeviceTimes(chain(gpu, [1e-6] * 1100), "hot", 2e-3)
+    full = times_of(chain(gpu, [1e-6] * 1100), 2e-3)
     full.round(1.0, 1e-4)
     assert not full.held and not full.span
     full.round(1.0, 1e-4)
@@ -116,18 +121,18 @@ def test_a_wait_is_the_function_s_only_where_each_call_has_one(gpu: Gpu) -> None
         if left[0] % 2:
             gpu.synchronize()
 
-    times = DeviceTimes(sometimes, "hot", 1e-6)
+    times = times_of(sometimes, 1e-6)
     times.held = False
     times.profile(1e-5, 1.0)
     assert times.host_waits == [] and times.kernels == 1
-    waiting = DeviceTimes(lambda: (gpu.kernel(5e-6), gpu.synchronize()), "hot", 1e-6)
+    waiting = times_of(lambda: (gpu.kernel(5e-6), gpu.synchronize()), 1e-6)
     waiting.held = False
     waiting.profile(1e-5, 1.0)
     assert waiting.host_waits == ["cudaStreamSynchronize"] and len(waiting.per_call) == 25
-    few = DeviceTimes(chain(gpu, [1.0]), "hot", 1e-6)
+    few = times_of(chain(gpu, [1.0]), 1e-6)
     few.profile(1.0, 0.1)
     assert len(few.per_call) == 3
-    some = DeviceTimes(chain(gpu, [1e-3]), "hot", 1e-6)
+    some = times_of(chain(gpu, [1e-3]), 1e-6)
     some.profile(1e-3, 0.0101)
     assert len(some.per_call) == 10
 
@@ -157,25 +162,25 @@ def test_a_gate_holds_what_is_issued_and_gives_up_on_what_waits(gpu: Gpu, clock:
 
 def test_a_gate_waits_ten_times_as_long_as_issuing_takes_and_at_least_a_fiftieth_of_a_second(gpu: Gpu) -> None:
     for host_s, timeout_s in ((1e-6, 0.02), (0.01, 1.6)):
-        DeviceTimes(chain(gpu, [1e-6]), "hot", host_s).round(1.0, 1e-6)
+        times_of(chain(gpu, [1e-6]), host_s).round(1.0, 1e-6)
         assert [args[3] for name, _, _, args in gpu.launched if name == "brrr_gate"][-1] == round(timeout_s * 1e9)
 
 
 def test_the_clock_is_the_cycles_over_the_time_of_a_spin(gpu: Gpu) -> None:
     gpu.clock_hz = 1.41e9
-    assert sm_clock_hz() == pytest.approx(1.41e9) and timer_tick_s() == pytest.approx(32e-9)
+    assert sm_clock_hz() == pytest.approx(1.41e9)
     spins = [args[0] for name, _, _, args in gpu.launched if name == "brrr_spin"]
     assert spins == [50_000]
 
 
 @pytest.mark.parametrize(("moved", "steady"), [(1.019, True), (1.021, False), (0.981, True), (0.979, False)])
 def test_a_gpu_s_clock_is_steady_within_two_percent(gpu: Gpu, moved: float, steady: bool) -> None:
-    run = Sampler(chain(gpu, [1e-6]), "cuda", "hot", 0.2)
+    run = Sampler(Plan(chain(gpu, [1e-6]), "cuda", "hot", 0.2))
     assert not run._clock_is_steady(), "it was never asked before"
     assert run._clock_is_steady()
     gpu.clock_hz *= moved
     assert run._clock_is_steady() is steady
-    assert Sampler(lambda: None, "cpu", "hot", 0.2)._clock_is_steady()
+    assert Sampler(Plan(lambda: None, "cpu", "hot", 0.2))._clock_is_steady()
 
 
 # -- behind an emptied cache -------------------------------------------------------------------------------------------
@@ -306,16 +311,14 @@ def test_copies_go_by_the_span_less_the_stream_s_gaps(gpu: Gpu, copies: int) -> 
 
 
 def test_a_profiler_that_is_not_wanted_is_not_asked(gpu: Gpu) -> None:
-    run = Sampler(chain(gpu, [9e-6]), "cuda", "hot", 0.1)
-    run.profiler = False
-    (m,) = interleave([run])
+    (m,) = interleave([Sampler(Plan(chain(gpu, [9e-6]), "cuda", "hot", 0.1, profiler=False))])
     assert "no-profiler" in m.flags and len(m.notes) == 1 and middle(m, "kernel_s") == pytest.approx(9e-6, abs=1e-7)
 
 
 def test_a_gate_that_held_at_first_and_gave_up_later_leaves_no_kernel_time(gpu: Gpu) -> None:
     """A function that begins to wait: what was seen before may not be its work any more."""
     waits: list[int] = []
-    times = DeviceTimes(lambda: (gpu.kernel(1e-6), waits and gpu.synchronize())[0], "hot", 1e-6)
+    times = times_of(lambda: (gpu.kernel(1e-6), waits and gpu.synchronize())[0], 1e-6)
     calibrated = calibration.calibration(0)
     times.round(0.01, 1e-5)
     assert times.held and times.fallback_estimate(calibrated)[0] is not None
@@ -394,7 +397,7 @@ def test_of_one_kernel_the_span_is_its_own_time_by_the_profiler(gpu: Gpu) -> Non
     gpu.lead_s = 2e-6
     gpu.yardstick_s, gpu.cold_yardstick_s = 1e-6, 1.5e-6
     calibrated = Calibration(4e-6, 1e-6, 4e-6, 1e-6, "cupti")
-    times = DeviceTimes(chain(gpu, [10e-6]), "hot", 1e-6)
+    times = times_of(chain(gpu, [10e-6]), 1e-6)
     assert times.span_estimate(calibrated) is None and times.kernel_estimate(activity.kernel_sum_s) is None
     times.round(0.01, 1e-5)
     alone = times.span_estimate(calibrated)
@@ -431,7 +434,7 @@ def test_another_program_on_the_gpu_is_told(gpu: Gpu, processes: int | None, sha
 
 @pytest.mark.parametrize(("settle_s", "known"), [(0.9, False), (1.0, True)])
 def test_power_is_noted_behind_a_run_up_of_a_second(gpu: Gpu, settle_s: float, known: bool) -> None:
-    run = Sampler(chain(gpu, [0.05]), "cuda", "hot", 0.1, settle_s)
+    run = Sampler(Plan(chain(gpu, [0.05]), "cuda", "hot", 0.1, settle_s))
     (m,) = interleave([run])
     assert m.power_w == (500.0 if known else None)
 

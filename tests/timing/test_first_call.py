@@ -14,7 +14,9 @@ from brrr.cli.time import main
 from brrr.diagnosis.timed import called, timed
 from brrr.timing import measure, measure_together
 from brrr.timing.cpu_queue import CpuQueue
-from brrr.timing.sampler import FIRST_S, FIRST_TIMES, Sampler, first_note
+from brrr.timing.plan import Plan
+from brrr.timing.readings import FIRST_S, FIRST_TIMES, first_note
+from brrr.timing.sampler import Sampler
 
 FIRST = "the first call took"
 
@@ -47,7 +49,7 @@ def test_a_single_call_may_be_a_first_one() -> None:
 
 
 def test_what_an_experiment_checked_is_told_too() -> None:
-    run = Sampler(once(), "cpu", "hot", 0.02)
+    run = Sampler(Plan(once(), "cpu", "hot", 0.02))
     run.checked(lambda result: 0.0)
     while not run.done:
         run.warm_up()

@@ -43,7 +43,11 @@ def test_a_round_takes_at_least_one_sample_of_each_and_the_first_loop_is_short(c
     assert plain.host == plain.latency == plain.period == [pytest.approx(1.0)] and plain.loops == [1]
     hosts = of_queue(PlayedQueue(clock, 1e-3), 1e-5)
     hosts.round(0.08)
-    assert hosts.loops == [10] and 0 < clock_cost_s() < 1e-4
+    assert hosts.loops == [10]
+
+
+def test_reading_the_real_clock_costs_next_to_nothing() -> None:
+    assert 0 <= clock_cost_s.__wrapped__() < 1e-4
 
 
 def test_a_slice_is_dealt_out_to_the_three_times(queue: PlayedQueue, clock: Clock) -> None:
@@ -236,4 +240,4 @@ def test_naive_timers_are_wrong_in_the_way_that_their_names_say(clock: Clock) ->
 
     assert timed("no_sync") == (20, pytest.approx(1e-5))
     assert timed("no_warm_up") == (1, pytest.approx(0.50101))
-    assert timed("sync_each_call") == timed("transfers_included") == (20, pytest.approx(1.01e-3))
+    assert timed("sync_each_call") == (20, pytest.approx(1.01e-3))

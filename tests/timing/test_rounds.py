@@ -5,13 +5,15 @@ import pytest
 from brrr.core.measurement import Estimate, Field
 from brrr.timing import interleave, measure_together
 from brrr.timing.host_times import HostTimes
+from brrr.timing.plan import Plan
+from brrr.timing.readings import Readings
 from brrr.timing.sampler import Sampler
 
 FIELDS: tuple[Field, ...] = ("host_s", "period_s", "latency_s")
 
 
 def test_the_ratio_of_times_that_took_turns_is_that_of_their_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sampler, "drifted", False)  # else a busy machine has one measured again, apart
+    monkeypatch.setattr(Readings, "drifted", False)  # else a busy machine has one measured again, apart
     one, other = measure_together([lambda: sum(range(99)), lambda: sum(range(999))], device="cpu", budget_s=0.02)
     for name in FIELDS:
         mine, theirs = one.get(name), other.get(name)
@@ -22,8 +24,8 @@ def test_the_ratio_of_times_that_took_turns_is_that_of_their_pairs(monkeypatch: 
 
 
 def test_what_was_measured_again_has_other_rounds_than_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    drifted, steady, too = (Sampler(lambda: sum(range(99)), "cpu", "hot", 0.01) for _ in range(3))
-    monkeypatch.setattr(Sampler, "drifted", property(lambda self: self is drifted))
+    drifted, steady, too = (Sampler(Plan(lambda: sum(range(99)), "cpu", "hot", 0.01)) for _ in range(3))
+    monkeypatch.setattr(Readings, "drifted", property(lambda self: self is drifted.readings))
     again, first, second = (each.period_s for each in interleave([drifted, steady, too]))
     assert again and first and second and again.rounds and first.rounds and second.rounds
     assert first.rounds.together is second.rounds.together

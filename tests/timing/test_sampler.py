@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError, replace
 from itertools import count, cycle, pairwise
 from random import Random
 from types import SimpleNamespace
@@ -14,7 +15,9 @@ from brrr.core.errors import DeviceMemoryError
 from brrr.core.measurement import FIELDS, Measurement
 from brrr.timing import interleave, measure, measure_together, sampler
 from brrr.timing.host_times import HostTimes
-from brrr.timing.sampler import TURNS_NOTE, Sampler, crowded
+from brrr.timing.plan import Plan
+from brrr.timing.readings import TURNS_NOTE, Readings
+from brrr.timing.sampler import Sampler, crowded
 
 
 def middle(m: Measurement, name: str) -> float:
@@ -60,31 +63,39 @@ def test_the_budget_is_what_is_spent_and_less_where_all_agree(clock: Clock, budg
 
 @pytest.mark.parametrize(("half_width", "early"), [(0.04, True), (0.06, False)])
 def test_five_percent_are_precise_on_a_cpu(clock: Clock, half_width: float, early: bool) -> None:
-    run = Sampler(takes(clock, 1e-3), "cpu", "hot", 1.0)
-    run.host.period = run.host.host = run.host.latency = [1 - half_width, 1.0, 1 + half_width] * 2
-    run.rounds = 1
+    run = Sampler(Plan(takes(clock, 1e-3), "cpu", "hot", 1.0))
+    seen, host = run.readings, run.readings.host
+    host.period = host.host = host.latency = [1 - half_width, 1.0, 1 + half_width] * 2
+    seen.rounds = 1
     assert not run.done, "one round is not enough"
-    run.rounds = 2
+    seen.rounds = 2
     assert run.done is early
-    run.host.period = [1.0] * 5
+    host.period = [1.0] * 5
     assert not run.done, "fewer than six samples have no interval of 95 %"
-    run.host.period = [1.0] * 6
-    run.host.latency = []
+    host.period = [1.0] * 6
+    host.latency = []
     assert run.done is early, "what was not sampled is not waited for"
 
 
 def test_a_gpu_is_measured_more_precisely(gpu: Any) -> None:
-    assert (
-        Sampler(lambda: None, "cuda", "hot", 1.0).precision == 0.005 < Sampler(lambda: None, "cpu", "hot", 1).precision
-    )
+    there, here = (Plan(lambda: None, place, "hot", 1.0) for place in ("cuda", "cpu"))
+    assert (there.enough, here.enough) == (0.005, 0.05)
+    assert (replace(there, precision=0.02).enough, replace(here, precision=0.02).enough) == (0.02, 0.05)
+
+
+def test_what_is_timed_does_not_change_while_samples_come_in() -> None:
+    plan = Plan(lambda: None, "cpu", "hot", 1.0)
+    with pytest.raises(FrozenInstanceError):
+        plan.precision = 1.0  # type: ignore[misc]
 
 
 def test_rounds_asked_for_are_taken_though_the_budget_is_spent(clock: Clock) -> None:
     draw = Random(2)
     for fewest in (1, 4, 9):
-        run = Sampler(lambda: clock.go_on(1e-2 * draw.uniform(1, 1.4)), "cpu", "hot", 0.01, fewest=fewest)
+        run = Sampler(Plan(lambda: clock.go_on(1e-2 * draw.uniform(1, 1.4)), "cpu", "hot", 0.01, fewest=fewest))
         interleave([run])
-        assert run.rounds >= fewest and (run.rounds == fewest or run.host.calls_wanted is False)
+        seen = run.readings
+        assert seen.rounds >= fewest and (seen.rounds == fewest or seen.host.calls_wanted is False)
 
 
 @pytest.mark.parametrize(("times", "single"), [(3.9, False), (4.1, True)])
@@ -108,7 +119,7 @@ def test_on_a_queue_the_second_call_tells_whether_it_is_long(clock: Clock, times
 
 def test_a_first_call_that_compiles_is_no_slow_call(clock: Clock) -> None:
     queue, first = PlayedQueue(clock, 1e-5), [0.06]
-    run = Sampler(lambda: queue.submit(first.pop() if first else 1e-4), queue, "hot", 0.01)
+    run = Sampler(Plan(lambda: queue.submit(first.pop() if first else 1e-4), queue, "hot", 0.01))
     assert run.checked(lambda result: 0.25) == 0.25
     (m,) = interleave([run])
     assert "single-call" not in m.flags and m.latency_s is not None and m.latency_s.n > 1
@@ -123,7 +134,7 @@ def test_a_check_already_made_is_not_made_again_for_a_slow_call(clock: Clock) ->
         clock.go_on(0.06)
         return float("nan")
 
-    run = Sampler(slow, "cpu", "hot", 0.01)
+    run = Sampler(Plan(slow, "cpu", "hot", 0.01))
     assert run.checked(lambda result: 7.0) == 7.0
     (m,) = interleave([run])
     assert {"single-call", "nan"} <= {*m.flags} and len(calls) == 1 and middle(m, "period_s") == pytest.approx(0.06)
@@ -147,10 +158,10 @@ def test_a_few_calls_that_differ_get_up_to_four_budgets(
 ) -> None:
     """24 calls are wanted: of 60 ms on average they do not fit into four budgets, of 20 ms they do."""
     turns = cycle((1, 3))
-    run = Sampler(lambda: clock.go_on(next(turns) * unit), "cpu", "hot", 0.2)
+    run = Sampler(Plan(lambda: clock.go_on(next(turns) * unit), "cpu", "hot", 0.2))
     interleave([run])
-    assert budgets[0] <= run.spent_s / 0.2 <= budgets[1]
-    assert (len(run.host.latency) + sum(run.host.loops) >= 24) is (unit < 30e-3)
+    assert budgets[0] <= run.readings.spent_s / 0.2 <= budgets[1]
+    assert (len(run.readings.host.latency) + sum(run.readings.host.loops) >= 24) is (unit < 30e-3)
 
 
 @pytest.mark.parametrize("call_s", [0.02, 0.001, 1e-5])
@@ -206,9 +217,9 @@ def test_what_drifted_is_measured_again_and_only_that(clock: Clock, kind: str) -
         run_for(1e-3)
 
     def drifting() -> None:
-        run_for(2e-3 if again else 1e-3 * (1 + 0.1 * slower.rounds))
+        run_for(2e-3 if again else 1e-3 * (1 + 0.1 * slower.readings.rounds))
 
-    steady, slower = Sampler(once, place, "hot", 0.2), Sampler(drifting, place, "hot", 0.2)
+    steady, slower = Sampler(Plan(once, place, "hot", 0.2)), Sampler(Plan(drifting, place, "hot", 0.2))
     forget = Sampler.start_again
     slower.start_again = lambda: again.append(len(calls)) or forget(slower)  # type: ignore[method-assign]
     a, b = interleave([steady, slower])
@@ -233,15 +244,15 @@ def test_what_drifts_again_is_flagged(clock: Clock, growth: float) -> None:
 
 
 def test_flags_of_the_first_time_are_forgotten_with_its_samples(clock: Clock) -> None:
-    run = Sampler(takes(clock, 1e-3), "cpu", "hot", 0.05)
+    run = Sampler(Plan(takes(clock, 1e-3), "cpu", "hot", 0.05))
     interleave([run])
-    run.flags, run.worked_s, run.device_times = ["nan"], [1.0], object()
+    before = run.readings
+    before.nan, before.single, before.worked_s = True, True, [1.0]
     clock.idle = 0.0
     clock.others = 1.0
     assert run.start_again() is True
-    kept = (run.flags, run.worked_s, run.device_times, run.spent_s, run.rounds, *run._samples().values())
-    assert kept == ([], [], None, 0.0, 0, [], [], [])
-    assert run._before == clock.cpu_seconds(), "how busy the machine is counts from here"
+    assert not run.readings.samples
+    assert run.readings == Readings(before.host, clock.cpu_seconds(), before.first_s, before.clock_hz)
 
 
 @pytest.mark.parametrize(
@@ -257,12 +268,13 @@ def test_flags_of_the_first_time_are_forgotten_with_its_samples(clock: Clock) ->
 def test_a_drift_is_three_percent_and_of_few_samples_a_tenth(
     early: list[float], late: list[float], drifts: bool
 ) -> None:
-    run = Sampler(lambda: None, "cpu", "hot", 0.05)
-    run.host.period = early + late
-    assert run.drifted is drifts
-    run.host.period = []
-    run.device_times = type("Times", (), {"samples": {"pair_s": early + late}})()
-    assert run.drifted is drifts, "a GPU's by its spans"
+    run = Sampler(Plan(lambda: None, "cpu", "hot", 0.05))
+    seen = run.readings
+    seen.host.period = early + late
+    assert seen.drifted is drifts
+    seen.host.period = []
+    seen.device = type("Times", (), {"samples": {"pair_s": early + late}})()
+    assert seen.drifted is drifts, "a GPU's by its spans"
 
 
 # -- the warm-up -------------------------------------------------------------------------------------------------------
@@ -275,15 +287,15 @@ def test_warming_up_ends_when_three_calls_take_as_long_as_the_three_before(late:
 
 def test_a_warm_up_lasts_until_calls_are_steady_or_a_third_of_the_budget_is_spent(clock: Clock) -> None:
     calls = count()
-    run = Sampler(lambda: clock.go_on(1e-4 * 1.1 ** max(0, 20 - next(calls))), "cpu", "hot", 0.2)
+    run = Sampler(Plan(lambda: clock.go_on(1e-4 * 1.1 ** max(0, 20 - next(calls))), "cpu", "hot", 0.2))
     run.warm_up()
-    assert 23 <= next(calls) <= 27 and run.call_s == pytest.approx(1e-4)
+    assert 23 <= next(calls) <= 27 and run.readings.call_s == pytest.approx(1e-4)
     draw = Random(5)
-    run = Sampler(lambda: clock.go_on(1e-4 * draw.choice((1, 3))), "cpu", "hot", 0.2)
+    run = Sampler(Plan(lambda: clock.go_on(1e-4 * draw.choice((1, 3))), "cpu", "hot", 0.2))
     start_ns = clock.now_ns
     run.warm_up()
     assert (clock.now_ns - start_ns) * 1e-9 <= 0.3 * 0.2 + 3e-3
-    assert not run.host.latency and not run.host.period, "they are no samples"
+    assert not run.readings.host.latency and not run.readings.host.period, "they are no samples"
 
 
 @pytest.mark.parametrize(("free_share", "stopped"), [(0.9, True), (1.1, False)])
@@ -331,7 +343,7 @@ def test_a_function_runs_unmeasured_before_its_own_samples(clock: Clock, monkeyp
     settle, round_of = Sampler.settle, HostTimes.round
 
     def run_up(run: Sampler) -> None:
-        order.append(f"settle {run.fn()}")
+        order.append(f"settle {run.plan.fn()}")
         settle(run)
 
     def sample(times: HostTimes, slice_s: float) -> None:
@@ -340,36 +352,37 @@ def test_a_function_runs_unmeasured_before_its_own_samples(clock: Clock, monkeyp
 
     monkeypatch.setattr(Sampler, "settle", run_up)
     monkeypatch.setattr(HostTimes, "round", sample)
-    interleave(
-        [Sampler(lambda name=name: (clock.go_on(1e-4), name)[1], "cpu", "hot", 0.02, 0.005) for name in ("a", "b")]
-    )
+    plans = [Plan(lambda name=name: (clock.go_on(1e-4), name)[1], "cpu", "hot", 0.02, 0.005) for name in ("a", "b")]
+    interleave([*map(Sampler, plans)])
     assert order[:4] == ["settle a", "sample a", "settle b", "sample b"]
     assert all(order[i + 1] == order[i].replace("settle", "sample") for i in range(0, len(order), 2))
 
 
 def test_a_run_up_lasts_until_the_clock_is_its_own_again(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    run = Sampler(lambda: (calls.append(1), clock.go_on(1e-3))[1], "cpu", "hot", 0.05, 0.01)
+    run = Sampler(Plan(lambda: (calls.append(1), clock.go_on(1e-3))[1], "cpu", "hot", 0.05, 0.01))
     run.settle()
-    assert len(calls) == 10 and not run.host.period and not run.host.latency, "they are no samples"
+    assert len(calls) == 10 and not run.readings.host.period and not run.readings.host.latency, "they are no samples"
     for steady_at, run_ups in ((3, 3), (99, 4)):
         asked, calls[:] = [], []
         monkeypatch.setattr(Sampler, "_clock_is_steady", lambda run: asked.append(1) or len(asked) == steady_at)  # noqa: B023
         run.settle()
         assert (len(asked), len(calls)) == (run_ups, 10 * run_ups), "a clock that never settles is not waited for"
     calls[:] = []
-    Sampler(lambda: calls.append(1), "cpu", "hot", 0.05).settle()
+    Sampler(Plan(lambda: calls.append(1), "cpu", "hot", 0.05)).settle()
     assert not calls, "without a run-up nothing runs"
 
 
 def test_samples_are_spent_in_slices_and_the_run_up_is_not_in_them(clock: Clock) -> None:
     for settle_s, slices in ((0.0, 8), (0.5, 2)):
-        run = Sampler(takes(clock, 0.2 / slices / 200), "cpu", "hot", 0.2, settle_s)  # fifty are a quarter of a slice
+        call = takes(clock, 0.2 / slices / 200)  # fifty are a quarter of a slice
+        run = Sampler(Plan(call, "cpu", "hot", 0.2, settle_s))
         run.warm_up()
         before_ns = clock.now_ns
         run.round()
-        assert run.rounds == 1 and run.spent_s == pytest.approx((1 / 4 + 1 / 8) * 0.2 / slices, rel=0.03)
-        assert (clock.now_ns - before_ns) * 1e-9 == pytest.approx(run.spent_s + settle_s, rel=1e-2)
+        seen = run.readings
+        assert seen.rounds == 1 and seen.spent_s == pytest.approx((1 / 4 + 1 / 8) * 0.2 / slices, rel=0.03)
+        assert (clock.now_ns - before_ns) * 1e-9 == pytest.approx(seen.spent_s + settle_s, rel=1e-2)
 
 
 # -- flags -------------------------------------------------------------------------------------------------------------

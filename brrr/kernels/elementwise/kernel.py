@@ -131,7 +131,7 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
     Parameters
     ----------
     line : str
-        Assignments, separated by ";". The last one gives the result its value. Numbers given by name are float (double
+        Assignments, separated by ";". The value of the last one is the result. Numbers given by name are float (double
         with a float64 input); write 0.5f, since 0.5 is a slow double in C.
     **inputs : torch.Tensor or float
         The line's inputs by name: tensors of float32, float16, bfloat16 or float64 on one device, and numbers. Shapes
@@ -140,20 +140,21 @@ def elementwise(line: str, **inputs: Input) -> Elementwise:
     Returns
     -------
     Elementwise
-        Call it for the result, of the type to which the tensors' types promote. `source` is the kernel.
+        A call returns the result, whose type follows torch's promotion rules. `source` is the kernel.
 
     Raises
     ------
     LineError
-        If the line does not compile; a caret points at a name that is not known.
+        If the line does not compile; a caret points at the unknown name.
     ArgumentError
         If the inputs do not fit.
     UnavailableError
-        If the tensors are a GPU's and there is no NVRTC.
+        If the tensors are on a GPU and NVRTC is missing.
 
     Notes
     -----
-    For CPU tensors torch emulates it: C's arithmetic and the functions in `brrr/kernels/elementwise/emulate.py`.
+    CPU tensors are computed by torch, which emulates C's arithmetic and the functions in
+    `brrr/kernels/elementwise/emulate.py`.
     """
     return Elementwise(line, inputs)
 

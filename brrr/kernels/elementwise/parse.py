@@ -29,7 +29,7 @@ class LineError(BrrrError, ValueError):
             ^
     Did you mean cosf?
 
-    On a CPU it is raised for what the emulation does not understand. It is a ValueError, too.
+    On a CPU it is raised for code that the emulation does not support. It is a ValueError, too.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LineError(BrrrError, ValueError):
     problem : str
         What is wrong with it; a name that it quotes is pointed at.
     known : iterable of str
-        Names that this one may have been meant for.
+        Known names, of which the nearest is suggested.
     """
 
     def __init__(self, line: str, problem: str, known: Iterable[str] = ()) -> None:

@@ -37,13 +37,13 @@ class PersistentRNN(torch.nn.Module):
     Parameters
     ----------
     module : torch.nn.RNN or torch.nn.LSTM
-        RNN with tanh or ReLU. All of float32, float16 or bfloat16. Inputs have the shape (steps, batch, inputs), with
-        batch_first (batch, steps, inputs), or no batch.
+        The layer; an RNN with tanh or ReLU, all parameters in float32, float16 or bfloat16. Inputs have the shape
+        (steps, batch, inputs), with batch_first (batch, steps, inputs), or no batch.
     debug : bool
         Blocks that wait too long give up, with an UnavailableError, instead of hanging.
     choose : bool
         The first call of a shape (without gradients) also times cuDNN, and the faster of the two computes that shape
-        from then on. False: always the one kernel. A CUDA graph's capture times nothing.
+        from then on. With False it is always the one kernel. Nothing is timed during a capture.
 
     Raises
     ------
@@ -56,8 +56,8 @@ class PersistentRNN(torch.nn.Module):
     Notes
     -----
     Sums are added up in float32. Products of float32 are computed in float32, or as three products of TF32 that
-    together keep 22 bits of each factor (docs/rnn.md); the input's matmul is torch's. There is no double backward. In
-    one process, each call gives the same result.
+    together keep 22 bits of each factor (docs/rnn.md); the input's matmul is torch's. There is no double backward.
+    Within a process, repeated calls give the same result.
 
     References
     ----------

@@ -46,7 +46,7 @@ def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | 
     unlock : Guess, optional
         The drawing stays covered until this guess is given.
     source : str or Source, optional
-        Where the measurements come from, for drawings that show some, as for `explore`.
+        Where the measurements come from, as for `explore`; for drawings that show measurements.
     **at
         Where the sliders start, by name.
 

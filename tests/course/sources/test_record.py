@@ -141,7 +141,7 @@ def test_where_a_claim_looks_a_slow_call_gets_the_samples_of_an_interval(monkeyp
     grid = next(step for step in steps([MATMUL], "cpu") if step.phase == "grid")
     assert (claimed.fewest, grid.fewest) == (6, 1)
     tiny = dataclasses.replace(claimed, point={"size": 64}, variants=("cpu",), budget_s=1e-9)
-    monkeypatch.setattr("brrr.timing.sampler.SLOW_CALLS", 1e12)  # a call far longer than the budget, yet repeated
+    monkeypatch.setattr("brrr.timing.plan.SLOW_CALLS", 1e12)  # a call far longer than the budget, yet repeated
 
     def samples(fewest: int) -> int:
         found = isolated.measure_point(MATMUL, tiny.variants, tiny.point, budget_s=tiny.budget_s, fewest=fewest)["cpu"]
