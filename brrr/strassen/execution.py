@@ -81,13 +81,7 @@ def _best_lying(how: Implementation, right: Right, once: bool) -> Right:
 
 
 def steps(
-    how: Implementation,
-    a: torch.Tensor,
-    right: Right,
-    out: torch.Tensor,
-    arena: Arena,
-    *,
-    whole: bool = False,
+    how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, *, whole: bool = False
 ) -> list[Run]:
     """What a way does, in order; its buffers are taken from the arena. A right side made for it is not made again.
 

@@ -52,60 +52,48 @@ class Runner:
             found = self._plans[(*key, prepared)] = planned(*key, self.limits, prepared=prepared, eager=not self.graphs)
         return found
 
-    def __call__(self, chain: Chain, x: torch.Tensor, implementations: list[Implementation] | None) -> torch.Tensor:
+    def __call__(self, chain: Chain, x: torch.Tensor, chosen: list[Implementation] | None) -> torch.Tensor:
         """The chain's result for x, (rows, k), by `ways`."""
-        return self._tried(self._inferred, chain, x, implementations)[-1]
+        return self._tried(self._inferred, chain, x, chosen)[-1]
 
     def outputs(self, chain: Chain, x: torch.Tensor) -> list[torch.Tensor]:
         """Each layer's output, for gradients to be made of."""
-        return self._tried(outputs_of, chain, x, self.implementations(chain, x, learning=True))
+        return self._tried(outputs_of, chain, x, self.chosen(chain, x, learning=True))
 
-    def implementations(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Implementation] | None:
+    def chosen(self, chain: Chain, x: torch.Tensor, learning: bool) -> list[Implementation] | None:
         """Each layer's; None where all are torch's own."""
         if not x.numel():
             return None
-        implementations, operand = (
-            [plan.implementation for plan in self.plans(chain, x.shape[0], prepared=not learning)],
-            operand_name(x),
-        )
+        chosen = [plan.implementation for plan in self.plans(chain, x.shape[0], prepared=not learning)]
+        operand = operand_name(x)
         exact = learning or operand != "float32" or in_full_precision()
-        return (
-            None if exact and all(how == Implementation(PLAIN[operand]) for how in implementations) else implementations
-        )
+        return None if exact and all(how == Implementation(PLAIN[operand]) for how in chosen) else chosen
 
     def _tried(
         self, run: Callable[[Chain, torch.Tensor, list[Implementation]], list[torch.Tensor]], chain: Chain,
-        x: torch.Tensor,
-        implementations: list[Implementation] | None,
+        x: torch.Tensor, chosen: list[Implementation] | None,
     ) -> list[torch.Tensor]:  # fmt: skip
         try:
-            return by_torch(chain, x) if implementations is None else run(chain, x, implementations)
+            return by_torch(chain, x) if chosen is None else run(chain, x, chosen)
         except UnavailableError as missing:
             if self.limits.inners:
                 raise
             warnings.warn(f"StrassenMLP: {missing}; torch's own modules run instead", stacklevel=5)
             return by_torch(chain, x)
 
-    def _inferred(self, chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> list[torch.Tensor]:
+    def _inferred(self, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> list[torch.Tensor]:
         with torch.inference_mode(False), torch.no_grad():  # buffers that any later call may write to
-            run = self._run(chain, x, implementations)
+            run = self._run(chain, x, chosen)
         with torch.no_grad():
             return [run(x)]
 
-    def _run(self, chain: Chain, x: torch.Tensor, implementations: Sequence[Implementation]) -> ChainRun:
+    def _run(self, chain: Chain, x: torch.Tensor, chosen: Sequence[Implementation]) -> ChainRun:
         """The launches for these ways and so many rows; those of the last few sizes are kept."""
-        pairs = zip(chain, implementations, strict=True)
+        pairs = zip(chain, chosen, strict=True)
         rights = [self._formatted(place, layer, how) for place, (layer, how) in enumerate(pairs)]
-        key = (
-            x.shape[0],
-            x.dtype,
-            x.device,
-            _stream(x),
-            *implementations,
-            *(id(each) for each in rights),
-            *map(_bias, chain),
-        )
-        run = self._runs.pop(key, None) or ChainRun(chain, implementations, rights, x)
+        sides = *(id(each) for each in rights), *map(_bias, chain)
+        key = x.shape[0], x.dtype, x.device, _stream(x), *chosen, *sides
+        run = self._runs.pop(key, None) or ChainRun(chain, chosen, rights, x)
         self._runs[key] = run
         if x.is_cuda and capturing() and run not in self._captured:
             self._captured.append(run)
@@ -178,10 +166,10 @@ class Runners:
         if torch.compiler.is_compiling():
             y = operator(rows, tensors, *asked)[-1]
         elif all(map(in_memory, (x, *tensors))):
-            implementations = self.at(place).implementations(chain, rows, learning)
-            self._all_plain &= implementations is None
-            if implementations is not None:
-                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, implementations)
+            chosen = self.at(place).chosen(chain, rows, learning)
+            self._all_plain &= chosen is None
+            if chosen is not None:
+                y = operator(rows, tensors, *asked)[-1] if learning else self.at(place)(chain, rows, chosen)
         else:  # inside torch.vmap, torch.func.grad and the like
             self._all_plain = False
         return by_torch(chain, x)[-1] if y is None else y.reshape(*x.shape[:-1], chain[-1].n)
@@ -232,11 +220,7 @@ def operator(x: torch.Tensor, tensors: Sequence[torch.Tensor], layout: str, *ask
     same = found is not None and (found.limits, found.graphs) == (made, graphs)
     chain, runner = chain_of(tensors, layout), found.at(place) if found is not None and same else Runner(made)
     with torch.autocast(x.device.type, enabled=False), torch.no_grad():
-        return (
-            runner.outputs(chain, x)
-            if learning
-            else [runner(chain, x, runner.implementations(chain, x, learning=False))]
-        )
+        return runner.outputs(chain, x) if learning else [runner(chain, x, runner.chosen(chain, x, learning=False))]
 
 
 @operator.register_fake

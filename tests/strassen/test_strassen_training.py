@@ -33,7 +33,7 @@ def test_gradients_are_those_of_the_function(form: str, level: int) -> None:
     [Implementation("fp64"), Implementation("fp64", 1, "winograd"), Implementation("fp64")],
 ])  # fmt: skip
 def test_gradients_are_torchs_whatever_the_ways(ways: list[Implementation], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators.Runner, "implementations", lambda *given, **more: ways)
+    monkeypatch.setattr(operators.Runner, "chosen", lambda *given, **more: ways)
     sizes = (7, 9, 16, 5)
     x = torch.randn(6, 7, dtype=torch.float64, requires_grad=True)
     linears = [nn.Linear(k, n, dtype=torch.float64) for k, n in pairwise(sizes)]
