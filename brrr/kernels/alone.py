@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Source(NamedTuple):
+class CudaFile(NamedTuple):
     """A `.cu` file of this package: NVRTC's options for it, text in front of it, and what it is compiled for.
 
     architectures: by default the oldest GPU that is supported, and an H100's.
@@ -67,7 +67,7 @@ def into(out: torch.Tensor, launch: Callable[[], Any]) -> Callable[[], torch.Ten
     return run
 
 
-def alone(examples: Callable[[str], Iterable[Example]], *sources: Source) -> int:
+def alone(examples: Callable[[str], Iterable[Example]], *sources: CudaFile) -> int:
     """What `python -m` runs of a kernel's module: a line for each of its examples; the status is 1 if one is wrong.
 
     examples: makes them on "cuda", or small ones of Triton's on "cpu"; sources: the `.cu` files.
@@ -96,7 +96,7 @@ def alone(examples: Callable[[str], Iterable[Example]], *sources: Source) -> int
     return int(wrong)
 
 
-def compiled(source: Source) -> str:
+def compiled(source: CudaFile) -> str:
     """Whether a `.cu` file of this package compiles, in words; no GPU is needed, only NVRTC."""
     from brrr.gpu.nvrtc import compile_cubin, missing, source_text
 

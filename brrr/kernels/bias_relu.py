@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import packed_launch, pycuda_function, pycuda_stream
-from brrr.kernels.alone import Example, Source, alone
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.kernels.checks import check_on_gpu, check_shape, check_tensors
 
 if TYPE_CHECKING:
@@ -135,4 +135,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source(SOURCE)))
+    sys.exit(alone(examples, CudaFile(SOURCE)))

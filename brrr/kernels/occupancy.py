@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from brrr.gpu.nvrtc import PTR, kernel
-from brrr.kernels.alone import Example, Source, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, into
 from brrr.kernels.checks import check_on_gpu
 
 SOURCE = "kernels/occupancy.cu"
@@ -43,4 +43,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source(SOURCE)))
+    sys.exit(alone(examples, CudaFile(SOURCE)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
-from brrr.kernels.alone import Example, Source, alone
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.roofline.peaks import MissingPeakError
 from brrr.roofline.shapes import TYPES, VECTOR, copy_s, product_time_s, whole
 
@@ -207,4 +207,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source("kernels/padding.cu")))
+    sys.exit(alone(examples, CudaFile("kernels/padding.cu")))

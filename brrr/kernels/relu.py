@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import I64, PTR, kernel
-from brrr.kernels.alone import Example, Source, alone
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.kernels.checks import check_on_gpu, check_tensors
 
 if TYPE_CHECKING:
@@ -106,4 +106,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source(SOURCE)))
+    sys.exit(alone(examples, CudaFile(SOURCE)))

@@ -22,7 +22,7 @@ from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
-from brrr.kernels.alone import Example, Source, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, into
 from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
 
 ROUND = 16
@@ -159,4 +159,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source(SOURCE)))
+    sys.exit(alone(examples, CudaFile(SOURCE)))

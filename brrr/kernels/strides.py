@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from brrr.gpu.nvrtc import I64, PTR, U32, kernel
-from brrr.kernels.alone import Example, Source, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, into
 from brrr.kernels.checks import check_on_gpu
 
 SOURCE = "kernels/strides.cu"
@@ -62,4 +62,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source(SOURCE)))
+    sys.exit(alone(examples, CudaFile(SOURCE)))

@@ -22,7 +22,7 @@ import torch
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
 from brrr.gpu.precision import float32_products, float32_recurrence
-from brrr.kernels.alone import Example, Source, alone
+from brrr.kernels.alone import CudaFile, Example, alone
 
 Run = Callable[[], torch.Tensor]
 Module = torch.nn.RNN | torch.nn.GRU | torch.nn.LSTM
@@ -387,4 +387,4 @@ def _example(loop: StepLoop) -> Example:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, Source(SOURCE, ("-DKIND=2", "-DTYPE=0"))))
+    sys.exit(alone(examples, CudaFile(SOURCE, ("-DKIND=2", "-DTYPE=0"))))

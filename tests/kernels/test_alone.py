@@ -17,7 +17,7 @@ from brrr.core.files import PACKAGE
 from brrr.core.measurement import Estimate
 from brrr.gpu import nvrtc
 from brrr.kernels import alone
-from brrr.kernels.alone import Example, Source
+from brrr.kernels.alone import CudaFile, Example
 
 NOT_KERNELS = ("peaks", "probe")
 """What `brrr calibrate` and the timer launch."""
@@ -97,7 +97,7 @@ def test_without_a_gpu_a_source_is_compiled_if_it_can_be(monkeypatch: pytest.Mon
     given: list[Any] = []
     monkeypatch.setattr(nvrtc, "compiler", lambda: "NVRTC 13.0")
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *args: given.append(args[1:]) or b"x" * 1500)
-    source = Source("kernels/relu.cu", ("-DA=1",))
+    source = CudaFile("kernels/relu.cu", ("-DA=1",))
     assert alone.compiled(source) == "kernels/relu.cu compiles: 1.5 kB for sm_75, 1.5 kB for sm_90"
     assert given == [("kernels/relu.cu", arch, ("-DA=1",)) for arch in ("sm_75", "sm_90")]
 
@@ -105,14 +105,14 @@ def test_without_a_gpu_a_source_is_compiled_if_it_can_be(monkeypatch: pytest.Mon
         raise UnavailableError("no such name, line 3")
 
     monkeypatch.setattr(nvrtc, "compile_cubin", refused)
-    assert alone.compiled(Source("kernels/relu.cu")) == "no such name, line 3"
+    assert alone.compiled(CudaFile("kernels/relu.cu")) == "no such name, line 3"
 
     def absent() -> str:
         raise RuntimeError("libnvrtc.so.13 is not there")
 
     monkeypatch.setattr(nvrtc, "compiler", absent)
     assert nvrtc.missing() == "libnvrtc.so.13 is not there"
-    assert alone.compiled(Source("kernels/relu.cu")).startswith("kernels/relu.cu was not compiled: NVRTC is not here")
+    assert alone.compiled(CudaFile("kernels/relu.cu")).startswith("kernels/relu.cu was not compiled: NVRTC is not here")
 
 
 def test_nan_is_wrong() -> None:

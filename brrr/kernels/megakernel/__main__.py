@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from brrr.kernels.alone import Example, Source, alone
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.kernels.megakernel.device import GRID_SOURCE
 from brrr.kernels.megakernel.megakernel import Megakernel
 
@@ -24,4 +24,4 @@ def examples(device: str) -> Iterator[Example]:
         yield Example(f"8 layers of {hidden}, batch {batch}", flop, nbytes, run, expected)
 
 
-sys.exit(alone(examples, Source(GRID_SOURCE)))
+sys.exit(alone(examples, CudaFile(GRID_SOURCE)))

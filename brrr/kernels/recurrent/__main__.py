@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from brrr.kernels.alone import Example, Source, alone
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.kernels.recurrent.layer import PersistentRNN
 from brrr.kernels.recurrent.plan import H200, plan
 from brrr.kernels.recurrent.running import SOURCE
@@ -32,4 +32,4 @@ def examples(device: str) -> Iterator[Example]:
             yield Example(name, flop, nbytes, partial(first, run, x), result, 1e-4)
 
 
-sys.exit(alone(examples, Source(SOURCE, plan("rnn_tanh", 1024, 4, "float32", H200).defines())))
+sys.exit(alone(examples, CudaFile(SOURCE, plan("rnn_tanh", 1024, 4, "float32", H200).defines())))

@@ -15,7 +15,7 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
 from brrr.gpu.nvrtc import function as function_of
-from brrr.kernels.alone import Example, Source, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, into
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.passes.jobs import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.memory_pass import DTYPES, Work, assembled_work, factors_work, run_in_torch
@@ -123,4 +123,4 @@ def examples(device: str) -> Iterator[Example]:
 
 if __name__ == "__main__":
     first = next(works(64, 1, "cpu"))[1].job()
-    sys.exit(alone(examples, Source(SOURCE, head=first.text())))
+    sys.exit(alone(examples, CudaFile(SOURCE, head=first.text())))

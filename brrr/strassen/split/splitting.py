@@ -30,7 +30,7 @@ from typing import Any
 import torch
 
 from brrr.gpu import is_gpu
-from brrr.kernels.alone import Example, Source, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, into
 from brrr.strassen.split import operands_kernel, product_kernel
 from brrr.strassen.split.operands_kernel import SplitSource as SplitSource
 from brrr.strassen.split.operands_kernel import Terms as Terms
@@ -138,6 +138,6 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    operands = Source(operands_kernel.SOURCE, architectures=("sm_80", "sm_90"))
-    product = Source(product_kernel.SOURCE, product_kernel.Tiling().defines(), architectures=("sm_90a",))
+    operands = CudaFile(operands_kernel.SOURCE, architectures=("sm_80", "sm_90"))
+    product = CudaFile(product_kernel.SOURCE, product_kernel.Tiling().defines(), architectures=("sm_90a",))
     sys.exit(alone(examples, operands, product))
