@@ -10,7 +10,7 @@ back: the products twice as many, attention 2.5 times, the norms 9 T w each, GEL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,23 @@ from brrr.running.graphs import capture
 from brrr.timing import measure
 from brrr_course.experiments.checked import refuse_too_large, relative
 from brrr_course.experiments.lazily import nn, torch
-from brrr_course.experiments.limits import LIMITS, added_up, limit_variants, limits_of, up_to
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
+
+LIMITS = ("compute", "memory", "latency")
+"""What limits the device's work, in the order in which the lines add up; overhead comes last."""
+
+
+def limit_variants(shown: bool = True) -> tuple[Variant, ...]:
+    """A line for each limit: the seconds of a step's kernels up to it.
+
+    >>> [each.name for each in limit_variants()]
+    ['to-compute', 'to-memory', 'to-latency']
+    """
+    return tuple(
+        Variant(f"to-{name}", name, "cuda", timer="own", field="busy_s", implementation=name, line=name, shown=shown)
+        for name in LIMITS
+    )
+
 
 LENGTH, HEAD = 512, 64
 """Tokens of a sequence, and the width of a head."""
@@ -163,6 +178,28 @@ def _cost(way: str, found: Taken) -> Cost:
 
 def _once(seconds: float) -> Estimate:
     """One diagnosis tells no interval: it counts as a single call."""
+    return Estimate(seconds, seconds, seconds, 1)
+
+
+def up_to(way: str) -> Sequence[str]:
+    """The limits that a part's line adds up; none for what is no part.
+
+    >>> up_to("memory"), up_to("step")
+    (('compute', 'memory'), ())
+    """
+    return LIMITS[: LIMITS.index(way) + 1] if way in LIMITS else ()
+
+
+def limits_of(found: Diagnosis) -> dict[str, float]:
+    """Seconds of a step's kernels by limit; what nothing is known of counts as latency."""
+    limits = {name: found.parts.get(name, 0.0) for name in LIMITS}
+    limits["latency"] += found.parts.get("unknown", 0.0)
+    return limits
+
+
+def added_up(way: str, limits: Mapping[str, float], step_s: float) -> Estimate:
+    """The seconds up to a limit, at most the step's; one diagnosis tells no interval and counts as a single call."""
+    seconds = min(step_s, sum(limits[name] for name in up_to(way)))
     return Estimate(seconds, seconds, seconds, 1)
 
 

@@ -16,8 +16,7 @@ from brrr.roofline.communication import BUS
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import RankCall, ranked
-from brrr_course.experiments.ranks import RANKS, Rank, variants_of
+from brrr_course.experiments.ranks import RANKS, Rank, RankCall, ranked, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
 SIZES = tuple(2**power for power in range(3, 31))

@@ -17,8 +17,7 @@ from brrr.gpu import is_gpu
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, nn, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import IDLE, RankCall, ranked
-from brrr_course.experiments.ranks import RANKS, Rank, variants_of
+from brrr_course.experiments.ranks import IDLE, RANKS, Rank, RankCall, ranked, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
 MLP, BLOCK, RNN = NETWORKS = ("MLP", "transformer block", "recurrent layer")

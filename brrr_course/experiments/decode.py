@@ -19,9 +19,9 @@ from brrr.gpu import is_cpu, waiting
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.precision import float32_products
 from brrr.running.graphs import capture
+from brrr_course.experiments.block import LIMITS, added_up, limit_variants, limits_of
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
 from brrr_course.experiments.lazily import name_of, torch
-from brrr_course.experiments.limits import LIMITS, added_up, limit_variants, limits_of
 from brrr_course.experiments.llama_sizes import LARGE, SMALL, Shape
 from brrr_course.experiments.predicted import flop_of, moving, pointwise, product, reduction
 from brrr_course.experiments.utilisation import loop

@@ -18,7 +18,6 @@ from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
 from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
-from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -323,7 +322,7 @@ def foretold(
     """Measured and predicted seconds of W x, by the number of columns; predicted for `some`, as a call takes long."""
     from brrr.roofline.shapes import product_time_s
 
-    device, kind = datasheet(evidence).key, evidence.experiment.variant("nn")
+    device, kind = evidence.datasheet().key, evidence.experiment.variant("nn")
     measured = {n: time.median for n, time in _curve(evidence, "nn", dtype, size).items()}
     predicted = {}
     for n in filter(some, measured):

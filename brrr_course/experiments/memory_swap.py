@@ -22,7 +22,6 @@ from brrr.counting.cost import Cost
 from brrr.gpu import waiting
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments.checked import refuse_too_large
-from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 from brrr_course.nouns.expression import Table
@@ -247,7 +246,7 @@ def gain(evidence: Evidence) -> float:
 
     NotRecordedError unless the device is the H200's chip with another memory.
     """
-    here, there = datasheet(evidence), hardware(REFERENCE)
+    here, there = evidence.datasheet(), hardware(REFERENCE)
     if here.key == there.key:
         raise NotRecordedError(f"{here.name} is what others are held against")
     if (here.sm_count, here.generation) != (there.sm_count, there.generation):

@@ -19,7 +19,6 @@ from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.experiments.checked import PointInputs, refuse_too_large
-from brrr_course.experiments.judging import traced
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
 from brrr_course.experiments.transfers import give_back_pinned
@@ -377,9 +376,3 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
         return check(memory["y" if variant.implementation == "gpu" else "fetched"])
 
     return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What the claims on the nested sine ask beside the notation: figures of a timeline.
-
-__all__ = ["traced"]

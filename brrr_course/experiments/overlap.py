@@ -23,7 +23,6 @@ from brrr.running.lanes import CudaLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
 from brrr_course.experiments.checked import PointInputs, refuse_too_large
-from brrr_course.experiments.judging import traced
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table, middle
@@ -441,9 +440,7 @@ ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the claims on overlap ask beside the notation: where computing takes as long as sending, and timelines.
-
-__all__ = ["balanced", "traced"]
+# What the claims on overlap ask beside the notation: where computing takes as long as sending.
 
 BALANCE = 1.4
 """Computing and sending count as equally long within this factor."""

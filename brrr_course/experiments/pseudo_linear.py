@@ -18,13 +18,12 @@ from brrr.gpu import is_queue, waiting
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.device_model import model_of
 from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large, worst
-from brrr_course.experiments.judging import curve, datasheet
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, pointwise, product, reduction, run, view
-from brrr_course.experiments.published import pseudo_linear
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
+from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -539,7 +538,8 @@ MANY = 32768
 
 def thread(evidence: Evidence, table: str) -> Table:
     """The speed-ups of one of the thread's own tables, by the width."""
-    return Table(("width",), {(row.width,): row.speedup for row in pseudo_linear(table)})
+    rows = [row for row in published("pseudo_linear") if row["table"] == table]
+    return Table(("width",), {(int(row["width"]),): float(row["speedup"]) for row in rows})
 
 
 def clever_multiplication(evidence: Evidence) -> Verdict:
@@ -549,9 +549,9 @@ def clever_multiplication(evidence: Evidence) -> Verdict:
     the limit of exactness would come out rounded. And if the stand-in runs at the memory's pace, its bytes explain its
     time, and nothing is left for the matrix product to explain.
     """
-    hardware = datasheet(evidence)
-    linear = curve(evidence, "linear busy", "width", batch=MANY, direction=FORWARD)
-    pseudo = curve(evidence, "pseudo triton busy", "width", batch=MANY, direction=FORWARD)
+    hardware = evidence.datasheet()
+    linear = evidence.twin_curve("linear busy", "width", batch=MANY, direction=FORWARD)
+    pseudo = evidence.twin_curve("pseudo triton busy", "width", batch=MANY, direction=FORWARD)
     width = max(set(linear) & set(pseudo))
     exact = sorted(int(width) for width, *_ in evidence.source.known(evidence.experiment, "linear-integers"))
     if not exact:

@@ -22,7 +22,6 @@ from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
 from brrr.roofline.persistent import Step
 from brrr_course.experiments.checked import PointInputs, peak_bytes_of, refuse_too_large, relative, warmed, worst
-from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.experiments.predicted import unpredicted
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
@@ -233,7 +232,7 @@ def floor_of(evidence: Evidence, at: At) -> Step:
     cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
     exchanged = exchange(evidence, cell, dtype)
     made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
-    model = model_of(datasheet(evidence).key)
+    model = model_of(evidence.datasheet().key)
     if not model.curves:
         raise NotRecordedError(f"no peaks were measured on {model.device}")
     matmul = model.value(f"matmul.{short(dtype)}")
