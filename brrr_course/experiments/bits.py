@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, waiting
+from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.precision import float32_products
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
@@ -144,11 +144,7 @@ EXPERIMENT = Experiment(
                     shown=way in SHOWN)
             for way, label in LABELS.items()
         ),
-        *(
-            Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way in SHOWN,
-                    stands_in_for=way.replace("-", " "))
-            for way in CPU_WAYS
-        ),
+        *(Variant.twin(way, "cpu", f"CPU, {LABELS[way]}", shown=way in SHOWN) for way in CPU_WAYS),
     ),
     field="period_s",
     package=__name__,
@@ -352,11 +348,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         raise UnavailableError(f"{variant.label} has no kernel here: {str(error).strip().splitlines()[0]}") from error
     dtype = torch.float32 if way in ("float32", "tf32") else torch.bfloat16
     allowed = TOLERANCE.get(way, FLOAT8 if way.startswith("fp8") else INT8)
-
-    def error_of(found: Any) -> float:
-        return given.error(found, dtype)
-
-    return Workload(run, cost(variant, point), error_of, allowed, synchronize=waiting(device))
+    return Workload(run, partial(given.error, dtype=dtype), allowed)
 
 
 def refused(way: str, device: str) -> None:

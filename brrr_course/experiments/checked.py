@@ -1,4 +1,4 @@
-"""What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
+"""What the works of several experiments share: room for them, checks in float64, compilation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
-from brrr.counting.cost import Cost
-from brrr.gpu import free_bytes, is_cpu, is_gpu
-from brrr.timing.cpu_queue import CpuQueue
+from brrr.gpu import free_bytes, is_gpu
 from brrr_course.experiments.lazily import name_of, torch
 from brrr_course.nouns.experiment import Run, Variant, Workload
 
@@ -49,62 +46,6 @@ def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
             f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "
             f"{'GPU' if is_gpu(device) else 'CPU'}; choose a smaller size"
         )
-
-
-def queued(made: Workload) -> Workload:
-    """The same work, cost and check, submitted to a queue of its own; `kernel_s` is then the work's own time.
-
-    >>> from brrr.counting.cost import Cost
-    >>> toy = queued(Workload(lambda: 3, Cost(0, 0), lambda result: abs(result - 3), 0.0))
-    >>> toy.check()
-    0
-    >>> toy.close()
-    """
-    kept = dict[str, Any]()
-
-    def order() -> None:
-        kept["result"] = made.run()
-
-    def error(found: dict[str, Any]) -> float:
-        return made.error(found.get("result"))
-
-    return in_orders([order], kept, made.cost, error, made.tolerance, made.close)
-
-
-def in_orders(
-    orders: Sequence[Run], result: Any, cost: Cost, error: Callable[[Any], float], tolerance: float,
-    close: Callable[[], None] = lambda: None, held: object = None,
-) -> Workload:  # fmt: skip
-    """Orders to a CPU queue of their own, one after the other, which leave `result` behind, on what is `held`.
-
-    >>> from brrr.counting.cost import Cost
-    >>> kept = []
-    >>> toy = in_orders([lambda: kept.append(1)] * 3, kept, Cost(0, 0), lambda found: abs(len(found) - 3), 0.0)
-    >>> toy.check()
-    0
-    >>> toy.close()
-    """
-    queue = CpuQueue()
-
-    def run(kept: object = held) -> Any:
-        for order in orders:
-            queue.submit(order)
-        return result
-
-    def end() -> None:
-        queue.close()
-        close()
-
-    return Workload(run, cost, error, tolerance, synchronize=queue.synchronize, close=end, queue=queue)
-
-
-def warmed(made: Workload, device: str) -> Workload:
-    """The same work; on a GPU it is called once, for what happens once (loading, choosing) is no part of a call."""
-    if is_cpu(device):
-        return made
-    made.run()
-    torch.cuda.synchronize()
-    return replace(made, synchronize=torch.cuda.synchronize)
 
 
 # ---- operators one by one, and fused ----
@@ -261,19 +202,16 @@ def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence
     return run
 
 
-def held_workload(
-    run: Callable[[], Any], made: Cost, check: Callable[[Any], float], held: Any, dtype: torch.dtype, device: str
-) -> Workload:
+def held_workload(run: Run, check: Callable[[Any], float], held: Any, dtype: torch.dtype, device: str) -> Workload:
     """A way of working on the point's inputs, which are kept for the other variants as long as this one is there."""
 
     def error(found: Any, kept: Any = held) -> float:
         return check(found)
 
-    if is_cpu(device):
-        return Workload(run, made, error, TOLERANCE[name_of(dtype)])
-    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, made, error, TOLERANCE[name_of(dtype)], synchronize=torch.cuda.synchronize)
+    if is_gpu(device):
+        compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
+        torch.cuda.synchronize()
+    return Workload(run, error, TOLERANCE[name_of(dtype)])
 
 
 # ---- the memory of a call ----

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import ITEMSIZE, Cost
-from brrr.gpu import waiting
 from brrr.running.graphs import capture
 from brrr_course.experiments.checked import (
     PointInputs,
@@ -98,10 +97,9 @@ EXPERIMENT = Experiment(
         Variant("max-autotune", "mode max-autotune", "cuda", prepare_s=TUNE_S, isolated=True),
         Variant("graph", "as written, in a CUDA Graph", "cuda", prepare_s=0.5),
         Variant("first-cold", COLD, "cuda", timer="own", field="latency_s", implementation=COLD,
-                prepare_s=2 * COMPILE_S,
-                shown=False),
-        Variant("cpu-eager", "CPU, as written", "cpu", implementation="eager", stands_in_for="eager"),
-        Variant("cpu-compile", "CPU, torch.compile", "cpu", implementation="compile", stands_in_for="compile"),
+                prepare_s=2 * COMPILE_S, shown=False),
+        Variant.twin("eager", "cpu", "CPU, as written"),
+        Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),
     field="period_s",
     package=__name__,
@@ -174,7 +172,6 @@ class ProgramInputs(PointInputs):
         ]
         for weight in self.tensors[1:]:
             torch._dynamo.mark_static_address(weight)  # as a module's parameters are: no graph copies them at each call
-        self.wait = waiting(device)
 
     def run(self) -> Tensor:
         """The program, operator by operator."""
@@ -224,9 +221,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(int(12 * cost(variant, point).bytes), device, f"{point['program']}, {point['size']}")
     ready_to_compile(variant)
     given = ProgramInputs.of(str(point["program"]), rows, width, dtype, device)
-    made = Workload(
-        given.run, cost(variant, point), lambda found: given.error(found), TOLERANCE[name_of(dtype)], given.wait
-    )
+    made = Workload(given.run, given.error, TOLERANCE[name_of(dtype)])
     if variant.implementation == COLD:
         first = partial(Measurement, device=variant.device)
         return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()]))})

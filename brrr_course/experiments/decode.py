@@ -15,13 +15,13 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.diagnosis.diagnosing import diagnose
-from brrr.gpu import is_cpu, waiting
+from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.precision import float32_products
 from brrr.running.graphs import capture
 from brrr_course.experiments.block import LIMITS, added_up, limit_variants, limits_of
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
-from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.llama_sizes import LARGE, SMALL, Shape
 from brrr_course.experiments.predicted import flop_of, moving, pointwise, product, reduction
 from brrr_course.experiments.utilisation import loop
@@ -247,7 +247,7 @@ EXPERIMENT = Experiment(
         *limit_variants(shown=False),
         Variant("driver-graph", "graph: utilisation, as nvidia-smi reports it", "cuda", timer="own", field="busy_s",
                 implementation="graph", shown=False),
-        Variant("cpu-eager", "CPU, a small model", "cpu", implementation="eager", stands_in_for="eager"),
+        Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
     field="period_s",
     package=__name__,
@@ -346,9 +346,7 @@ def workload_of(variant: Variant, call: Call) -> Workload:
     given = CallInputs.of(shape, call, device)
     run, close = way_of(variant.implementation, given, device)
     told = {"measured": lambda: own(variant, given, run)} if variant.timer == "own" else {}
-
-    return Workload(run, cost_of(shape, call), given.error, TOLERANCE[name_of(given.model.embedding.dtype)],
-                    synchronize=waiting(device), close=close, others=told)  # fmt: skip
+    return Workload(run, given.error, TOLERANCE[shape.dtype], cost_of(shape, call), close=close, others=told)
 
 
 def own(variant: Variant, given: CallInputs, run: Run) -> Measurement:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, waiting
+from brrr.gpu import is_cpu, is_gpu
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 IMPORT = "import torch"
@@ -112,8 +112,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: Any) -> float:
         return part.error(made[0], found)
 
-    wait, others = waiting(variant.device), {"prepare": prepare}
-    return Workload(lambda: part.run(made[0]), cost(variant, point), error, TOLERANCE, wait, others=others)
+    return Workload(lambda: part.run(made[0]), error, TOLERANCE, others={"prepare": prepare})
 
 
 # ---- what must be there before ----

@@ -17,7 +17,7 @@ from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -199,12 +199,12 @@ class Operands(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """The product in the variant's layout, its operands laid out beforehand; padding is part of what is timed."""
     size, columns, dtype = int(point["size"]), int(point["columns"]), str(point["dtype"])
-    device, made = variant.processor, cost(variant, point)
-    refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
+    device, nbytes = variant.processor, cost(variant, point).bytes
+    refuse_too_large(2 * int(nbytes), device, f"a product of {size} x {size} by {columns} columns")
     run, error = MAKERS[variant.implementation](Operands.of(size, columns, dtype, device))
     if dtype == "tf32":
         run = float32_products(tf32=True)(run)
-    return warmed(Workload(run, made, error, TOLERANCES[dtype]), device)
+    return Workload(run, error, TOLERANCES[dtype], warm=True)
 
 
 Made = tuple[Callable[[], Any], Callable[[Any], float]]

@@ -13,7 +13,6 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
 from brrr_course.experiments.checked import (
     PointInputs,
     compile_now,
@@ -93,8 +92,8 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "as written", "cuda"),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
-        Variant("cpu-eager", "CPU, as written", "cpu", implementation="eager", stands_in_for="eager"),
-        Variant("cpu-compile", "CPU, torch.compile", "cpu", implementation="compile", stands_in_for="compile"),
+        Variant.twin("eager", "cpu", "CPU, as written"),
+        Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),
     field="period_s",
     package=__name__,
@@ -128,8 +127,7 @@ class BrokenInputs(PointInputs):
 
     def __init__(self, elements: int, device: str) -> None:
         self.x = torch.randn(elements, device=device)
-        wide, whole = self.x.double(), program("print", 0)
-        self.expected = whole(wide)
+        self.expected = program(PRINT, 0)(self.x.double())
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -147,4 +145,4 @@ def workload(variant: Variant, point: Point) -> Workload:
         return relative(found, given.expected, torch.float32)
 
     compile_now(run)
-    return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=waiting(device))
+    return Workload(run, error, TOLERANCE)

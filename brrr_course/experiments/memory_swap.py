@@ -19,7 +19,6 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
 from brrr.core.recordings import device_folders
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.experiments.lazily import f, name_of, torch
@@ -202,7 +201,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     call, device, amounts = read(str(point["call"])), variant.processor, cost_of(str(point["call"]))
     refuse_too_large(int(2 * amounts.bytes), device, str(point["call"]))
     run, tolerance = prepared(call, made(call, device)), TOLERANCE.get(call.operator, TOLERANCE[name_of(call.dtype)])
-    return Workload(run, amounts, partial(error_of, call, device), tolerance, synchronize=waiting(device))
+    return Workload(run, partial(error_of, call, device), tolerance, amounts)
 
 
 def error_of(call: SwapCall, device: str, found: Any) -> float:

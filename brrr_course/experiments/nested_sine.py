@@ -14,7 +14,7 @@ from typing import Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, is_queue, waiting
+from brrr.gpu import is_cpu, is_gpu, is_queue
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
@@ -39,15 +39,10 @@ COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31
 SCRIPTED_ANEW = (2**10, 2**24)
 """Here the first call of a newly scripted function is timed and its kernels are counted."""
 
-QUEUE_MAX = 2**24
-"""The CPU queue stops here."""
-
 
 def supports(variant: Variant, point: Point) -> bool:
     """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
     elements = int(point["elements"])
-    if is_queue(variant.device):
-        return elements <= QUEUE_MAX
     if variant.implementation == "gpu-scripted-first":
         return elements in SCRIPTED_ANEW
     if variant.implementation == "gpu-scripted":
@@ -87,6 +82,7 @@ EXPERIMENT = Experiment(
             tuple(sorted(SIZES + ODD_SIZES)),
             label="elements (float32, 4 bytes each)",
             quick=(2**10, 2**16, 2**20),
+            most={"cpu-queue": 2**24},
         ),
     ),
     variants=(
@@ -106,13 +102,11 @@ EXPERIMENT = Experiment(
         Variant("gpu-scripted-first", "the first call of torch.jit.script", "cuda", timer="own",
                 line="scripted first", shown=False),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
-        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue",
-                implementation="gpu-transfers",
-                line_label="CPU queue with transfers", stands_in_for="with transfers"),
-        Variant("queue-gpu-transfers-sync", "CPU queue, extra wait", "cpu-queue", implementation="gpu-transfers-sync",
-                shown=False, stands_in_for="extra synchronize"),
-        Variant("queue-gpu", "CPU queue without transfers", "cpu-queue", implementation="gpu",
-                stands_in_for="without transfers"),
+        Variant.twin("gpu-transfers", "cpu-queue", "CPU queue, data sent there and back",
+                     line_label="CPU queue with transfers", stands_in_for="with transfers"),
+        Variant.twin("gpu-transfers-sync", "cpu-queue", "CPU queue, extra wait", shown=False,
+                     stands_in_for="extra synchronize"),
+        Variant.twin("gpu", "cpu-queue", "CPU queue without transfers", stands_in_for="without transfers"),
     ),
     field="latency_s",
     lines=(
@@ -162,22 +156,15 @@ def workload(variant: Variant, point: Point) -> Workload:
     n = int(point["elements"])
     _refuse(n, variant)
     if is_queue(variant.device):
-        return _on_queue(variant, point, n)
+        return _on_queue(variant, n)
     if variant.implementation == "cpu-drawing":
-        return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
+        return Workload(lambda: torch.rand(n), uniform_error(n), UNIFORM_TOLERANCE)
     held = Normal.of(n, "cuda" if variant.on_gpu and variant.implementation in ON_DEVICE else "cpu")
     run = RUNS[variant.implementation](held.x)
     if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
-    return Workload(
-        run,
-        cost(variant, point),
-        sample_error(held.x),
-        TOLERANCE,
-        synchronize=waiting(variant.processor),
-        others={"measured": lambda: first_calls(held.x)},
-    )
+    return Workload(run, sample_error(held.x), TOLERANCE, others={"measured": lambda: first_calls(held.x)})
 
 
 def _refuse(n: int, variant: Variant) -> None:
@@ -344,7 +331,7 @@ RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
 ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
 
-def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
+def _on_queue(variant: Variant, n: int) -> Workload:
     """On the CPU queue, which takes new memory for each sine, as the CPU does: only the way differs."""
     held = Normal.of(n, "cpu")
     queue = CpuQueue()
@@ -375,4 +362,4 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
     def error(memory: dict[str, torch.Tensor]) -> float:
         return check(memory["y" if variant.implementation == "gpu" else "fetched"])
 
-    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+    return Workload(run, error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue)

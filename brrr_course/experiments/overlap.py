@@ -47,10 +47,8 @@ SHAPED_MIN = 2**24
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue and pageable memory end early; all else exists everywhere."""
+    """Pageable memory ends early, and unusual chunks begin late; all else exists everywhere."""
     elements = int(point["elements"])
-    if is_queue(variant.device):
-        return elements <= QUEUE_MAX
     if variant.implementation in SHAPED:
         return elements >= SHAPED_MIN
     return variant.implementation not in PAGEABLE or elements <= PAGEABLE_MAX
@@ -79,15 +77,11 @@ def _variant(name: str, label: str, *, shown: bool = True, line: str = "") -> Va
     return Variant(name, label, "cuda", timer="measure-host", shown=shown, line=line)
 
 
-def _queued(way: str, label: str) -> Variant:
-    return Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way)
-
-
 EXPERIMENT = Experiment(
     title="Overlap",
     question="Can sending, computing and fetching happen at the same time?",
     axes=(
-        Axis("elements", ELEMENTS, label="elements (float32)", quick=(2**18, 2**20)),
+        Axis("elements", ELEMENTS, label="elements (float32)", quick=(2**18, 2**20), most={"cpu-queue": QUEUE_MAX}),
         Axis("sines", SINES, label="sines of each element", quick=(1, 4, 40)),
     ),
     variants=(
@@ -103,11 +97,11 @@ EXPERIMENT = Experiment(
         _variant("pipeline-two", "pipeline, two buffers", shown=False, line="two buffers"),
         _variant("source-serial", "the article's one stream", shown=False),
         _variant("source-streams", "the article's three streams", shown=False),
-        _queued("serial", "CPU queue: one queue"),
-        _queued("streams", "CPU queue: three queues that wait"),
-        _queued("pipeline", "CPU queue: pipeline"),
-        _queued("compute", "CPU queue: computing alone"),
-        _queued("upload", "CPU queue: sending alone"),
+        Variant.twin("serial", "cpu-queue", "CPU queue: one queue"),
+        Variant.twin("streams", "cpu-queue", "CPU queue: three queues that wait"),
+        Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
+        Variant.twin("compute", "cpu-queue", "CPU queue: computing alone"),
+        Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
     ),
     field="period_s",
     package=__name__,
@@ -246,7 +240,7 @@ class Toy:
         queue = LaneQueue(self.lanes, self.worked_s)
         checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
         error = checks.get(name, lambda _: self.data.error(self.out))
-        return Workload(run, cost(self.variant, self.point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+        return Workload(run, error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue)
 
     def sines(self, values: torch.Tensor) -> None:
         """NumPy's sine: one thread, and the interpreter is free meanwhile."""
@@ -307,7 +301,7 @@ def workload(variant: Variant, point: Point) -> Workload:
 
     sent = variant.implementation == "upload"
     error = copied(data, found) if sent else lambda result: data.error(found if result is None else result)
-    return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
+    return Workload(run, error, TOLERANCE)
 
 
 # ---- each function returns what to run, and where the result then lies ----

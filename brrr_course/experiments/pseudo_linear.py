@@ -14,10 +14,10 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr.gpu import is_queue, waiting
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.device_model import model_of
-from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large, worst
+from brrr_course.experiments.checked import PointInputs, compile_now, error_against, refuse_too_large, worst
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, pointwise, product, reduction, run, view
 from brrr_course.nouns.claim import Verdict
@@ -175,11 +175,12 @@ def supports(variant: Variant, point: Point) -> bool:
     return not (linear and variant.implementation == "graph") or flop <= SLOW_FLOP
 
 
-def _on_queue(kind: str, way: str, label: str, *, shown: bool = True) -> Variant:
-    line = f"{kind} {way}"
-    return Variant(
-        f"queue-{kind}-{way}", label, "cpu-queue", implementation=way, operation=kind, shown=shown, stands_in_for=line
-    )
+def _variant(layer: str, how: str, label: str, shown: bool = True) -> Variant:
+    return Variant(f"{layer}-{how}", label, "cuda", implementation=how, operation=layer, shown=shown)
+
+
+def _twin(layer: str, how: str, label: str, shown: bool = True) -> Variant:
+    return Variant.twin(f"{layer}-{how}", "cpu-queue", label, implementation=how, operation=layer, shown=shown)
 
 
 EXPERIMENT = Experiment(
@@ -191,23 +192,20 @@ EXPERIMENT = Experiment(
         Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
     ),
     variants=(
-        Variant("linear-eager", "Linear", "cuda", implementation="eager", operation="linear"),
-        Variant("pseudo-eager", "pseudo", "cuda", implementation="eager", operation="pseudo"),
-        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", implementation="compile", operation="pseudo"),
-        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", implementation="graph", operation="pseudo"),
-        Variant("pseudo-triton", "pseudo, fused (Triton)", "cuda", implementation="triton", operation="pseudo"),
-        Variant("pseudo-triton-graph", "pseudo, fused, CUDA Graph", "cuda", implementation="triton-graph",
-                operation="pseudo"),
-        Variant("linear-compile", "Linear, torch.compile", "cuda", implementation="compile", operation="linear",
-                shown=False),
-        Variant("linear-graph", "Linear, CUDA Graph", "cuda", implementation="graph", operation="linear", shown=False),
-        Variant("linear-integers", "Linear on whole numbers", "cuda", implementation="integers", operation="linear",
-                shown=False),
-        _on_queue("linear", "eager", "Linear"),
-        _on_queue("pseudo", "eager", "pseudo"),
-        _on_queue("pseudo", "graph", "pseudo, one order"),
-        _on_queue("pseudo", "triton", "pseudo, fused"),
-        _on_queue("linear", "graph", "Linear, one order", shown=False),
+        _variant("linear", "eager", "Linear"),
+        _variant("pseudo", "eager", "pseudo"),
+        _variant("pseudo", "compile", "pseudo, torch.compile"),
+        _variant("pseudo", "graph", "pseudo, CUDA Graph"),
+        _variant("pseudo", "triton", "pseudo, fused (Triton)"),
+        _variant("pseudo", "triton-graph", "pseudo, fused, CUDA Graph"),
+        _variant("linear", "compile", "Linear, torch.compile", shown=False),
+        _variant("linear", "graph", "Linear, CUDA Graph", shown=False),
+        _variant("linear", "integers", "Linear on whole numbers", shown=False),
+        _twin("linear", "eager", "Linear"),
+        _twin("pseudo", "eager", "pseudo"),
+        _twin("pseudo", "graph", "pseudo, one order"),
+        _twin("pseudo", "triton", "pseudo, fused"),
+        _twin("linear", "graph", "Linear, one order", shown=False),
     ),
     field="period_s",
     lines=(
@@ -216,8 +214,6 @@ EXPERIMENT = Experiment(
         Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
     ),
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     anchors=(
         {"width": 1024, "batch": 2048, "direction": FORWARD},
         {"width": 256, "batch": 128, "direction": FORWARD},
@@ -403,17 +399,17 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.implementation == "integers":
-        return _on_whole_numbers(variant, point)
+        return _on_whole_numbers(width, batch)
     inputs = PseudoInputs.of(width, batch, backward, device)
     layer, how = variant.operation, variant.implementation
     if on_queue:
-        return _queued(variant, point, inputs, layer)
+        return _queued(variant, inputs, layer)
     run = _way(how, _calls(_function(layer, how, inputs), inputs, layer))
     if how == "compile":
         compile_now(run)
     elif cost(variant, point).flop < WARM_FLOP:
         run()
-    return Workload(run, cost(variant, point), _error(layer, inputs), TOLERANCE, synchronize=waiting(device))
+    return Workload(run, _error(layer, inputs), TOLERANCE)
 
 
 def _error(layer: str, inputs: PseudoInputs) -> Callable[[Any], float]:
@@ -479,9 +475,8 @@ def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
     return captured.replay
 
 
-def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
+def _on_whole_numbers(width: int, batch: int) -> Workload:
     """The linear layer without a bias on whole numbers; right only if every entry is exact (see `inexact_share`)."""
-    width, batch, _ = sizes(point)
     x, w = whole_numbers(batch, width, width, "cuda"), whole_numbers(width, width, width, "cuda")
 
     def error(y: torch.Tensor) -> float:
@@ -489,13 +484,13 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
         here = float((y[sampled].double() != x[sampled].double() @ w.double().t()).double().mean())
         return max(here, inexact_share(f.linear, x, w))
 
-    return Workload(lambda: f.linear(x, w), cost(variant, point), error, 0.0, synchronize=torch.cuda.synchronize)
+    return Workload(lambda: f.linear(x, w), error, 0.0)
 
 
 # ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
 
 
-def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) -> Workload:
+def _queued(variant: Variant, inputs: PseudoInputs, layer: str) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
     orders, results = _orders(layer, inputs, fused=variant.implementation == "triton")
     with torch.no_grad():
@@ -503,7 +498,7 @@ def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) ->
             result.fill_(float("nan"))
     at_once: list[Run] = [lambda: [order() for order in orders]]
     given, found = orders if variant.implementation == "eager" else at_once, results if inputs.backward else results[0]
-    return in_orders(given, found, cost(variant, point), _error(layer, inputs), TOLERANCE, held=inputs)
+    return Workload.in_orders(given, found, _error(layer, inputs), TOLERANCE, held=inputs)
 
 
 def _orders(

@@ -13,8 +13,8 @@ from functools import partial
 
 from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_queue, waiting
-from brrr_course.experiments.checked import Function, in_orders, refuse_too_large
+from brrr.gpu import is_queue
+from brrr_course.experiments.checked import Function, refuse_too_large
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.pseudo_linear import (
     ITEMSIZE,
@@ -128,10 +128,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     weights = width * width if is_linear else width
     refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)
-    if is_queue(variant.device):
-        return _queued(bench, variant, point)
-    work = cost(variant, point)
-    return Workload(bench.run, work, bench.error, TOLERANCE, synchronize=waiting(device))
+    return _queued(bench) if is_queue(variant.device) else Workload(bench.run, bench.error, TOLERANCE)
 
 
 class Bench:
@@ -181,7 +178,7 @@ class Bench:
         return float(torch.linalg.norm(result[rows].double() - expected) / torch.linalg.norm(expected))
 
 
-def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
+def _queued(bench: Bench) -> Workload:
     """The same function on the CPU queue: one order for each step, each on what the last one left behind."""
     latest = [torch.full_like(bench.x, float("nan"))]
 
@@ -189,4 +186,4 @@ def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
         latest[0] = step(latest[0])
 
     orders = [partial(order, step) for step in bench.steps()]
-    return in_orders(orders, latest, cost(variant, point), lambda result: bench.error(result[0]), TOLERANCE)
+    return Workload.in_orders(orders, latest, lambda result: bench.error(result[0]), TOLERANCE)

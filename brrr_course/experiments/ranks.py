@@ -319,8 +319,9 @@ class Together(PointInputs):
 def variants_of(labels: Mapping[str, str]) -> tuple[Variant, ...]:
     """The variants of ways that ranks run: on GPUs, and by processes on the CPU, which stand in for them."""
     gpu = (Variant(way, label, "cuda", timer="own", prepare_s=0.4) for way, label in labels.items())
-    cpu = (Variant(f"cpu-{way}", f"on the CPU: {label}", "cpu", timer="own", prepare_s=0.4, implementation=way,
-                   stands_in_for=way.replace("-", " ")) for way, label in labels.items())  # fmt: skip
+    cpu = (
+        Variant.twin(way, "cpu", f"on the CPU: {label}", timer="own", prepare_s=0.4) for way, label in labels.items()
+    )
     return (*gpu, *cpu)
 
 
@@ -329,9 +330,7 @@ def ranked(experiment: Experiment, variant: Variant, point: Point, prepare: Prep
     alike = [each for each in experiment.variants if each.device == variant.device]
     names = tuple(each.implementation for each in alike if experiment.has(each.name, point))
     given = Together.of(ranks_on(variant.processor), prepare, names, *point.items())
-    cost = experiment.cost(variant, point) if experiment.cost else None
-    assert cost is not None
-    return Workload(lambda: given.call(_checked, variant.implementation), cost, worst, tolerance,
+    return Workload(lambda: given.call(_checked, variant.implementation), worst, tolerance,
                     others={"measured": lambda: given.measured(variant.implementation),
                             "traced": lambda: given.traced(variant.implementation)})  # fmt: skip
 

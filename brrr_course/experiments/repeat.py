@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, Form
-from brrr.gpu import is_gpu, is_queue, waiting
+from brrr.gpu import is_gpu, is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, compile_now, error_against, refuse_too_large
 from brrr_course.experiments.lazily import name_of, np, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
@@ -89,8 +89,6 @@ def multiply_peak(hardware: Hardware | None, point: Point) -> float | None:
     return peak(hardware, MULTIPLY)
 
 
-__all__ = ["EXPERIMENT", "cost", "supports"]
-
 REPEATS = (1, 2, 3, 4, 8, 16, 32, 33, 64, 100, 128, 256, 512)
 ELEMENTS = (2**16, 2**20, 10_000_019, 2**24, 2**26, 2**28)
 COMPILED_REPEATS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -120,10 +118,13 @@ def supports(variant: Variant, point: Point) -> bool:
     return True
 
 
-def _on_queue(name: str, label: str, way: str, kind: str, line: str) -> Variant:
-    return Variant(
-        f"queue-{name}", label, "cpu-queue", implementation=way, operation=kind, field="period_s", stands_in_for=line
-    )
+def _variant(how: str, kind: str, label: str, shown: bool = True) -> Variant:
+    return Variant(f"{how}-{kind}", label, "cuda", implementation=how, operation=kind, shown=shown)
+
+
+def _twin(how: str, kind: str, label: str, line: str) -> Variant:
+    return Variant.twin(f"{how}-{kind}", "cpu-queue", label, implementation=how, operation=kind, field="period_s",
+                stands_in_for=line)  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -135,22 +136,19 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
-        Variant("compile-mul", "multiplications, torch.compile", "cuda", implementation="compile", operation="mul"),
-        Variant("triton-mul", "multiplications, Triton", "cuda", implementation="triton", operation="mul"),
-        Variant("cuda-mul", "multiplications, CUDA C++", "cuda", implementation="cuda", operation="mul"),
-        Variant("cuda-fma", "FMAs, CUDA C++", "cuda", implementation="cuda", operation="fma"),
-        Variant("triton-fma", "FMAs, Triton", "cuda", implementation="triton", operation="fma", shown=False),
-        Variant("compile-fma", "FMAs, torch.compile", "cuda", implementation="compile", operation="fma", shown=False),
-        Variant("eager-mul", "multiplications, one operator each", "cuda", implementation="eager", operation="mul",
-                shown=False),
-        _on_queue("fused-mul", "multiplications, fused", "fused", "mul", "cuda mul"),
-        _on_queue("fused-fma", "multiply and add, fused", "fused", "fma", "cuda fma"),
-        _on_queue("eager-mul", "multiplications, one order each", "eager", "mul", "eager mul"),
+        _variant("compile", MULTIPLY, "multiplications, torch.compile"),
+        _variant("triton", MULTIPLY, "multiplications, Triton"),
+        _variant("cuda", MULTIPLY, "multiplications, CUDA C++"),
+        _variant("cuda", FMA, "FMAs, CUDA C++"),
+        _variant("triton", FMA, "FMAs, Triton", shown=False),
+        _variant("compile", FMA, "FMAs, torch.compile", shown=False),
+        _variant("eager", MULTIPLY, "multiplications, one operator each", shown=False),
+        _twin("fused", MULTIPLY, "multiplications, fused", "cuda mul"),
+        _twin("fused", FMA, "multiply and add, fused", "cuda fma"),
+        _twin("eager", MULTIPLY, "multiplications, one order each", "eager mul"),
     ),
     field="busy_s",
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     anchors=(
         {"repeat": 1, "elements": 2**26, "dtype": "float32"},
         {"repeat": 512, "elements": 2**26, "dtype": "float32"},
@@ -259,10 +257,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     inputs, kind = RepeatInputs.of(elements, dtype, device), variant.operation
     error, tolerance = _check(variant, inputs, kind, repeat)
     if is_queue(variant.device):
-        return _queued(variant, point, inputs, error, tolerance)
+        return _queued(variant, repeat, inputs, error, tolerance)
     run = IMPLEMENTATIONS[variant.implementation](inputs, kind, repeat)
     compile_now(run)
-    return Workload(run, cost(variant, point), error, tolerance, synchronize=waiting(device))
+    return Workload(run, error, tolerance)
 
 
 def needed_bytes(point: Point) -> int:
@@ -389,15 +387,15 @@ IMPLEMENTATIONS: dict[str, Callable[[RepeatInputs, str, int], Run]] = {
 
 
 def _queued(
-    variant: Variant, point: Point, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
+    variant: Variant, repeat: int, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
     """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
-    repeat, out = int(point["repeat"]), _empty(inputs)
+    out = _empty(inputs)
     orders: list[Run] = [partial(blockwise, inputs, variant.operation, repeat, out)]
     if variant.implementation == "eager":
         again = [partial(out.mul_, inputs.factor)] * (repeat - 1)
         orders = [partial(torch.mul, inputs.x, inputs.factor, out=out), *again]
-    return in_orders(orders, out, cost(variant, point), error, tolerance, held=inputs)
+    return Workload.in_orders(orders, out, error, tolerance, held=inputs)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

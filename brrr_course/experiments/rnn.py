@@ -21,8 +21,8 @@ from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
 from brrr.roofline.persistent import Step
-from brrr_course.experiments.checked import PointInputs, peak_bytes_of, refuse_too_large, relative, warmed, worst
-from brrr_course.experiments.lazily import f, name_of, torch
+from brrr_course.experiments.checked import PointInputs, peak_bytes_of, refuse_too_large, relative, worst
+from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import unpredicted
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table, fastest, pointwise
@@ -313,17 +313,15 @@ def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) ->
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
-    device, made, training = variant.processor, cost(variant, point), variant.operation == "train"
-    refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
+    device, training = variant.processor, variant.operation == "train"
+    refuse_too_large(
+        8 * int(cost(variant, point).bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples"
+    )
     given = RecurrentInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.implementation](given)
-    tolerance = TOLERANCES[name_of(given.x.dtype)] * (TRAINING if training else 1.0)
-
-    def error(found: Any, kept: RecurrentInputs = given) -> float:
-        return kept.error(found, training)
-
+    tolerance = TOLERANCES[str(point["dtype"])] * (TRAINING if training else 1.0)
     others = {"peak_bytes": peak_bytes_of(run, device)} if training else {}
-    return warmed(Workload(run, made, error, tolerance, others=others), device)
+    return Workload(run, partial(given.error, training=training), tolerance, others=others, warm=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

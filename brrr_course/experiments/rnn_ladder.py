@@ -15,9 +15,9 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field, Point, Value
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr.gpu.precision import float32_products
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
+from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative
 from brrr_course.experiments.gemm import blocks
-from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import unpredicted
 from brrr_course.experiments.rnn import persistent
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
@@ -180,7 +180,7 @@ def _variant(name: str, label: str) -> Variant:
 
 def _cpu_variant(name: str) -> Variant:
     label = "PyTorch's layer" if name == "cudnn" else LABELS[name]
-    return Variant(f"cpu-{name}", f"{label} on the CPU", "cpu", implementation=name, stands_in_for=name)
+    return Variant.twin(name, "cpu", f"{label} on the CPU")
 
 
 EXPERIMENT = Experiment(
@@ -201,7 +201,6 @@ EXPERIMENT = Experiment(
         for name, label in LABELS.items() if name not in PRODUCTS
     ),
     package=__name__,
-    supports=supports,
     anchors=(place(),),
     traces=tuple((name, place(steps=LENGTHS[0])) for name in TRACED),
     predicts=unpredicted,
@@ -245,17 +244,17 @@ class LadderInputs(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the network; ArgumentError or UnavailableError where it has none here."""
     hidden, layers, batch, steps = (int(point[name]) for name in ("hidden", "layers", "batch", "steps"))
-    device, made, name = variant.processor, cost(variant, point), variant.implementation
+    device, name = variant.processor, variant.implementation
     gates = int(4 * hidden * batch * steps * layers)
     what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
-    refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
+    refuse_too_large(KEPT * 4 * gates + 4 * int(cost(variant, point).bytes), device, what)
     given = LadderInputs.of(str(point["cell"]), hidden, layers, batch, steps, str(point["dtype"]), device)
     run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
 
     def checked(found: Any, kept: LadderInputs = given) -> float:
         return error(found)
 
-    return warmed(Workload(run, made, checked, TOLERANCES[name_of(given.x.dtype)]), device)
+    return Workload(run, checked, TOLERANCES[str(point["dtype"])], warm=True)
 
 
 def way(name: str, given: LadderInputs) -> Run:

@@ -11,7 +11,6 @@ from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr.running.pipeline import Pipeline
 from brrr_course.experiments.checked import refuse_too_large
-from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.overlap import ITEM_BYTES, TOLERANCE, Toy, Travelling, sine_in_place
 from brrr_course.experiments.overlap import cost as cost_of_overlap
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -43,9 +42,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
-        Variant(
-            "queue-pipeline", "CPU queue: pipeline", "cpu-queue", implementation="pipeline", stands_in_for="pipeline"
-        ),
+        Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
     ),
     field="period_s",
     package=__name__,
@@ -70,4 +67,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device="cuda")
     data.spoilt(data.out)
     run = partial(pipeline, data.x, data.out)
-    return Workload(run, cost(variant, point), lambda _: data.error(data.out), TOLERANCE, torch.cuda.synchronize)
+    return Workload(run, lambda _: data.error(data.out), TOLERANCE)

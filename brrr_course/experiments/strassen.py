@@ -16,7 +16,7 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import DeviceKind, Estimate, Measurement, Point, Value
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation
@@ -359,9 +359,7 @@ EXPERIMENT = Experiment(
     variants=VARIANTS,
     field="span_s",
     package=__name__,
-    cost=cost,
     on_cpu={(gpu := line_name(way.name)): f"cpu {gpu}" for way in ON_CPU if way.form != "winograd"},
-    predicts=predicted,
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
@@ -502,9 +500,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     refuse_too_large(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
     given = SquareInputs.of(n, device)
     run = {BY_MATMUL: _chosen, BY_TORCH: _torch}.get(variant.operation, _way)(variant, given)
-    work, allowed = cost(variant, point), tolerance(variant, n)
-    wait = None if is_cpu(device) else torch.cuda.synchronize
-    return Workload(run, work, given.error, allowed, wait)
+    return Workload(run, given.error, tolerance(variant, n))
 
 
 def needed_bytes(variant: Variant, n: int) -> int:

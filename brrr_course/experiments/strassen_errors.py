@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.gpu import waiting
 from brrr.gpu.precision import float32_products
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments.checked import PointInputs, refuse_too_large
@@ -307,8 +306,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         out = torch.full_like(given.a, math.nan)
         run = partial(_multiplied, prepared(Implementation("sgemm", level, "strassen"), given.a, given.b, out), out)
         measure = row_error if badly else relative_error
-    error = partial(given.error, measure)
-    return Workload(run, cost(variant, point), error, ALLOWED[badly], waiting(variant.processor))
+    return Workload(run, partial(given.error, measure), ALLOWED[badly])
 
 
 @float32_products()

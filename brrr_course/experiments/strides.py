@@ -12,9 +12,8 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import queued, refuse_too_large, warmed
+from brrr_course.experiments.checked import refuse_too_large
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
@@ -27,13 +26,6 @@ ITEMSIZE, SECTOR, PIECE = 4, 32, 64
 
 CACHED_BYTES = 2**27
 """No GPU's L2 holds an array of more."""
-
-QUEUE_MAX = 2**24
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue stops at QUEUE_MAX numbers."""
-    return variant.on_gpu or int(point["numbers"]) <= QUEUE_MAX
 
 
 def touched(point: Point) -> int:
@@ -103,13 +95,13 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("stride", STRIDES, label="stride (floats)", quick=(1, 4, 8, 32)),
         Axis("offset", OFFSETS, label="first number", scale="category", quick=(0, 1)),
-        Axis("numbers", NUMBERS, label="floats in the array", quick=(2**22,)),
+        Axis("numbers", NUMBERS, label="floats in the array", quick=(2**22,), most={"cpu-queue": 2**24}),
     ),
     variants=(
         Variant("read", "read", "cuda"),
         Variant("write", "write", "cuda"),
-        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", implementation="read", stands_in_for="read"),
-        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", implementation="write", stands_in_for="write"),
+        Variant.twin("read", "cpu-queue", "x[offset::stride] summed"),
+        Variant.twin("write", "cpu-queue", "x[offset::stride] filled"),
     ),
     field="busy_s",
     package=__name__,
@@ -137,8 +129,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
     run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.implementation](point, device)
-    made = Workload(run, cost(variant, point), error, tolerance)
-    return queued(made) if is_cpu(device) else warmed(made, device)
+    return Workload(run, error, tolerance, warm=True)
 
 
 def strided(x: torch.Tensor, point: Point) -> torch.Tensor:

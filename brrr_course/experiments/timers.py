@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from brrr.core.measurement import Field, Point
@@ -57,10 +58,6 @@ def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
     return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line)
 
 
-def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
-    return Variant(f"queue-{timer}", label, "cpu-queue", timer=timer, field=field, stands_in_for=line)
-
-
 EXPERIMENT = Experiment(
     title="Timers",
     question="Which timer tells the truth?",
@@ -84,10 +81,11 @@ EXPERIMENT = Experiment(
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
         _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
-        Variant("queue-measure", "measure(): kernels alone", "cpu-queue", field="kernel_s", stands_in_for="measure"),
-        _queued("no-sync", "no synchronize()", "host_s", "no sync"),
-        _queued("no-warm-up", "first call, no warm-up", "latency_s", "no warm-up"),
-        _queued("sync-each-call", "synchronize() each call", "latency_s", "sync each call"),
+        Variant.twin("measure", "cpu-queue", "measure(): kernels alone", field="kernel_s"),
+        Variant.twin("no-sync", "cpu-queue", "no synchronize()", timer="no-sync", field="host_s"),
+        Variant.twin("no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up",
+                     stands_in_for="no warm-up"),
+        Variant.twin("sync-each-call", "cpu-queue", "synchronize() each call", timer="sync-each-call"),
     ),
     field="latency_s",
     package=__name__,
@@ -107,7 +105,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     name = str(point["function"])
     kind, _, rest = name.partition("-")
     if kind == "product":
-        return queued_product(int(rest))
+        return replace(queued_product(int(rest)), cost=matmul_cost(int(rest), int(rest), int(rest), 4))
     make: dict[str, Callable[[str], Workload]] = {
         "relu": _relu, "copy": _copy, "gemm": _gemm, "softmax": _softmax, "chain": _chain, "mixed": _mixed,
         "syncs": _syncs, "spin": _spin, "spins": _spins, "host": _injected,
@@ -122,13 +120,9 @@ def _on_gpu(
     on_host = tuple(tensor.cpu() for tensor in inputs)
     with_transfers = lambda: run(*(tensor.cuda() for tensor in on_host)).cpu()  # noqa: E731
     return Workload(
-        lambda: run(*inputs),
-        cost,
-        error,
-        kw.pop("tolerance", FP32_TOLERANCE),
-        synchronize=torch.cuda.synchronize,
+        lambda: run(*inputs), error, kw.pop("tolerance", FP32_TOLERANCE), cost,
         others={"with_transfers": with_transfers, **kw},
-    )
+    )  # fmt: skip
 
 
 def _shape(text: str) -> tuple[int, int]:
@@ -212,9 +206,7 @@ def _syncs(_: str) -> Workload:
         expected = float(x.double().clamp(min=0).sum())
         return abs(found - expected) / expected
 
-    return Workload(
-        lambda: torch.relu(x).sum().item(), _elementwise_cost(x, 2), error, 1e-5, synchronize=torch.cuda.synchronize
-    )
+    return Workload(lambda: torch.relu(x).sum().item(), error, 1e-5, _elementwise_cost(x, 2))
 
 
 # ---- functions that take a set time ----
@@ -270,4 +262,4 @@ def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float) -> Work
         spun = (end - start) * 1e-9
         return 0.0 if seconds <= spun <= 1.01 * seconds + 0.3e-6 else float("nan")
 
-    return Workload(run, Cost(0.0, 24.0), error, EXACT, synchronize=torch.cuda.synchronize)
+    return Workload(run, error, EXACT, Cost(0.0, 24.0))

@@ -39,7 +39,7 @@ def supports_small(variant: Variant, point: Point) -> bool:
 
 
 def build(variant: Variant, point: Point) -> Workload:
-    return Workload(lambda: variant.name, Cost(2.0, 3.0), lambda result: 0.0, 1e-6)
+    return Workload(lambda: variant.name, lambda result: 0.0, 1e-6, Cost(2.0, 3.0))
 
 
 THREE = Experiment(
@@ -179,13 +179,13 @@ def test_an_unknown_experiment_and_an_unknown_field_of_a_line_are_refused() -> N
 @pytest.mark.parametrize("error", [math.nan, math.inf, 1.001e-6, 1.0])
 def test_a_wrong_result_is_refused_and_nan_is_wrong(error: float) -> None:
     with pytest.raises(WrongResultError, match=r"expected at most 1e-06\. No time is shown"):
-        Workload(lambda: 1, Cost(1, 1), lambda result: error, 1e-6).check()
+        Workload(lambda: 1, lambda result: error, 1e-6).check()
 
 
 def test_a_right_result_gives_its_error_after_waiting_for_it() -> None:
     order: list[str] = []
     workload = Workload(
-        lambda: order.append("run"), Cost(1, 1), lambda result: len(order) * 1e-7, 1e-6, lambda: order.append("wait")
+        lambda: order.append("run"), lambda result: len(order) * 1e-7, 1e-6, synchronize=lambda: order.append("wait")
     )
     assert workload.check() == 2e-7
     assert order == ["run", "wait"]
