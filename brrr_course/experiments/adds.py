@@ -22,7 +22,7 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_queue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, pointwise, product, run
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -96,7 +96,6 @@ EXPERIMENT = Experiment(
         Variant("torch-cuda", "torch, on the GPU", "cuda", implementation="torch"),
         Variant("queue", "torch, on the CPU queue", "cpu-queue", implementation="torch", stands_in_for="torch cuda"),
     ),
-    field="period_s",
     package=__name__,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
@@ -117,7 +116,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     if variant.implementation == "python":
         a, b = random.gauss(0, 1), random.gauss(0, 1)
         return Workload(repeated(a, b, additions(elements)), _exactly(a, b), DOUBLE_TOLERANCE)
-    refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
+    must_fit(3 * 4 * elements, variant.processor, f"adds {elements}")
     if is_queue(variant.device):
         return _queued(elements)
     a, b = _operands(variant, elements)
@@ -210,6 +209,6 @@ def _product(device: str) -> Workload:
     from brrr.roofline.calibrate.part import product_error
 
     size = PEAK_SIZE
-    refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
+    must_fit(4 * 4 * size * size, device, f"a product of {size}")
     a, b = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
     return Workload(lambda: a @ b, product_error(a, b), PRODUCT_TOLERANCE)

@@ -19,15 +19,7 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import (
-    PointInputs,
-    compile_now,
-    compiled,
-    peak_bytes_of,
-    refuse_too_large,
-    relative,
-    worst,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, peak_bytes_of, relative, worst
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
@@ -140,7 +132,6 @@ EXPERIMENT = Experiment(
         Variant.twin("naive", "cpu", "CPU, three steps"),
         Variant.twin("flash", "cpu", "CPU, SDPA"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=tuple({"length": n, "kind": ALL, "dtype": "bfloat16", "head": 128} for n in COMPILED),
@@ -260,7 +251,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     dtype, device, way = getattr(torch, str(point["dtype"])), variant.processor, variant.implementation
     if is_gpu(device) and way in ("flash", "cudnn") and dtype == torch.float32:
         raise UnavailableError(f"{variant.label} has no kernel for float32: it computes on tensor cores in 16 bits")
-    refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of {point['length']} tokens")
+    must_fit(needed_bytes(variant, point), device, f"{variant.label} of {point['length']} tokens")
     given = AttentionInputs.of(sizes(variant, point), str(point["kind"]), dtype, device)
     attend = attention_in(way)
 

@@ -21,7 +21,7 @@ from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
 from brrr.running.graphs import capture
 from brrr.timing import measure
-from brrr_course.experiments.checked import refuse_too_large, relative
+from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.lazily import nn, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
@@ -151,7 +151,7 @@ class Taken:
 def workload(variant: Variant, point: Point) -> Workload:
     """The time of a part, a class, or of the whole step; all of a point come from one diagnosis."""
     width, batch, step = int(point["width"]), int(point["batch"]), str(point["step"])
-    refuse_too_large(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
+    must_fit(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
     found = taken(width, batch, step, variant.processor)
     told = {"measured": lambda: _read(variant, found)}
     return Workload(lambda: None, lambda _: found.error, TOLERANCE, _cost(variant.implementation, found), others=told)
@@ -159,9 +159,9 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 def _read(variant: Variant, found: Taken) -> Measurement:
     if variant.implementation == "step":
-        return Measurement(period_s=_once(found.step_s), device=variant.device)
+        return Measurement(period_s=Estimate.of([found.step_s]), device=variant.device)
     if variant.implementation in CLASSES:
-        return Measurement(busy_s=_once(found.classes[variant.implementation]), device=variant.device)
+        return Measurement(busy_s=Estimate.of([found.classes[variant.implementation]]), device=variant.device)
     return Measurement(busy_s=added_up(variant.implementation, found.limits, found.step_s), device=variant.device)
 
 
@@ -169,11 +169,6 @@ def _cost(way: str, found: Taken) -> Cost:
     """FLOP and bytes of a part, a class, or of the whole step."""
     counted = up_to(way) or ([way] if way in CLASSES else CLASSES)
     return Cost(*(sum(getattr(found.costs[name], each) for name in counted) for each in ("flop", "bytes")))
-
-
-def _once(seconds: float) -> Estimate:
-    """One diagnosis tells no interval: it counts as a single call."""
-    return Estimate(seconds, seconds, seconds, 1)
 
 
 def up_to(way: str) -> Sequence[str]:
@@ -194,8 +189,7 @@ def limits_of(found: Diagnosis) -> dict[str, float]:
 
 def added_up(way: str, limits: Mapping[str, float], step_s: float) -> Estimate:
     """The seconds up to a limit, at most the step's; one diagnosis tells no interval and counts as a single call."""
-    seconds = min(step_s, sum(limits[name] for name in up_to(way)))
-    return Estimate(seconds, seconds, seconds, 1)
+    return Estimate.of([min(step_s, sum(limits[name] for name in up_to(way)))])
 
 
 def step_of(block: nn.Module, x: torch.Tensor, training: bool) -> Callable[[], Any]:

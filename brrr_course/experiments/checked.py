@@ -9,7 +9,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
@@ -38,12 +38,16 @@ class PointInputs:
         return found
 
 
-def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
-    """DeviceMemoryError before anything is allocated, with what is needed and what is free."""
-    free = needed_bytes if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
-    if needed_bytes > free:
+def must_fit(nbytes: int, device: str, what: str, checked: int = 0, wide: int = 4) -> None:
+    """DeviceMemoryError before anything is allocated, with what is needed and what is free.
+
+    checked: so many numbers are an array that `error_against` checks, by `wide` float64 arrays of a part of it.
+    """
+    needed = nbytes + 8 * wide * min(checked, CHUNK)
+    free = needed if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
+    if needed > free:
         raise DeviceMemoryError(
-            f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "
+            f"{what} needs {units.nbytes(needed)} and {units.nbytes(free)} is free on the "
             f"{'GPU' if is_gpu(device) else 'CPU'}; choose a smaller size"
         )
 
@@ -95,6 +99,25 @@ def error_against(
         )
 
     return error
+
+
+def sampled_error(function: Function, x: torch.Tensor, most: int) -> Callable[[Any], float]:
+    """The same on a sample of an array's elements: both ends are in it, so a kernel that stops early is found out."""
+    places = sampled(x.numel(), most).to(x.device)
+    inner = error_against(function, (x[places],))
+    return lambda found: inner(found[places]) if _like(found, x) else math.nan
+
+
+def sampled(count: int, most: int) -> torch.Tensor:
+    """The places that are checked: all up to `most`, else the two ends and a random place in each of `most` parts.
+
+    >>> sampled(3, 9).tolist()
+    [0, 1, 2]
+    """
+    if count <= most:
+        return torch.arange(count)
+    inside = torch.arange(most) * (count // most) + torch.randint(count // most, (most,))
+    return torch.cat([torch.tensor([0]), inside, torch.tensor([count - 1])])
 
 
 def _like(found: Any, first: torch.Tensor) -> bool:
@@ -162,7 +185,7 @@ def has_cpp_compiler() -> bool:
     return any(shutil.which(each) for each in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if each)
 
 
-def ready_to_compile(variant: Variant) -> None:
+def needs_compiler(variant: Variant) -> None:
     """Keep what will be compiled from others; UnavailableError where a CPU's way needs a compiler that is not here."""
     if variant.implementation == "compile" and not variant.on_gpu and not has_cpp_compiler():
         raise UnavailableError("torch.compile needs a C++ compiler on a CPU (g++ or clang++); only its line is missing")
@@ -178,14 +201,6 @@ def no_garbage() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def fresh_cache() -> AbstractContextManager[object]:
-    """Inside it torch.compile finds none of what it has compiled before: a folder of its own, which goes again."""
-    from torch._inductor import utils
-
-    made: Callable[[], AbstractContextManager[object]] = utils.fresh_cache
-    return made()
 
 
 def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:

@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
     question="What does it cost to exchange data between two GPUs?",
     axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20), most={"cpu": 2**26}),),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, predicts=unpredicted, resident=True,
+    package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"nbytes": 8}, {"nbytes": 2**28}),
     rate=Rate("bytes", "B/s", "bus bandwidth"),
 )  # fmt: skip

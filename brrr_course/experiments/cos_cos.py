@@ -11,7 +11,7 @@ from functools import partial
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import CHUNK, error_against, held_workload, refuse_too_large
+from brrr_course.experiments.checked import error_against, held_workload, must_fit
 from brrr_course.experiments.fusion import IMPLEMENTATIONS, Work
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, least_s, pointwise, run
@@ -118,8 +118,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant on fresh random numbers, which the point's variants share."""
     elements, dtype = int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    needed = 4 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(4 * ITEMSIZE[dtype] * elements, device, f"{variant.label} of {elements} elements", elements)
     held = Elements.of(elements, dtype, device)
     way, work = ("eager", Work(torch.cos, "")) if variant.implementation == "one" else (variant.implementation, TWO)
     run, check = IMPLEMENTATIONS[way](work, {"x": held.x}, {}), error_against(work.operators, (held.x,))

@@ -85,7 +85,7 @@ EXPERIMENT = Experiment(
         Axis("bucket", BUCKETS, label="bucket (MiB)", quick=(DEFAULT,)),
     ),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, predicts=unpredicted, resident=True,
+    package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"network": MLP, "batch": 2048, "bucket": DEFAULT},),
     traces=tuple((way, TRACED) for way in ("after", "buckets", "alone")),
     rate=Rate("flop", "FLOP/s", "throughput of both"),

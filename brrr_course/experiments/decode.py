@@ -20,7 +20,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr.gpu.precision import float32_products
 from brrr.running.graphs import capture
 from brrr_course.experiments.block import LIMITS, added_up, limit_variants, limits_of
-from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.llama_sizes import LARGE, SMALL, Shape
 from brrr_course.experiments.predicted import flop_of, moving, pointwise, product, reduction
@@ -159,17 +159,12 @@ def least_flop(shape: Shape, call: Call) -> float:
 
 def floors(call_at: Callable[[Point], Call], lines: tuple[str, ...]) -> tuple[Guide, Guide]:
     """What the datasheet's bandwidth and its peak leave of the time at a point."""
-
-    def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-        return bytes_floor_s(hardware, call_at(point))
-
-    def at_peak(hardware: Hardware | None, point: Point) -> float | None:
-        return flop_floor_s(hardware, call_at(point))
-
     return (
-        Guide("bytes", "bytes over the bandwidth", "DATASHEET", "time", at_bandwidth, lines),
-        Guide("flop", "FLOP over the peak", "DATASHEET", "time", at_peak, lines),
-    )
+        Guide("bytes", "bytes over the bandwidth", "DATASHEET", "time",
+              lambda hardware, point: bytes_floor_s(hardware, call_at(point)), lines),
+        Guide("flop", "FLOP over the peak", "DATASHEET", "time",
+              lambda hardware, point: flop_floor_s(hardware, call_at(point)), lines),
+    )  # fmt: skip
 
 
 def bytes_floor_s(hardware: Hardware | None, call: Call) -> float | None:
@@ -229,9 +224,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
 
 
-GPU_WAYS = ("eager", "graph", "compile", "compile-graph")
-LINES = tuple(way.replace("-", " ") for way in GPU_WAYS)
-
 EXPERIMENT = Experiment(
     title="A language model, token by token",
     question="Why does one token take so long?",
@@ -249,13 +241,12 @@ EXPERIMENT = Experiment(
                 implementation="graph", shown=False),
         Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),
     other_rates=(Rate("flop", "FLOP/s", "throughput"), Rate("batch", "token/s", "tokens a second, all readers")),
-    guides=floors(call_at, LINES),
+    guides=floors(call_at, ("eager", "graph", "compile", "compile graph")),
 )  # fmt: skip
 
 
@@ -285,7 +276,7 @@ class CallInputs(PointInputs):
 
         self.model, self.call = model_of(shape, device), call
         beside = needed_bytes(shape, call) - shape.itemsize * shape.weights
-        refuse_too_large(beside, device, f"beside the model's weights, {call}")
+        must_fit(beside, device, f"beside the model's weights, {call}")
         torch.manual_seed(call.batch)
         self.tokens = torch.randint(shape.words, (call.batch, call.new), device=device)
         self.cache = new_cache(shape, call.batch, call.context, self.model.embedding)

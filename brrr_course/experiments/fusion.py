@@ -20,7 +20,7 @@ from brrr_course.experiments.checked import (
     compiled,
     error_against,
     held_workload,
-    refuse_too_large,
+    must_fit,
 )
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import (
@@ -98,16 +98,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     kind, elements, size = variant.operation, int(point["elements"]), ITEMSIZE[str(point["dtype"])]
     eager, fused = (float(size * each) for each in moved(kind, elements))
     return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.implementation == "eager" else fused)
-
-
-def bytes_ratio(kind: str, elements: int) -> float:
-    """Bytes of the operators one by one over those of one kernel: the most that fusion gains by moving less.
-
-    >>> round(bytes_ratio("chain", 2**26), 2)
-    2.33
-    """
-    eager, fused = moved(kind, elements)
-    return eager / fused
 
 
 # ---- what is predicted ----
@@ -283,12 +273,9 @@ class FusionInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's piece of work on fresh random numbers, which the point's variants share."""
-    from brrr.roofline.calibrate.part import CHUNK
-
     elements, dtype = int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(6 * ITEMSIZE[dtype] * elements, device, f"{variant.label} of {elements} elements", elements, wide=8)
     inputs, work = FusionInputs.of(elements, dtype, device), WORKS[variant.operation]
     along = {name: inputs[name] for name in f"x{work.takes}" if name in "xr"}
     whole = {name: inputs[name] for name in work.takes if name != "r"}

@@ -8,7 +8,7 @@ from typing import Any
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Run, Variant, Workload
@@ -94,7 +94,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     from brrr.roofline.calibrate.part import product_error
 
     count, size = int(point["count"]), int(point["size"])
-    refuse_too_large(2 * int(cost(variant, point).bytes), variant.processor, f"{count} products of size {size}")
+    must_fit(2 * int(cost(variant, point).bytes), variant.processor, f"{count} products of size {size}")
     given = Gates.of(count, size, str(point["dtype"]), variant.processor)
     run = MAKERS[variant.implementation](given)
     check = product_error(given.all, given.x)

@@ -13,14 +13,7 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import (
-    PointInputs,
-    compile_now,
-    compiled,
-    ready_to_compile,
-    refuse_too_large,
-    relative,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, needs_compiler, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
@@ -95,7 +88,6 @@ EXPERIMENT = Experiment(
         Variant.twin("eager", "cpu", "CPU, as written"),
         Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"breaks": 8, "kind": PRINT, "elements": SMALL}, {"breaks": 8, "kind": PRINT, "elements": LARGE}),
@@ -133,8 +125,8 @@ class BrokenInputs(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """The program on fresh numbers, as it is or compiled."""
     elements, device = int(point["elements"]), variant.processor
-    refuse_too_large(40 * elements, device, f"graph_breaks {elements}")
-    ready_to_compile(variant)
+    must_fit(40 * elements, device, f"graph_breaks {elements}")
+    needs_compiler(variant)
     given, function = BrokenInputs.of(elements, device), program(str(point["kind"]), int(point["breaks"]))
     call = function if variant.implementation == "eager" else compiled(function)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import refuse_too_large, relative
+from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
 
@@ -78,7 +78,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The ReLU, as often as the point asks for, on a fresh random input."""
     elements, times = int(point["elements"]), int(point["operators"])
     device = variant.processor
-    refuse_too_large((times + 2) * 4 * elements, device, f"host_cost {elements}")
+    must_fit((times + 2) * 4 * elements, device, f"host_cost {elements}")
     x = torch.randn(elements, device=device)
     call, close = MAKERS[variant.implementation](x, times)
     return Workload(call, _error(x), EXACT, close=close)

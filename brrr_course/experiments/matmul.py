@@ -11,7 +11,7 @@ from functools import partial
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_cpu, is_queue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload, stand_in
@@ -86,7 +86,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_queue(variant.device):
         return queued_product(n)
     on_gpu = variant.implementation == "gpu"
-    refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
+    must_fit(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
     there = on_gpu or is_cpu(variant.device)
     run: Run = (lambda: a @ b) if there else (lambda: (a.cuda() @ b.cuda()).cpu())
@@ -103,7 +103,7 @@ def queued_product(n: int) -> Workload:
     """The product of two fresh random n x n matrices on the CPU queue, into memory that was spoilt before."""
     from brrr.roofline.calibrate.part import product_error
 
-    refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
+    must_fit(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))
     order = partial(torch.mm, a, b, out=out)

@@ -20,7 +20,7 @@ from brrr.core.measurement import Estimate, Point
 from brrr.core.recordings import device_folders
 from brrr.counting.cost import Cost
 from brrr.gpu.datasheet import hardware
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 from brrr_course.nouns.expression import Table
@@ -199,7 +199,7 @@ def cost_of(name: str) -> Cost:
 def workload(variant: Variant, point: Point) -> Workload:
     """The call on random numbers, its result held against the same call in float64."""
     call, device, amounts = read(str(point["call"])), variant.processor, cost_of(str(point["call"]))
-    refuse_too_large(int(2 * amounts.bytes), device, str(point["call"]))
+    must_fit(int(2 * amounts.bytes), device, str(point["call"]))
     run, tolerance = prepared(call, made(call, device)), TOLERANCE.get(call.operator, TOLERANCE[name_of(call.dtype)])
     return Workload(run, partial(error_of, call, device), tolerance, amounts)
 

@@ -67,7 +67,6 @@ EXPERIMENT = Experiment(
         Variant(HALF, "a CUDA Graph with half the bytes", "cuda"),
         Variant(DOUBLE, "a CUDA Graph with twice the batch", "cuda"),
     ),
-    field="period_s",
     package=__name__,
 )
 

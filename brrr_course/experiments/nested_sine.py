@@ -14,13 +14,14 @@ from typing import Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, is_queue
+from brrr.gpu import is_gpu, is_queue
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, must_fit, sampled_error
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
+from brrr_course.experiments.sines import chain
 from brrr_course.experiments.transfers import give_back_pinned
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload
 
@@ -164,7 +165,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
-    return Workload(run, sample_error(held.x), TOLERANCE, others={"measured": lambda: first_calls(held.x)})
+    error = sampled_error(chain(SINES), held.x, SAMPLE)
+    return Workload(run, error, TOLERANCE, others={"measured": lambda: first_calls(held.x)})
 
 
 def _refuse(n: int, variant: Variant) -> None:
@@ -173,9 +175,9 @@ def _refuse(n: int, variant: Variant) -> None:
     if variant.on_gpu:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
-        refuse_too_large(4 * 4 * n, "cuda", what)
+        must_fit(4 * 4 * n, "cuda", what)
     if not (variant.on_gpu and variant.implementation in ON_DEVICE):
-        refuse_too_large(4 * 4 * n, "cpu", what)
+        must_fit(4 * 4 * n, "cpu", what)
 
 
 class Normal(PointInputs):
@@ -184,27 +186,6 @@ class Normal(PointInputs):
     def __init__(self, n: int, device: str) -> None:
         drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
         self.x = torch.randn(n, device=drawn_on).to(device)
-
-
-def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
-    """The relative error against float64 on a sample: all of a small array, else one element of each 4096th part.
-
-    The first and the last element are always in it, so a kernel that stops early is found out. NaN for a result of
-    another shape.
-    """
-    places = sampled(x.numel())
-    expected = x.cpu()[places] if is_cpu(x.device) else x[places.to(x.device)].cpu()
-    expected = expected.double()
-    for _ in range(SINES):
-        expected = expected.sin()
-
-    def error(y: Any) -> float:
-        if y.shape != x.shape:
-            return float("nan")
-        found = y[places.to(y.device)].double().cpu()
-        return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
-
-    return error
 
 
 def uniform_error(n: int) -> Callable[[Any], float]:
@@ -217,19 +198,6 @@ def uniform_error(n: int) -> Callable[[Any], float]:
         return abs(float(drawn.mean(dtype=torch.float64)) - 0.5) * float((12 * n) ** 0.5)
 
     return error
-
-
-def sampled(n: int) -> torch.Tensor:
-    """The places that are checked: all up to SAMPLE, else the two ends and a random place in each of SAMPLE parts.
-
-    >>> sampled(3).tolist()
-    [0, 1, 2]
-    """
-    if n <= SAMPLE:
-        return torch.arange(n)
-    part = n // SAMPLE
-    inside = torch.arange(SAMPLE) * part + torch.randint(part, (SAMPLE,))
-    return torch.cat([torch.tensor([0]), inside, torch.tensor([n - 1])])
 
 
 def _cpu(x: torch.Tensor) -> Run:
@@ -357,7 +325,7 @@ def _on_queue(variant: Variant, n: int) -> Workload:
             queue.synchronize()
         return there
 
-    check = sample_error(held.x)
+    check = sampled_error(chain(SINES), held.x, SAMPLE)
 
     def error(memory: dict[str, torch.Tensor]) -> float:
         return check(memory["y" if variant.implementation == "gpu" else "fetched"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr_course.experiments.checked import CHUNK, PointInputs, error_against, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, error_against, must_fit
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -78,8 +78,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The normalisation of fresh random tokens."""
     tokens, width, dtype = int(point["tokens"]), int(point["width"]), str(point["dtype"])
     device = variant.processor
-    needed = 3 * ITEMSIZE[dtype] * tokens * width + 4 * 8 * min(tokens * width, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {tokens} x {width} numbers")
+    nbytes = 3 * ITEMSIZE[dtype] * tokens * width
+    must_fit(nbytes, device, f"{variant.label} of {tokens} x {width} numbers", tokens * width)
     held = NormInputs.of(tokens, width, dtype, device)
     weights = held.weight, held.shift
 

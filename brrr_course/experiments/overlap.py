@@ -22,10 +22,10 @@ from brrr.gpu.datasheet import Hardware
 from brrr.running.lanes import CudaLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
-from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.checked import PointInputs, must_fit
+from brrr_course.experiments.lazily import np, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Run, Variant, Workload
-from brrr_course.nouns.expression import Table, middle
+from brrr_course.nouns.expression import middle
 from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
@@ -103,7 +103,6 @@ EXPERIMENT = Experiment(
         Variant.twin("compute", "cpu-queue", "CPU queue: computing alone"),
         Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
     ),
-    field="period_s",
     package=__name__,
     anchors=(
         {"elements": 2**26, "sines": 40},
@@ -220,7 +219,7 @@ class Toy:
     def __init__(self, variant: Variant, point: Point) -> None:
         self.variant, self.point = variant, point
         elements = int(point["elements"])
-        refuse_too_large(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+        must_fit(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
         self.data = Travelling.of(elements, int(point["sines"]), "cpu")
         self.out = torch.full_like(self.data.x, float("nan"))
         self.there = torch.full_like(self.data.x, float("nan"))
@@ -244,8 +243,6 @@ class Toy:
 
     def sines(self, values: torch.Tensor) -> None:
         """NumPy's sine: one thread, and the interpreter is free meanwhile."""
-        import numpy as np
-
         array = values.numpy()
         for _ in range(self.data.sines):
             np.sin(array, out=array)
@@ -294,8 +291,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_queue(variant.device):
         return Toy(variant, point).workload()
     # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
-    refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-    refuse_too_large(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
+    must_fit(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+    must_fit(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
     data = Travelling.of(elements, sines, "cuda")
     run, found = ON_CUDA[variant.implementation](data)
 
@@ -390,9 +387,8 @@ def _pipeline(
     return partial(pipeline, x, out), out
 
 
-def _shaped(data: Travelling, shape: Mapping[str, int]) -> tuple[Run, torch.Tensor]:
-    sizes = {"buffers": BUFFERS, "chunk_bytes": 0, **shape}
-    return _pipeline(data, data.x, data.out, buffers=sizes["buffers"], chunk_bytes=sizes["chunk_bytes"])
+def _shaped(data: Travelling, shape: Mapping[str, Any]) -> tuple[Run, torch.Tensor]:
+    return _pipeline(data, data.x, data.out, **shape)
 
 
 def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
@@ -450,7 +446,7 @@ def balanced(evidence: Evidence, axis: str) -> int:
 
     NotRecordedError where no number of sines comes within a factor of 1.4.
     """
-    parts = [_period(evidence, name) for name in ("upload", "compute", "pipeline", "serial")]
+    parts = [evidence.table(name, "period_s", {}) for name in ("upload", "compute", "pipeline", "serial")]
     elements = max(set.intersection(*({key[0] for key in part.values} for part in parts)), default=None)
     sending, working, *_ = ({key[1]: middle(t) for key, t in part.values.items() if key[0] == elements}
                             for part in parts)  # fmt: skip
@@ -460,7 +456,3 @@ def balanced(evidence: Evidence, axis: str) -> int:
     if sines is None or off[sines] > BALANCE:
         raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
     return int((elements if axis == "elements" else sines) or 0)
-
-
-def _period(evidence: Evidence, variant: str) -> Table:
-    return evidence.table(variant, "period_s", {})

@@ -13,7 +13,6 @@ from brrr_course.experiments.predicted import How
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
 
 TOKENS = tuple(2**power for power in range(15))
-LINES = ("eager", "graph")
 
 
 def call_at(point: Point) -> Call:
@@ -41,13 +40,12 @@ EXPERIMENT = Experiment(
         Variant("graph", "CUDA Graph", "cuda"),
         Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"tokens": 128}, {"tokens": 2048}),
     rate=Rate("flop", "FLOP/s", "throughput"),
     other_rates=(Rate("bytes", "B/s", "bandwidth"),),
-    guides=floors(call_at, LINES),
+    guides=floors(call_at, ("eager", "graph")),
 )
 
 

@@ -16,10 +16,9 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
 from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr.roofline.device_model import model_of
-from brrr_course.experiments.checked import PointInputs, compile_now, error_against, refuse_too_large, worst
+from brrr_course.experiments.checked import PointInputs, compile_now, error_against, must_fit, worst
 from brrr_course.experiments.lazily import f, torch
-from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, pointwise, product, reduction, run, view
+from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, least_s, pointwise, product, reduction, run, view
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
@@ -85,11 +84,8 @@ def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None
 
     A time is the larger of FLOP over the fp32 peak and bytes over the memory's bandwidth (S. Williams et al., 2009).
     """
-    if hardware is None:
-        return None
-    model = model_of(hardware)
-    linear, pseudo = (model.roof_s(each.flop, each.bytes) for each in costs(point))
-    return linear / pseudo
+    linear, pseudo = (least_s(hardware, each.flop, each.bytes) for each in costs(point))
+    return linear / pseudo if linear and pseudo else None
 
 
 # ---- what is predicted: the layer operator by operator, or fused ----
@@ -165,14 +161,10 @@ def supports(variant: Variant, point: Point) -> bool:
         return flop <= QUEUE_FLOP
     if variant.implementation == "integers":
         return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
-    linear = variant.operation == "linear"
-    if variant.implementation == "compile":
-        return (
-            width in COMPILED_WIDTHS and flop <= SLOW_FLOP
-            if linear
-            else point["direction"] == FORWARD or width in COMPILED_WIDTHS
-        )
-    return not (linear and variant.implementation == "graph") or flop <= SLOW_FLOP
+    linear, compiled = variant.operation == "linear", variant.implementation == "compile"
+    if linear and (compiled or variant.implementation == "graph") and flop > SLOW_FLOP:
+        return False
+    return not compiled or width in COMPILED_WIDTHS or (not linear and point["direction"] == FORWARD)
 
 
 def _variant(layer: str, how: str, label: str, shown: bool = True) -> Variant:
@@ -220,10 +212,8 @@ EXPERIMENT = Experiment(
     ),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
-        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio",
-              speedup_by_flop),
-        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio",
-              speedup_by_roofline),
+        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio", speedup_by_flop),
+        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio", speedup_by_roofline),
         BANDWIDTH,
     ),
 )  # fmt: skip
@@ -242,9 +232,10 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1))
 def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x * w + b`; with an upstream gradient g, of `(y, dx, dw, db)`."""
 
+    @torch.no_grad()
     def error(result: Any) -> float:
         y, *gradients = result if isinstance(result, tuple) else (result,)
-        errors = [error_against(lambda x, w, b: x * w + b, (x,), (w, b))(y)]
+        errors = [error_against(pseudo, (x,), (w, b))(y)]
         if g is not None:
             dx, dw, db = gradients
             errors.append(error_against(torch.mul, (g,), (w,))(dx))
@@ -252,13 +243,14 @@ def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Ten
             errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
         return worst(errors)
 
-    return _without_gradients(error)
+    return error
 
 
 def linear_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x wᵀ + b`, the products by Freivalds' check (see `product_error`)."""
     from brrr.roofline.calibrate.part import product_error
 
+    @torch.no_grad()
     def error(result: Any) -> float:
         y, *gradients = result if isinstance(result, tuple) else (result,)
         errors = [_affine_error(y, x, w, b)]
@@ -268,15 +260,7 @@ def linear_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Ten
             errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
         return worst(errors)
 
-    return _without_gradients(error)
-
-
-def _without_gradients(error: Callable[[Any], float]) -> Callable[[Any], float]:
-    def checked(result: Any) -> float:
-        with torch.no_grad():
-            return error(result)
-
-    return checked
+    return error
 
 
 def _affine_error(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> float:
@@ -397,7 +381,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     width, batch, backward = sizes(point)
     on_queue = is_queue(variant.device)
     device = variant.processor
-    refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
+    must_fit(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.implementation == "integers":
         return _on_whole_numbers(width, batch)
     inputs = PseudoInputs.of(width, batch, backward, device)

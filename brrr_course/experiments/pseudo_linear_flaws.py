@@ -14,7 +14,7 @@ from functools import partial
 from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
-from brrr_course.experiments.checked import Function, refuse_too_large
+from brrr_course.experiments.checked import Function, must_fit
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.pseudo_linear import (
     ITEMSIZE,
@@ -126,7 +126,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     is_linear, flaws = variant.operation == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
-    refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
+    must_fit(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)
     return _queued(bench) if is_queue(variant.device) else Workload(bench.run, bench.error, TOLERANCE)
 

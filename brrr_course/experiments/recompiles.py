@@ -15,7 +15,7 @@ from typing import Any
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu, waiting
-from brrr_course.experiments.checked import compile_now, compiled, fresh_cache, no_garbage, quietly
+from brrr_course.experiments.checked import compile_now, compiled, no_garbage, quietly
 from brrr_course.experiments.lazily import nn, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
@@ -91,6 +91,8 @@ def scaled_program(width: int, device: str) -> Any:
 @lru_cache(maxsize=16)
 def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds of each of the forty calls, and the error of each result."""
+    from torch._inductor.utils import fresh_cache
+
     width = CPU_WIDTH if is_cpu(device) else WIDTH
     wait = waiting(device) or bool  # a CPU's call has ended
     program, times, errors = scaled_program(width, device), list[float](), list[float]()

@@ -22,14 +22,13 @@ from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import (
-    CHUNK,
     Function,
     PointInputs,
     compile_now,
     compiled,
     error_against,
+    must_fit,
     peak_bytes_of,
-    refuse_too_large,
 )
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
@@ -133,7 +132,6 @@ EXPERIMENT = Experiment(
         Variant("cpu-eager", "CPU, all saved", "cpu", implementation="eager"),
         Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", implementation="checkpoint"),
     ),
-    field="period_s",
     package=__name__,
     on_cpu={way: f"cpu {way}" for way in ("eager", "checkpoint")},
     anchors=(
@@ -234,9 +232,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Forward and backward of the chain on fresh random numbers, `(y, dx)` against float64; with the peak of memory."""
     activation, depth, elements = str(point["activation"]), int(point["depth"]), int(point["elements"])
     device = variant.processor
-    arrays = 8 + saved_arrays(variant.implementation, depth)
-    needed = ITEMSIZE * elements * arrays + 8 * (depth + 6) * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    nbytes = ITEMSIZE * elements * (8 + saved_arrays(variant.implementation, depth))
+    must_fit(nbytes, device, f"{variant.label} of {elements} elements", elements, wide=depth + 6)
     inputs = RematInputs.of(elements, device)
     run = both(IMPLEMENTATIONS[variant.implementation](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)

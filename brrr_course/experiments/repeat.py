@@ -7,7 +7,6 @@ times, a float32 is infinite, and every infinity is as right as any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +18,7 @@ from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, Form
 from brrr.gpu import is_gpu, is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import PointInputs, compile_now, error_against, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, sampled_error
 from brrr_course.experiments.lazily import name_of, np, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
@@ -51,12 +50,10 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
 
 
-def peak(hardware: Hardware | None, kind: str) -> float | None:
+def peak(kind: str, hardware: Hardware | None, point: Point) -> float | None:
     """The datasheet's float32 peak for FMAs, and half of it for multiplications alone; None without a datasheet."""
-    if hardware is None:
-        return None
-    units = {unit for dtype, unit in hardware.peaks if dtype == "fp32"}
-    if not units:
+    units = {unit for dtype, unit in hardware.peaks if dtype == "fp32"} if hardware else None
+    if not hardware or not units:
         return None
     full = hardware.peak("fp32", "cuda cores" if "cuda cores" in units else None)
     return full * flop_a_step(kind) / flop_a_step(FMA)
@@ -74,19 +71,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     flop = flop_a_step(kind) * steps * elements
     made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)
     return alone(made, "compiled" if variant.implementation == "compile" else "eager")
-
-
-# ---- the guides: the limits of the datasheet ----
-
-
-def fma_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The datasheet's float32 peak, in FLOP/s."""
-    return peak(hardware, FMA)
-
-
-def multiply_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """Half of it: what multiplications alone can reach."""
-    return peak(hardware, MULTIPLY)
 
 
 REPEATS = (1, 2, 3, 4, 8, 16, 32, 33, 64, 100, 128, 256, 512)
@@ -124,7 +108,7 @@ def _variant(how: str, kind: str, label: str, shown: bool = True) -> Variant:
 
 def _twin(how: str, kind: str, label: str, line: str) -> Variant:
     return Variant.twin(f"{how}-{kind}", "cpu-queue", label, implementation=how, operation=kind, field="period_s",
-                stands_in_for=line)  # fmt: skip
+                        stands_in_for=line)  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -156,8 +140,8 @@ EXPERIMENT = Experiment(
     rate=Rate("flop", "FLOP/s", "floating-point operations a second"),
     other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
     guides=(
-        Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", fma_peak),
-        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", multiply_peak,
+        Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", partial(peak, FMA)),
+        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", partial(peak, MULTIPLY),
               ("compile mul", "triton mul", "cuda mul")),
         replace(BANDWIDTH, view="bytes"),
     ),
@@ -196,7 +180,6 @@ def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat:
     """The same for operators that each round to the type: against steps in float64 that round at the same places.
 
     In a half type that rounding adds up to far more than the type's own precision; it is the type's, not the kernel's.
-    Compared on SAMPLE elements at least, spread over the array and with both ends among them.
     """
 
     def steps(part: torch.Tensor) -> torch.Tensor:
@@ -206,23 +189,8 @@ def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat:
             y = y if addend is None else (y + addend).to(x.dtype).double()
         return y
 
-    places = torch.arange(x.numel(), device=x.device) if x.numel() <= SAMPLE else sampled(x.numel(), x.device)
-    inner = error_against(steps, (x[places],))
-    return lambda y: inner(y[places]) if _fits(x, y) else math.nan
+    return sampled_error(steps, x, SAMPLE)
 
-
-def sampled(count: int, device: torch.device) -> torch.Tensor:
-    """SAMPLE places: the two ends, and a random one in each part of the array."""
-    part = count // SAMPLE
-    inside = torch.arange(SAMPLE, device=device) * part + torch.randint(part, (SAMPLE,), device=device)
-    return torch.cat([torch.tensor([0, count - 1], device=device), inside])
-
-
-def _fits(x: torch.Tensor, y: Any) -> bool:
-    return isinstance(y, torch.Tensor) and y.shape == x.shape and y.dtype == x.dtype
-
-
-# ---- what the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time ----
 
 NEAR_ONE = 1 / 128
 """The factor is 1 + NEAR_ONE to 1 + 2 NEAR_ONE: the half types hold such numbers, and 512 steps stay in their range."""
@@ -253,7 +221,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's operation on fresh random input, which the point's variants share."""
     repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
+    must_fit(3 * ITEMSIZE[dtype] * elements, device, f"{variant.label} on {elements} elements", elements)
     inputs, kind = RepeatInputs.of(elements, dtype, device), variant.operation
     error, tolerance = _check(variant, inputs, kind, repeat)
     if is_queue(variant.device):
@@ -261,12 +229,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     run = IMPLEMENTATIONS[variant.implementation](inputs, kind, repeat)
     compile_now(run)
     return Workload(run, error, tolerance)
-
-
-def needed_bytes(point: Point) -> int:
-    """Input, two results, and what the check needs: float64 numbers of a part of the array."""
-    elements = int(point["elements"])
-    return 3 * ITEMSIZE[str(point["dtype"])] * elements + 4 * 8 * min(elements, 2**24)
 
 
 def _check(variant: Variant, inputs: RepeatInputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
@@ -309,10 +271,7 @@ def _eager(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
 
 def _compiled(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     """One kernel: the loop unrolled; the factor is an argument, so that the compiler does not know its powers."""
-    function: Any = chain(kind, repeat)
-    # torch keeps what it compiled with the code, which all loops of this module share, and gives up after eight.
-    function.__code__ = function.__code__.replace()
-    fused: Any = torch.compile(function, dynamic=False)
+    fused = compiled(chain(kind, repeat))
     return lambda: fused(inputs.x, inputs.factor_tensor, inputs.addend_tensor)
 
 

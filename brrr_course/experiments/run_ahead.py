@@ -14,7 +14,7 @@ from typing import Any
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form
 from brrr.gpu import is_queue
-from brrr_course.experiments.checked import error_against, refuse_too_large
+from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import np, torch
 from brrr_course.experiments.predicted import How, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, Workload, stand_in
@@ -89,7 +89,7 @@ TOLERANCE = 1e-5
 def workload(variant: Variant, point: Point) -> Workload:
     """The chain on a fresh random input."""
     elements, device = int(point["elements"]), variant.processor
-    refuse_too_large(4 * 4 * elements, device, f"run_ahead {elements}")
+    must_fit(4 * 4 * elements, device, f"run_ahead {elements}")
     x = torch.randn(elements, device=device)
     error = error_against(lambda part: part * MULTIPLIER**OPERATORS, (x,))
     if is_queue(variant.device):

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr_course.experiments.checked import error_against, refuse_too_large
+from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
 
@@ -67,9 +67,6 @@ def _variants() -> Iterator[Variant]:
                           line="", stands_in_for=variant.line)  # fmt: skip
 
 
-# ---- how the times grow ----
-
-
 EXPERIMENT = Experiment(
     title="Twice the batch",
     question="Does twice the batch take twice as long?",
@@ -96,7 +93,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     from brrr.roofline.calibrate.part import product_error
 
     batch, device = rows(variant, point), variant.processor
-    refuse_too_large(5 * 4 * batch * width(variant), device, f"scaling {batch}")
+    must_fit(5 * 4 * batch * width(variant), device, f"scaling {batch}")
     x = torch.randn(batch, width(variant), device=device)
     if variant.operation == "gemm":
         weights = torch.randn(DIMENSION, DIMENSION, device=device) * (2 / DIMENSION) ** 0.5

@@ -11,15 +11,7 @@ from functools import cache, partial
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import (
-    CHUNK,
-    Function,
-    blockwise,
-    compiled,
-    error_against,
-    held_workload,
-    refuse_too_large,
-)
+from brrr_course.experiments.checked import Function, blockwise, compiled, error_against, held_workload, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
 from brrr_course.experiments.unary import Elements
@@ -101,8 +93,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant on fresh random numbers, which the point's variants share."""
     sines, elements = int(point["sines"]), int(point["elements"])
     device = variant.processor
-    needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(4 * ITEMSIZE * elements, device, f"{variant.label} of {elements} elements", elements)
     held = Elements.of(elements, "float32", device)
     run, check = IMPLEMENTATIONS[variant.implementation](sines, held.x), error_against(chain(sines), (held.x,))
     return held_workload(run, check, held, torch.float32, device)

@@ -13,7 +13,7 @@ from typing import Any
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
@@ -127,7 +127,7 @@ Made = tuple[Callable[[], Any], Callable[[Any], float], float]
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way over an array of fresh random numbers."""
     device = variant.processor
-    refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
+    must_fit(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
     run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.implementation](point, device)
     return Workload(run, error, tolerance, warm=True)
 
@@ -155,7 +155,7 @@ def _cpu_write(point: Point, device: str) -> Made:
     def error(found: Any) -> float:
         expected = torch.full_like(x, float(UNTOUCHED))
         strided(expected, point).fill_(value)
-        return _exact(x, expected)
+        return _exact(x, expected) + _exact(found, strided(expected, point))
 
     return lambda: view.fill_(value), error, 0.0
 

@@ -54,7 +54,7 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label="batch", quick=(1, 16)),
     ),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, predicts=unpredicted, resident=True,
+    package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"width": 8192, "batch": 1},),
     rate=Rate("flop", "FLOP/s", "throughput of both"),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_queue
-from brrr_course.experiments.checked import error_against, refuse_too_large
+from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.matmul import queued_product
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -83,8 +83,9 @@ EXPERIMENT = Experiment(
         _timer("transfers-included", "transfers included", "latency_s"),
         Variant.twin("measure", "cpu-queue", "measure(): kernels alone", field="kernel_s"),
         Variant.twin("no-sync", "cpu-queue", "no synchronize()", timer="no-sync", field="host_s"),
-        Variant.twin("no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up",
-                     stands_in_for="no warm-up"),
+        Variant.twin(
+            "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for="no warm-up"
+        ),
         Variant.twin("sync-each-call", "cpu-queue", "synchronize() each call", timer="sync-each-call"),
     ),
     field="latency_s",
@@ -108,7 +109,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         return replace(queued_product(int(rest)), cost=matmul_cost(int(rest), int(rest), int(rest), 4))
     make: dict[str, Callable[[str], Workload]] = {
         "relu": _relu, "copy": _copy, "gemm": _gemm, "softmax": _softmax, "chain": _chain, "mixed": _mixed,
-        "syncs": _syncs, "spin": _spin, "spins": _spins, "host": _injected,
+        "syncs": _syncs, "spin": lambda duration: _spins(f"1x{duration}"), "spins": _spins, "host": _injected,
     }  # fmt: skip
     return make[kind](rest)
 
@@ -148,7 +149,7 @@ def _softmax(shape: str) -> Workload:
 def _copy(size: str) -> Workload:
     scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}[size[-2:]]
     count = int(float(size[:-2]) * scale) // 4
-    refuse_too_large(count * 12, "cuda", f"copy {size}")
+    must_fit(count * 12, "cuda", f"copy {size}")
     x, out = torch.randn(count, device="cuda"), torch.full((count,), float("nan"), device="cuda")
     cost = Cost(flop=0.0, bytes=2.0 * x.nbytes)
 
@@ -168,13 +169,8 @@ def _gemm(size: str) -> Workload:
 
 def _chain(length: str) -> Workload:
     x = torch.randn(64, 1024, device="cuda")
-    return _on_gpu(
-        lambda t: _repeated(torch.relu, t, int(length)),
-        (x,),
-        _elementwise_cost(x, int(length)),
-        error_against(torch.relu, (x,)),
-        tolerance=EXACT,
-    )
+    cost, error = _elementwise_cost(x, int(length)), error_against(torch.relu, (x,))
+    return _on_gpu(lambda t: _repeated(torch.relu, t, int(length)), (x,), cost, error, tolerance=EXACT)
 
 
 def _repeated(operator: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, times: int) -> torch.Tensor:
@@ -212,16 +208,8 @@ def _syncs(_: str) -> Workload:
 # ---- functions that take a set time ----
 
 
-def _spin(duration: str) -> Workload:
-    from brrr.timing.gate import spin
-
-    seconds = float(duration.removesuffix("us")) * 1e-6
-    out = torch.zeros(3, dtype=torch.int64, device="cuda")
-    return _spinning(lambda: spin(seconds, out), out, seconds)
-
-
 def _spins(text: str) -> Workload:
-    """A chain of spin kernels."""
+    """Spin kernels, one after the other."""
     from brrr.timing.gate import spin
 
     count, duration = text.split("x")

@@ -15,7 +15,7 @@ from brrr.gpu import is_gpu, tensors_on
 from brrr.gpu.datasheet import Hardware
 from brrr.running.pipeline import host_array
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Run, Variant, Workload, stand_in
 
@@ -57,13 +57,9 @@ EXPERIMENT = Experiment(
         ),
     ),
     variants=(
-        Variant("h2d-pageable", "to the GPU, pageable", "cuda", implementation="h2d", operation="pageable",
-                line="up pageable"),
-        Variant("h2d-pinned", "to the GPU, pinned", "cuda", implementation="h2d", operation="pinned", line="up pinned"),
-        Variant("d2h-pageable", "from the GPU, pageable", "cuda", implementation="d2h", operation="pageable",
-                line="down pageable"),
-        Variant("d2h-pinned", "from the GPU, pinned", "cuda", implementation="d2h", operation="pinned",
-                line="down pinned"),
+        *(Variant(f"{way}-{memory}", f"{label} the GPU, {memory}", "cuda", implementation=way, operation=memory,
+                  line=f"{line} {memory}")
+          for way, label, line in (("h2d", "to", "up"), ("d2h", "from", "down")) for memory in ("pageable", "pinned")),
         Variant("both-pinned", "both ways at once, pinned", "cuda", implementation="both", operation="pinned"),
         Variant("device", "within the GPU's memory (read and written)", "cuda"),
         Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
@@ -107,8 +103,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The copy of that many fresh random bytes that the variant names."""
     n = int(point["nbytes"])
     if variant.on_gpu:
-        refuse_too_large(4 * n if variant.implementation == "both" else 2 * n, "cuda", f"copying {n} bytes")
-    refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
+        must_fit(4 * n if variant.implementation == "both" else 2 * n, "cuda", f"copying {n} bytes")
+    must_fit(4 * n, "cpu", f"copying {n} bytes")
     return MAKE[variant.implementation](variant, n)
 
 

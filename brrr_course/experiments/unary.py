@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import CHUNK, PointInputs, error_against, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, Workload
@@ -87,7 +87,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The operator on fresh random numbers."""
     elements, dtype = int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    needed = 3 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(3 * ITEMSIZE[dtype] * elements, device, f"{variant.label} of {elements} elements", elements)
     operator, held = operator_of(variant.implementation), Elements.of(elements, dtype, device)
     return Workload(lambda: operator(held.x), error_against(operator, (held.x,)), TOLERANCE[dtype], warm=True)

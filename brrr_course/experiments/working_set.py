@@ -18,7 +18,7 @@ from brrr.counting.cost import Cost
 from brrr.gpu import GPU
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.probe import energy_j
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, moving
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
@@ -81,30 +81,25 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", implementation="sustained", operation=kind,
-                  line=kind)
-          for kind in KINDS),
+                  line=kind) for kind in KINDS),
         Variant("energy-copy", "copy, a second of it", "cuda", timer="own", implementation="sustained",
-                operation="copy",
-                prepare_s=ENERGY_S, shown=False),
+                operation="copy", prepare_s=ENERGY_S, shown=False),
         Variant("once-copy", "copy, one torch operator", "cuda", implementation="once", operation="copy",
                 line="torch copy"),
         Variant.twin("once-copy", "cpu-queue", "copy, one order", implementation="once", operation="copy",
-             stands_in_for="torch copy"),
+                     stands_in_for="torch copy"),
     ),
     field="busy_s",
     package=__name__,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),
-    guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth),
-    ),
+    guides=(Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth),),
 )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `working_set` experiment runs: passes over a set of memory, by our kernels or by one torch operator.
 
-CHUNK = 2**24
 BLOCKS_A_MULTIPROCESSOR = 4
 """Blocks of 512 threads: as many as a multiprocessor holds at once, so that none waits for its turn."""
 
@@ -113,7 +108,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's passes over fresh random numbers."""
     how, kind = variant.implementation, variant.operation
     nbytes, device = int(point["nbytes"]), variant.processor
-    refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
+    must_fit(2 * nbytes, device, f"{variant.label} within {nbytes} bytes")
     if how == "sustained":
         return _sustained(variant, point, kind, nbytes)
     # an array of random numbers into one of NaN, which together are the working set
@@ -157,9 +152,8 @@ def energy_launched(run: Callable[[], object]) -> Measurement:
     after = energy_j()
     if joules is None or after is None or after <= joules:
         raise UnavailableError("the driver counts no joules here")
-    period = passed / (AHEAD * calls)
     power_w = (after - joules) / passed
-    return Measurement(period_s=Estimate(period, period, period, 1), power_w=power_w, device=GPU)
+    return Measurement(period_s=Estimate.of([passed / (AHEAD * calls)]), power_w=power_w, device=GPU)
 
 
 def _loop(run: Callable[[], object], seconds: float) -> tuple[int, float]:

@@ -357,7 +357,7 @@ class Experiment:
     lines : tuple of Line
         What is drawn. With `field`, only lines besides the variants' own.
     field : str, optional
-        The time that the variants' lines show, such as "period_s".
+        The time that the variants' lines show; "period_s" where neither it nor a line is told.
     package : str
         The module that it stands in (`__name__`). Its function `workload` makes a `Workload` of a variant and a point,
         and its claims' expressions may call its others. What it calls `supports`, `cost`, `predicted` or `settle_s`
@@ -417,7 +417,8 @@ class Experiment:
         for field, role in ROLES.items() if self.package else ():
             if getattr(self, field) is None:
                 object.__setattr__(self, field, getattr(sys.modules.get(self.package), role, None))
-        found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
+        shows = self.field or (None if self.lines else "period_s")
+        found = () if shows is None else tuple(each.its_line(shows) for each in self.variants)
         own = [line for line in found if line.name not in {each.name for each in self.lines}]  # by name: `replace`
         first, last = ([line for line in own if bool(line.stands_in_for) == late] for late in (False, True))
         object.__setattr__(self, "lines", (*first, *self.lines, *last))

@@ -16,8 +16,9 @@ from brrr.counting.cost import Matmul
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import MOST, SWEPT, blocks, foretold, heuristics_s, launched, tile
+from brrr_course.experiments.gemm import MOST, SWEPT, blocks, launched, tile
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.lessons.gemm_estimates import foretold, heuristics_s
 from brrr_course.nouns.source import Evidence, Source
 
 DTYPES = ("float32", "bfloat16")
