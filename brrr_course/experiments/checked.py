@@ -18,7 +18,7 @@ from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
 from brrr.gpu import free_bytes, is_gpu
 from brrr_course.experiments.lazily import name_of, torch
-from brrr_course.nouns.experiment import Run, Variant, Workload
+from brrr_course.nouns.experiment import Function, Run, Variant, Workload
 
 
 class PointInputs:
@@ -63,8 +63,6 @@ BLOCK = 2**15
 
 RECOMPILE_LIMIT = 256
 """The widths are compiled one by one; torch gives up, and runs eager without a word, after eight."""
-
-Function = Callable[..., Any]
 
 
 def error_against(

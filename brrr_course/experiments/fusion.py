@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr_course.experiments.checked import (
-    Function,
-    PointInputs,
-    blockwise,
-    compiled,
-    error_against,
-    held_workload,
-    must_fit,
-)
+from brrr_course.experiments.checked import PointInputs, blockwise, compiled, error_against, held_workload, must_fit
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import (
     BANDWIDTH,
@@ -36,7 +28,7 @@ from brrr_course.experiments.predicted import (
     run,
     view,
 )
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Function, Line, PredictedRun, Rate, Run, Variant, Workload
 
 # ---------------------------------------------------------------------------------------------------------------------
 # FLOP and bytes of each piece of work in `fusion`, operator by operator and fused: what is gained, and predicted.

@@ -42,13 +42,8 @@ EXPERIMENT = Experiment(
     title="Matrix multiplication",
     question="Why does the GPU's time look constant?",
     axes=(
-        Axis(
-            "size",
-            tuple(sorted(SIZES + ODD_SIZES)),
-            label="matrix size n (an n × n by n × n product, float32)",
-            quick=(64, 256, 512),
-            most={"cpu-queue": 4096},  # a laptop's CPU would need a second and more a product above
-        ),
+        Axis("size", tuple(sorted(SIZES + ODD_SIZES)), label="matrix size n (an n × n by n × n product, float32)",
+             quick=(64, 256, 512), most={"cpu-queue": 4096}),  # above, a laptop's CPU needs a second and more
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
@@ -68,7 +63,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     anchors=({"size": 1024}, {"size": 8192}),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def read(name: str) -> SwapCall:
     """The call of a name.
 
     >>> read("matmul 44 of 1x768x768 bfloat16 nn")
-    Call(operator='matmul nn', sizes=(44, 1, 768, 768), dtype=torch.bfloat16)
+    SwapCall(operator='matmul nn', sizes=(44, 1, 768, 768), dtype=torch.bfloat16)
     """
     operator, several, size, dtype, layout = re.findall(r"(\w+) (?:(\d+) of )?([\dx]+) (\w+) ?(\w*)", name)[0]
     sizes = tuple(map(int, filter(None, (several, *size.split("x")))))

@@ -78,13 +78,8 @@ EXPERIMENT = Experiment(
     title="Nested sine",
     question="Four sines of each element: who is faster?",
     axes=(
-        Axis(
-            "elements",
-            tuple(sorted(SIZES + ODD_SIZES)),
-            label="elements (float32, 4 bytes each)",
-            quick=(2**10, 2**16, 2**20),
-            most={"cpu-queue": 2**24},
-        ),
+        Axis("elements", tuple(sorted(SIZES + ODD_SIZES)), label="elements (float32, 4 bytes each)",
+             quick=(2**10, 2**16, 2**20), most={"cpu-queue": 2**24}),
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),

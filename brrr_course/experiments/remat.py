@@ -21,18 +21,10 @@ from typing import TYPE_CHECKING
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import (
-    Function,
-    PointInputs,
-    compile_now,
-    compiled,
-    error_against,
-    must_fit,
-    peak_bytes_of,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, peak_bytes_of
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Function, Guide, PredictedRun, Rate, Variant, Workload
 
 ITEMSIZE = 4
 ACTIVATIONS = ("hardswish", "cos")

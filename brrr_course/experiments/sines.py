@@ -11,11 +11,11 @@ from functools import cache, partial
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import Function, blockwise, compiled, error_against, held_workload, must_fit
+from brrr_course.experiments.checked import blockwise, compiled, error_against, held_workload, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
 from brrr_course.experiments.unary import Elements
-from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Function, PredictedRun, Rate, Run, Variant, Workload
 
 ITEMSIZE = 4
 LENGTHS = (1, 2, 4, 8, 16, 32)

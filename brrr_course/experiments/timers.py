@@ -62,13 +62,8 @@ EXPERIMENT = Experiment(
     title="Timers",
     question="Which timer tells the truth?",
     axes=(
-        Axis(
-            "function",
-            (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS),
-            label="what is timed",
-            scale="category",
-            quick=("relu-64x1024", "gemm-512", "product-128", "product-512"),
-        ),
+        Axis("function", (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS), label="what is timed", scale="category",
+             quick=("relu-64x1024", "gemm-512", "product-128", "product-512")),
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
     ),
     variants=(
@@ -91,7 +86,7 @@ EXPERIMENT = Experiment(
     field="latency_s",
     package=__name__,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -48,13 +48,8 @@ EXPERIMENT = Experiment(
     title="Transfers",
     question="What does it cost to send data to the GPU and back?",
     axes=(
-        Axis(
-            "nbytes",
-            tuple(sorted(SIZES + ODD_SIZES)),
-            label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
-            quick=(2**10, 2**16, 2**22),
-            most={"cpu-queue": 2**28},  # a laptop has other uses for its memory
-        ),
+        Axis("nbytes", tuple(sorted(SIZES + ODD_SIZES)), label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
+             quick=(2**10, 2**16, 2**22), most={"cpu-queue": 2**28}),  # a laptop has other uses for its memory
     ),
     variants=(
         *(Variant(f"{way}-{memory}", f"{label} the GPU, {memory}", "cuda", implementation=way, operation=memory,

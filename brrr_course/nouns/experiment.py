@@ -240,6 +240,7 @@ class PredictedRun:
     dtype: str = "float32"
 
 
+Function = Callable[..., Any]
 Run = Callable[[], Any]
 """What is timed: a call that returns its result."""
 
