@@ -15,7 +15,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload, giving
 
 THREADS, NUMBERS, ITEMSIZE = 256, 256, 4
 """As in `occupancy.cu`: threads of a block, and numbers that each of them reads."""
@@ -118,11 +118,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     launch = prepared(words, sums, loads)
     expected = sum(int(part.sum(dtype=torch.int64)) for part in words.split(2**24))
 
-    def run() -> torch.Tensor:
-        launch()
-        return sums
-
     def error(found: torch.Tensor) -> float:
         return 0.0 if (int(found.sum(dtype=torch.int64)) - expected) % 2**32 == 0 else math.nan
 
-    return Workload(run, error, 0.0, warm=True)
+    return Workload(giving(sums, launch, words), error, 0.0, warm=True)

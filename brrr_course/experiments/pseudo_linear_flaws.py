@@ -16,18 +16,11 @@ from brrr.counting.cost import Cost
 from brrr.gpu import is_queue
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import f, torch
-from brrr_course.experiments.pseudo_linear import (
-    ITEMSIZE,
-    TOLERANCE,
-    linear_cost,
-    linear_error,
-    pseudo_cost,
-    pseudo_error,
-)
+from brrr_course.experiments.pseudo_linear import TOLERANCE, linear_cost, linear_error, pseudo_cost, pseudo_error
 from brrr_course.nouns.experiment import Axis, Experiment, Function, Line, Variant, Workload, stand_in
 
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
-QUEUE_FLOP = 5e9
+QUEUE_FLOP, ITEMSIZE = 5e9, 4
 
 DATA, STRAY, RELU = "data", "x", "relu"
 FLAWS: dict[str, tuple[str, frozenset[str]]] = {

@@ -21,7 +21,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, sampled_error
 from brrr_course.experiments.lazily import name_of, np, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload, giving
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
 
@@ -286,22 +286,12 @@ def _cuda(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     from brrr.kernels.repeat import by_bindings
 
     out = _empty(inputs)
-    return _giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
+    return giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
 
 
 def _empty(inputs: RepeatInputs) -> torch.Tensor:
     """A result of NaN: only what a variant writes itself can pass the check."""
     return torch.full_like(inputs.x, float("nan"))
-
-
-def _giving(out: torch.Tensor, launch: Callable[[], Any], inputs: RepeatInputs) -> Run:
-    """The launch, then its result. It knows addresses only, so the input is held here, lest torch give it away."""
-
-    def run(held: RepeatInputs = inputs) -> torch.Tensor:
-        launch()
-        return out
-
-    return run
 
 
 # ---- a CPU: fused means that a block stays in the cache from the first step to the last ----

@@ -18,7 +18,7 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
-from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload, giving
 
 LEVELS = (0, 1, 2, 3)
 INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")
@@ -29,7 +29,7 @@ PLAIN, BADLY = ("normal", "uniform"), "badly scaled"
 SIZES = (256, 1024, 4096, 8192, 12288)
 LARGEST = 4096
 """With levels that are asked for; a default call is measured at all sizes."""
-CPU_LARGEST, GPU_SMALLEST = 1024, 1024
+GPU_SMALLEST = 1024
 
 DEFAULT = ("default", "library")
 
@@ -41,7 +41,7 @@ def supports(variant: Variant, point: Point) -> bool:
         return point["level"] == 0
     if inputs in HARD or n > LARGEST:
         return False
-    return n >= GPU_SMALLEST if variant.on_gpu else n <= CPU_LARGEST
+    return not variant.on_gpu or n >= GPU_SMALLEST
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -56,7 +56,7 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("level", LEVELS, label="levels", scale="category", quick=(0, 1, 2)),
         Axis("inputs", (*INPUTS, *HARD), label="inputs", scale="category"),
-        Axis("size", SIZES, label="matrix size n", quick=(256, GPU_SMALLEST)),
+        Axis("size", SIZES, label="matrix size n", quick=(256, GPU_SMALLEST), most={"cpu": 1024}),
     ),
     variants=(
         Variant("strassen", "Strassen's form, float32", "cuda"),
@@ -179,7 +179,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         measure, badly = partial(row_error, columns=False), True
     else:
         out = torch.full_like(given.a, math.nan)
-        run = partial(_multiplied, prepared(Implementation("sgemm", level, "strassen"), given.a, given.b, out), out)
+        run = giving(out, prepared(Implementation("sgemm", level, "strassen"), given.a, given.b, out))
         measure = row_error if badly else relative_error
     return Workload(run, partial(given.error, measure), ALLOWED[badly])
 
@@ -188,8 +188,3 @@ def workload(variant: Variant, point: Point) -> Workload:
 def library(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """torch's product in full precision."""
     return a @ b
-
-
-def _multiplied(multiply: Callable[[], None], out: torch.Tensor) -> torch.Tensor:
-    multiply()
-    return out

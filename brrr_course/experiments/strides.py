@@ -16,7 +16,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload, giving
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
 OFFSETS = (0, 1, 3, 8)
@@ -167,15 +167,11 @@ def _read(point: Point, device: str) -> Made:
     x = torch.randn(int(point["numbers"]), device=device).view(torch.int32)
     sums, launch = strided_sums(x, touched(point), int(point["stride"]), int(point["offset"]))
 
-    def run() -> torch.Tensor:
-        launch()
-        return sums
-
     def error(found: torch.Tensor) -> float:
         difference = int(found.sum(dtype=torch.int64)) - int(strided(x, point).sum(dtype=torch.int64))
         return 0.0 if difference % 2**32 == 0 else math.nan
 
-    return run, error, 0.0
+    return giving(sums, launch), error, 0.0
 
 
 def _write(point: Point, device: str) -> Made:
@@ -186,16 +182,12 @@ def _write(point: Point, device: str) -> Made:
     x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
     launch = strided_write(x, base, count, int(point["stride"]), int(point["offset"]))
 
-    def run() -> torch.Tensor:
-        launch()
-        return x
-
     def error(found: torch.Tensor) -> float:
         expected = torch.full_like(found, UNTOUCHED)
         strided(expected, point).copy_(torch.arange(base, base + count, dtype=torch.int32, device=device))
         return _exact(found, expected)
 
-    return run, error, 0.0
+    return giving(x, launch), error, 0.0
 
 
 def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -110,15 +110,13 @@ def workload(variant: Variant, point: Point) -> Workload:
 
 
 def _on_gpu(
-    run: Callable[..., Any], inputs: tuple[torch.Tensor, ...], cost: Cost, error: Callable[[Any], float], **kw: Any
-) -> Workload:
+    run: Callable[..., Any], inputs: tuple[torch.Tensor, ...], cost: Cost, error: Callable[[Any], float],
+    tolerance: float = FP32_TOLERANCE,
+) -> Workload:  # fmt: skip
     """A workload on the GPU, with a twin that also sends its inputs there and its result back."""
     on_host = tuple(tensor.cpu() for tensor in inputs)
     with_transfers = lambda: run(*(tensor.cuda() for tensor in on_host)).cpu()  # noqa: E731
-    return Workload(
-        lambda: run(*inputs), error, kw.pop("tolerance", FP32_TOLERANCE), cost,
-        others={"with_transfers": with_transfers, **kw},
-    )  # fmt: skip
+    return Workload(lambda: run(*inputs), error, tolerance, cost, others={"with_transfers": with_transfers})
 
 
 def _shape(text: str) -> tuple[int, int]:
@@ -132,7 +130,7 @@ def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
 
 def _relu(shape: str) -> Workload:
     x = torch.randn(*_shape(shape), device="cuda")
-    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), tolerance=EXACT)
+    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), EXACT)
 
 
 def _softmax(shape: str) -> Workload:
@@ -151,7 +149,7 @@ def _copy(size: str) -> Workload:
     def error(result: torch.Tensor) -> float:
         return 0.0 if torch.equal(result, x) else float("nan")
 
-    return _on_gpu(out.copy_, (x,), cost, error, tolerance=EXACT)
+    return _on_gpu(out.copy_, (x,), cost, error, EXACT)
 
 
 def _gemm(size: str) -> Workload:
@@ -165,7 +163,7 @@ def _gemm(size: str) -> Workload:
 def _chain(length: str) -> Workload:
     x = torch.randn(64, 1024, device="cuda")
     cost, error = _elementwise_cost(x, int(length)), error_against(torch.relu, (x,))
-    return _on_gpu(lambda t: _repeated(torch.relu, t, int(length)), (x,), cost, error, tolerance=EXACT)
+    return _on_gpu(lambda t: _repeated(torch.relu, t, int(length)), (x,), cost, error, EXACT)
 
 
 def _repeated(operator: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, times: int) -> torch.Tensor:
