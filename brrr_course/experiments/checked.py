@@ -41,7 +41,7 @@ class PointInputs:
 def must_fit(nbytes: int, device: str, what: str, checked: int = 0, wide: int = 4) -> None:
     """DeviceMemoryError before anything is allocated, with what is needed and what is free.
 
-    checked: so many numbers are an array that `error_against` checks, by `wide` float64 arrays of a part of it.
+    checked: how many numbers `error_against` will look at, for which it takes `wide` float64 arrays of a part of them.
     """
     needed = nbytes + 8 * wide * min(checked, CHUNK)
     free = needed if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
@@ -100,7 +100,7 @@ def error_against(
 
 
 def sampled_error(function: Function, x: torch.Tensor, most: int) -> Callable[[Any], float]:
-    """The same on a sample of an array's elements: both ends are in it, so a kernel that stops early is found out."""
+    """`error_against` on a sample of an array: both ends are in it, so that a kernel which stops early is found out."""
     places = sampled(x.numel(), most).to(x.device)
     inner = error_against(function, (x[places],))
     return lambda found: inner(found[places]) if _like(found, x) else math.nan

@@ -105,8 +105,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     anchors=(
-        {"elements": 2**26, "sines": 40},
-        {"elements": 2**28, "sines": 40},
+        *({"elements": elements, "sines": 40} for elements in (2**26, 2**28)),
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
     ),
     rate=Rate("bytes", "B/s", "bytes over the link, both ways"),

@@ -126,10 +126,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     on_cpu={way: f"cpu {way}" for way in ("eager", "checkpoint")},
-    anchors=(
-        {"activation": "hardswish", "depth": 8, "elements": 2**26},
-        {"activation": "cos", "depth": 8, "elements": 2**26},
-    ),
+    anchors=tuple({"activation": name, "depth": 8, "elements": 2**26} for name in ACTIVATIONS),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
         Guide("all-saved", "fused, all saved, at the memory's bandwidth", "PREDICTED", "time",

@@ -133,10 +133,7 @@ EXPERIMENT = Experiment(
     ),
     field="busy_s",
     package=__name__,
-    anchors=(
-        {"repeat": 1, "elements": 2**26, "dtype": "float32"},
-        {"repeat": 512, "elements": 2**26, "dtype": "float32"},
-    ),
+    anchors=tuple({"repeat": steps, "elements": 2**26, "dtype": "float32"} for steps in (1, 512)),
     rate=Rate("flop", "FLOP/s", "floating-point operations a second"),
     other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
     guides=(

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from brrr.core.errors import NotRecordedError
@@ -228,9 +227,12 @@ def operators(way: Implementation, n: int, operand: str) -> tuple[OperatorCost, 
     """
     left, right, products = buffers(way, n)
     matrix = float(n * n * (4 if operand == "float32" else 2))
-    passes = [(matrix, left), (matrix, 0.0 if way.prepared else right), (products, matrix)]
-    *before, behind = ([kernel(["sums"], 0.0, read, made)] if read and made else [] for read, made in passes)
-    return (*chain(*before), _products(way, n), *behind)
+
+    def sums(read: float, written: float) -> list[OperatorCost]:
+        return [kernel(["sums"], 0.0, read, written)] if read and written else []
+
+    before = sums(matrix, left) + sums(matrix, 0.0 if way.prepared else right)
+    return (*before, _products(way, n), *sums(products, matrix))
 
 
 def _products(way: Implementation, n: int) -> OperatorCost:
