@@ -57,7 +57,7 @@ def refuse(rank: Any, error: Exception) -> int:
 
 def wrong_on_one(rank: Any, point: Any) -> Mapping[str, Any]:
     """Ways whose result is right, wrong on the second rank, or no number there."""
-    from brrr_course.experiments.ranked import RankCall
+    from brrr_course.experiments.ranks import RankCall
 
     errors = {"all-reduce": 0.0, "all-gather": 0.5, "send": float("nan")}
     return {name: RankCall(lambda: None, lambda _, error=error: error * rank.number) for name, error in errors.items()}

@@ -1,4 +1,4 @@
-"""`brrr new-lesson`: the six files of a lesson with its experiment, as a skeleton that runs, records and builds.
+"""`brrr new-lesson`: the three files of a lesson with its experiment, as a skeleton that runs, records and builds.
 
 brrr new-lesson 11 sorting        # in a clone of the repository
 
@@ -17,15 +17,14 @@ from string import Template
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr_course.nouns.places import COURSE
 
-LEDGER, CALCULATIONS = "data/claims.toml", "data/exercises.toml"
 FILES = {
     "experiment": "brrr_course/experiments/{name}.py",
-    "exercises": "brrr_course/lessons/exercises/lesson_{number}.py",
     "lesson": "notebooks/source/{number}_{name}.py",
     "solution": "notebooks/source/solutions/{number}_{name}.py",
 }
-"""From a template in data/lesson/ to the file made of it; that of the claims goes to the end of the ledger,
-and that of what is calculated to the end of the exercises."""
+"""From a template in data/lesson/ to the file made of it."""
+LEDGER, TABLES = "data/claims.toml", ("claims", "exercises")
+"""Templates whose tables go to the end of the file of that name in data/."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,10 +59,11 @@ def write(root: Path, number: str, name: str) -> list[Path]:
         path.parent.mkdir(exist_ok=True)
         path.write_text(_filled(template, told), encoding="utf-8")
     lesson = f'{number} = ["{name}.one-is-faster"]\n\n[[claim]]'
-    for table, key in ((LEDGER, "claims"), (CALCULATIONS, "calculations")):
-        text = (root / table).read_text(encoding="utf-8").replace("[[claim]]", lesson, 1)
-        (root / table).write_text(text + _filled(templates / f"{key}.txt", told), encoding="utf-8")
-    return [*made.values(), root / LEDGER, root / CALCULATIONS]
+    tables = {templates / f"{key}.txt": root / "data" / f"{key}.toml" for key in TABLES}
+    for template, path in tables.items():
+        text = path.read_text(encoding="utf-8").replace("[[claim]]", lesson, 1)
+        path.write_text(text + _filled(template, told), encoding="utf-8")
+    return [*made.values(), *tables.values()]
 
 
 def _filled(template: Path, told: dict[str, str]) -> str:

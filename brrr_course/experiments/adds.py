@@ -21,8 +21,8 @@ from typing import Any
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.gpu import is_queue, waiting
-from brrr_course.experiments.checked import in_orders, refuse_too_large
+from brrr.gpu import is_queue
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, pointwise, product, run
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -51,11 +51,8 @@ def is_peak(variant: Variant) -> bool:
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """Single numbers and the device's peak stand at one element only; the CPU queue stops early."""
-    elements = int(point["elements"])
-    if variant.implementation == "python" or is_peak(variant):
-        return elements == 1
-    return not is_queue(variant.device) or elements <= MOST_ELEMENTS
+    """Single numbers and the device's peak stand at one element only."""
+    return point["elements"] == 1 or not (variant.implementation == "python" or is_peak(variant))
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -81,7 +78,15 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
 EXPERIMENT = Experiment(
     title="Additions a second",
     question="How many additions does each make in a second?",
-    axes=(Axis("elements", ELEMENTS, label="elements in one addition (float32)", quick=(1, 4096, 2**20)),),
+    axes=(
+        Axis(
+            "elements",
+            ELEMENTS,
+            label="elements in one addition (float32)",
+            quick=(1, 4096, 2**20),
+            most={"cpu-queue": MOST_ELEMENTS},
+        ),
+    ),
     variants=(
         Variant("python", "Python", "cpu"),
         Variant("peak-bf16", "GPU, bf16 product 8192", "cuda", operation="peak", shown=False),
@@ -91,7 +96,6 @@ EXPERIMENT = Experiment(
         Variant("torch-cuda", "torch, on the GPU", "cuda", implementation="torch"),
         Variant("queue", "torch, on the CPU queue", "cpu-queue", implementation="torch", stands_in_for="torch cuda"),
     ),
-    field="period_s",
     package=__name__,
     anchors=({"elements": 1},),
     rate=Rate("flop", "/s", "additions a second"),
@@ -106,21 +110,18 @@ DOUBLE_TOLERANCE, FP32_TOLERANCE, PRODUCT_TOLERANCE = 1e-15, 1e-6, 1e-2
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The additions of a point, or the product that shows what the device can do."""
-    made = cost(variant, point)
     if is_peak(variant):
-        return _product(variant, made)
+        return _product(variant.processor)
     elements = int(point["elements"])
     if variant.implementation == "python":
         a, b = random.gauss(0, 1), random.gauss(0, 1)
-        return Workload(repeated(a, b, additions(elements)), made, _exactly(a, b), DOUBLE_TOLERANCE)
-    refuse_too_large(3 * 4 * elements, variant.processor, f"adds {elements}")
+        return Workload(repeated(a, b, additions(elements)), _exactly(a, b), DOUBLE_TOLERANCE)
+    must_fit(3 * 4 * elements, variant.processor, f"adds {elements}")
     if is_queue(variant.device):
-        return _queued(elements, made)
+        return _queued(elements)
     a, b = _operands(variant, elements)
-    if variant.implementation == "cpp":
-        return Workload(_in_cpp(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE)
-    wait = waiting(variant.device)
-    return Workload(repeated(a, b, additions(elements)), made, _sum_error(a, b), FP32_TOLERANCE, synchronize=wait)
+    loop = _in_cpp if variant.implementation == "cpp" else repeated
+    return Workload(loop(a, b, additions(elements)), _sum_error(a, b), FP32_TOLERANCE)
 
 
 def repeated(a: Any, b: Any, times: int) -> Callable[[], Any]:
@@ -195,19 +196,19 @@ def _sum_error(a: Any, b: Any) -> Callable[[Any], float]:
     return error
 
 
-def _queued(elements: int, made: Cost) -> Workload:
+def _queued(elements: int) -> Workload:
     """Each addition is submitted to the CPU queue; the sum's memory was spoilt before."""
     a, b = torch.randn(elements), torch.randn(elements)
     out = torch.full_like(a, math.nan)
     add = partial(torch.add, a, b, out=out)
-    return in_orders([add] * additions(elements), out, made, _sum_error(a, b), FP32_TOLERANCE)
+    return Workload.in_orders([add] * additions(elements), out, _sum_error(a, b), FP32_TOLERANCE)
 
 
-def _product(variant: Variant, made: Cost) -> Workload:
+def _product(device: str) -> Workload:
     """A product large enough to show what the device can do."""
     from brrr.roofline.calibrate.part import product_error
 
-    size, device = PEAK_SIZE, variant.processor
-    refuse_too_large(4 * 4 * size * size, device, f"a product of {size}")
+    size = PEAK_SIZE
+    must_fit(4 * 4 * size * size, device, f"a product of {size}")
     a, b = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
-    return Workload(lambda: a @ b, made, product_error(a, b), PRODUCT_TOLERANCE, waiting(device))
+    return Workload(lambda: a @ b, product_error(a, b), PRODUCT_TOLERANCE)

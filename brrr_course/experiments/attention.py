@@ -17,24 +17,16 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost
-from brrr.gpu import is_gpu, waiting
+from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import (
-    PointInputs,
-    compile_now,
-    compiled,
-    peak_bytes_of,
-    refuse_too_large,
-    relative,
-    worst,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, peak_bytes_of, relative, worst
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
 LENGTHS = tuple(2**power for power in range(7, 17))
 FEW, COMPILED = (128, 512, 2048, 8192, 32768), (2048, 8192)
 """Lengths of all but the plain case; lengths at which the three steps are compiled."""
-LONGEST_TRAINED, LONGEST_ON_CPU = 8192, 4096
+LONGEST_TRAINED = 8192
 ALL, CAUSAL, ONE, TRAINING = KINDS = ("all", "causal", "one query", "training")
 """All keys for each query; only those before it; a single query, as in decode; forward and backward."""
 WIDTH, CPU_WIDTH = 2048, 256
@@ -61,13 +53,11 @@ def supports(variant: Variant, point: Point) -> bool:
     plain = (kind, dtype, head) == (ALL, "bfloat16", 128)
     if not plain and (length not in FEW or (kind, dtype, head) not in SPECIAL):
         return False
-    if not variant.on_gpu:
-        return length <= LONGEST_ON_CPU
     if variant.implementation in COMPILE_WAYS:
         return plain and length in COMPILED
     if variant.implementation == "cudnn" and kind == ONE:
         return False  # torch does not give it a single query
-    return kind != TRAINING or length <= LONGEST_TRAINED
+    return not variant.on_gpu or kind != TRAINING or length <= LONGEST_TRAINED
 
 
 def matrix_bytes(variant: Variant, point: Point) -> float:
@@ -127,7 +117,7 @@ EXPERIMENT = Experiment(
     title="Attention, with and without its matrix",
     question="Which algorithm lets attention be one kernel?",
     axes=(
-        Axis("length", LENGTHS, label="tokens N", quick=(128, 512)),
+        Axis("length", LENGTHS, label="tokens N", quick=(128, 512), most={"cpu": 4096}),
         Axis("kind", KINDS, label="kind of attention", scale="category"),
         Axis("dtype", ("bfloat16", "float32"), label="type", scale="category"),
         Axis("head", (64, 128), label="width of a head", quick=(128,)),
@@ -139,10 +129,9 @@ EXPERIMENT = Experiment(
         Variant("efficient", "SDPA, memory-efficient", "cuda"),
         Variant("flash", "SDPA, flash", "cuda"),
         Variant("cudnn", "SDPA, cuDNN", "cuda", prepare_s=CUDNN_S),
-        Variant("cpu-naive", "CPU, three steps", "cpu", implementation="naive", stands_in_for="naive"),
-        Variant("cpu-flash", "CPU, SDPA", "cpu", implementation="flash", stands_in_for="flash"),
+        Variant.twin("naive", "cpu", "CPU, three steps"),
+        Variant.twin("flash", "cpu", "CPU, SDPA"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=tuple({"length": n, "kind": ALL, "dtype": "bfloat16", "head": 128} for n in COMPILED),
@@ -191,9 +180,7 @@ def textbook(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None = None) -> T
     return result
 
 
-BACKENDS = {
-    "efficient": "EFFICIENT_ATTENTION", "flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION",
-}  # fmt: skip
+BACKENDS = {"efficient": "EFFICIENT_ATTENTION", "flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 
 
 def attention_in(way: str) -> Attend:
@@ -264,16 +251,12 @@ def workload(variant: Variant, point: Point) -> Workload:
     dtype, device, way = getattr(torch, str(point["dtype"])), variant.processor, variant.implementation
     if is_gpu(device) and way in ("flash", "cudnn") and dtype == torch.float32:
         raise UnavailableError(f"{variant.label} has no kernel for float32: it computes on tensor cores in 16 bits")
-    refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of {point['length']} tokens")
+    must_fit(needed_bytes(variant, point), device, f"{variant.label} of {point['length']} tokens")
     given = AttentionInputs.of(sizes(variant, point), str(point["kind"]), dtype, device)
     attend = attention_in(way)
 
     def run() -> tuple[Tensor, ...]:
         return given.run(attend)
 
-    def error(found: Any) -> float:
-        return given.error(found)
-
     compile_now(run)  # loads, chooses and compiles: what happens once is no part of a call
-    return Workload(run, cost(variant, point), error, TOLERANCE[name_of(dtype)], synchronize=waiting(device),
-                    others={"peak_bytes": peak_bytes_of(run, device)})  # fmt: skip
+    return Workload(run, given.error, TOLERANCE[name_of(dtype)], others={"peak_bytes": peak_bytes_of(run, device)})

@@ -10,23 +10,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, waiting
+from brrr.gpu import is_cpu, is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.precision import float32_products
-from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
 
 TOKENS = tuple(2**power for power in range(15))
 WIDTHS = (1024, 4096, 8192)
 WIDEST, MIDDLE, FEW = 8192, 4096, (1, 16, 256, 4096, 16384)
-"""The width at which all powers of two of tokens are measured, the others at powers of four; where a compiler runs."""
+"""At the widest every power of two of tokens is measured, at others every power of four; a compiler runs at few."""
 
 ORDINARY, OUTLIERS = INPUTS = ("ordinary", "outlier channels")
 OUTLIER_TOKENS = (256, 4096)
@@ -35,7 +35,7 @@ GROUP = 128
 
 COMPILE_S = 4.0
 MOST_OUTPUTS, MOST_ON_CPU = 2**34, 2**30
-"""Multiply-adds up to which torch's int8 kernel, a thread for each result, and a CPU are asked."""
+"""The most multiply-adds that torch's int8 kernel (a thread for each result) is asked for, and a CPU."""
 
 
 class Stored(NamedTuple):
@@ -144,13 +144,8 @@ EXPERIMENT = Experiment(
                     shown=way in SHOWN)
             for way, label in LABELS.items()
         ),
-        *(
-            Variant(f"cpu-{way}", f"CPU, {LABELS[way]}", "cpu", implementation=way, shown=way in SHOWN,
-                    stands_in_for=way.replace("-", " "))
-            for way in CPU_WAYS
-        ),
+        *(Variant.twin(way, "cpu", f"CPU, {LABELS[way]}", shown=way in SHOWN) for way in CPU_WAYS),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=tuple({"tokens": n, "width": WIDEST, "inputs": ORDINARY} for n in (1, 16384)),
@@ -244,10 +239,6 @@ def _fp8_rows_cast(x: Tensor, w: Weights) -> Tensor:
     return _fp8(scaled(x, rows=True), w)
 
 
-def _fp8_weights(w: Tensor) -> Weights:
-    return scaled(w)
-
-
 def _fp8_rows_weights(w: Tensor) -> Weights:
     numbers, scale = scaled(w, rows=True)
     return numbers, scale.t()
@@ -300,8 +291,8 @@ def _bf16(x: Tensor) -> Tensor:
 
 IMPLEMENTATIONS = {
     "float32": _as("float32"), "tf32": _as("float32"), "bf16": _as("bfloat16"),
-    "fp8": Multiplication(_fp8, _fp8_weights, lambda x: scaled(_bf16(x))),
-    "fp8-cast": Multiplication(_fp8_cast, _fp8_weights, _bf16),
+    "fp8": Multiplication(_fp8, scaled, lambda x: scaled(_bf16(x))),
+    "fp8-cast": Multiplication(_fp8_cast, scaled, _bf16),
     "fp8-rows": Multiplication(_fp8, _fp8_rows_weights, lambda x: scaled(_bf16(x), rows=True)),
     "fp8-rows-cast": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
     "fp8-rows-compiled": Multiplication(_fp8_rows_cast, _fp8_rows_weights, _bf16),
@@ -317,7 +308,7 @@ class LayerInputs(PointInputs):
     """Activations and weights in float32, for all ways of a point, and the result in float64 of some rows."""
 
     def __init__(self, tokens: int, width: int, inputs: str, device: str) -> None:
-        refuse_too_large(16 * width * width + 12 * tokens * width + ROTATED_BYTES, device,
+        must_fit(16 * width * width + 12 * tokens * width + ROTATED_BYTES, device,
                          f"a layer of {width} x {width} for {tokens} tokens")  # fmt: skip
         self.x = torch.randn(tokens, width, device=device)
         self.w = torch.randn(width, width, device=device) / math.sqrt(width)
@@ -352,11 +343,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         raise UnavailableError(f"{variant.label} has no kernel here: {str(error).strip().splitlines()[0]}") from error
     dtype = torch.float32 if way in ("float32", "tf32") else torch.bfloat16
     allowed = TOLERANCE.get(way, FLOAT8 if way.startswith("fp8") else INT8)
-
-    def error_of(found: Any) -> float:
-        return given.error(found, dtype)
-
-    return Workload(run, cost(variant, point), error_of, allowed, synchronize=waiting(device))
+    return Workload(run, partial(given.error, dtype=dtype), allowed)
 
 
 def refused(way: str, device: str) -> None:

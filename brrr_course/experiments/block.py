@@ -10,7 +10,7 @@ back: the products twice as many, attention 2.5 times, the norms 9 T w each, GEL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,10 +21,25 @@ from brrr.diagnosis.diagnosing import diagnose
 from brrr.diagnosis.report import Diagnosis
 from brrr.running.graphs import capture
 from brrr.timing import measure
-from brrr_course.experiments.checked import refuse_too_large, relative
+from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.lazily import nn, torch
-from brrr_course.experiments.limits import LIMITS, added_up, limit_variants, limits_of, up_to
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
+
+LIMITS = ("compute", "memory", "latency")
+"""What limits the device's work, in the order in which the lines add up; overhead comes last."""
+
+
+def limit_variants(shown: bool = True) -> tuple[Variant, ...]:
+    """A line for each limit: the seconds of a step's kernels up to it.
+
+    >>> [each.name for each in limit_variants()]
+    ['to-compute', 'to-memory', 'to-latency']
+    """
+    return tuple(
+        Variant(f"to-{name}", name, "cuda", timer="own", field="busy_s", implementation=name, line=name, shown=shown)
+        for name in LIMITS
+    )
+
 
 LENGTH, HEAD = 512, 64
 """Tokens of a sequence, and the width of a head."""
@@ -136,22 +151,17 @@ class Taken:
 def workload(variant: Variant, point: Point) -> Workload:
     """The time of a part, a class, or of the whole step; all of a point come from one diagnosis."""
     width, batch, step = int(point["width"]), int(point["batch"]), str(point["step"])
-    refuse_too_large(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
+    must_fit(2 * 100 * LENGTH * batch * width, variant.processor, f"a block of width {width}, batch {batch}")
     found = taken(width, batch, step, variant.processor)
-    return Workload(
-        lambda: None,
-        _cost(variant.implementation, found),
-        lambda _: found.error,
-        TOLERANCE,
-        others={"measured": lambda: _read(variant, found)},
-    )
+    told = {"measured": lambda: _read(variant, found)}
+    return Workload(lambda: None, lambda _: found.error, TOLERANCE, _cost(variant.implementation, found), others=told)
 
 
 def _read(variant: Variant, found: Taken) -> Measurement:
     if variant.implementation == "step":
-        return Measurement(period_s=_once(found.step_s), device=variant.device)
+        return Measurement(period_s=Estimate.of([found.step_s]), device=variant.device)
     if variant.implementation in CLASSES:
-        return Measurement(busy_s=_once(found.classes[variant.implementation]), device=variant.device)
+        return Measurement(busy_s=Estimate.of([found.classes[variant.implementation]]), device=variant.device)
     return Measurement(busy_s=added_up(variant.implementation, found.limits, found.step_s), device=variant.device)
 
 
@@ -161,9 +171,25 @@ def _cost(way: str, found: Taken) -> Cost:
     return Cost(*(sum(getattr(found.costs[name], each) for name in counted) for each in ("flop", "bytes")))
 
 
-def _once(seconds: float) -> Estimate:
-    """One diagnosis tells no interval: it counts as a single call."""
-    return Estimate(seconds, seconds, seconds, 1)
+def up_to(way: str) -> Sequence[str]:
+    """The limits that a part's line adds up; none for what is no part.
+
+    >>> up_to("memory"), up_to("step")
+    (('compute', 'memory'), ())
+    """
+    return LIMITS[: LIMITS.index(way) + 1] if way in LIMITS else ()
+
+
+def limits_of(found: Diagnosis) -> dict[str, float]:
+    """Seconds of a step's kernels by limit; what nothing is known of counts as latency."""
+    limits = {name: found.parts.get(name, 0.0) for name in LIMITS}
+    limits["latency"] += found.parts.get("unknown", 0.0)
+    return limits
+
+
+def added_up(way: str, limits: Mapping[str, float], step_s: float) -> Estimate:
+    """The seconds up to a limit, at most the step's; one diagnosis tells no interval and counts as a single call."""
+    return Estimate.of([min(step_s, sum(limits[name] for name in up_to(way)))])
 
 
 def step_of(block: nn.Module, x: torch.Tensor, training: bool) -> Callable[[], Any]:

@@ -1,4 +1,4 @@
-"""What the works of several experiments share: room for them, the CPU queue, checks in float64, compilation."""
+"""What the works of several experiments share: room for them, checks in float64, compilation."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
 from brrr.core import units
 from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.core.private import keep_compiled_code_private
-from brrr.counting.cost import Cost
-from brrr.gpu import free_bytes, is_cpu, is_gpu
-from brrr.timing.cpu_queue import CpuQueue
+from brrr.gpu import free_bytes, is_gpu
 from brrr_course.experiments.lazily import name_of, torch
-from brrr_course.nouns.experiment import Run, Variant, Workload
+from brrr_course.nouns.experiment import Function, Run, Variant, Workload
 
 
 class PointInputs:
@@ -41,70 +38,18 @@ class PointInputs:
         return found
 
 
-def refuse_too_large(needed_bytes: int, device: str, what: str) -> None:
-    """DeviceMemoryError before anything is allocated, with what is needed and what is free."""
-    free = needed_bytes if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
-    if needed_bytes > free:
+def must_fit(nbytes: int, device: str, what: str, checked: int = 0, wide: int = 4) -> None:
+    """DeviceMemoryError before anything is allocated, with what is needed and what is free.
+
+    checked: how many numbers `error_against` will look at, for which it takes `wide` float64 arrays of a part of them.
+    """
+    needed = nbytes + 8 * wide * min(checked, CHUNK)
+    free = needed if is_gpu(device) and not torch.cuda.is_initialized() else free_bytes(device)
+    if needed > free:
         raise DeviceMemoryError(
-            f"{what} needs {units.nbytes(needed_bytes)} and {units.nbytes(free)} is free on the "
+            f"{what} needs {units.nbytes(needed)} and {units.nbytes(free)} is free on the "
             f"{'GPU' if is_gpu(device) else 'CPU'}; choose a smaller size"
         )
-
-
-def queued(made: Workload) -> Workload:
-    """The same work, cost and check, submitted to a queue of its own; `kernel_s` is then the work's own time.
-
-    >>> from brrr.counting.cost import Cost
-    >>> toy = queued(Workload(lambda: 3, Cost(0, 0), lambda result: abs(result - 3), 0.0))
-    >>> toy.check()
-    0
-    >>> toy.close()
-    """
-    kept = dict[str, Any]()
-
-    def order() -> None:
-        kept["result"] = made.run()
-
-    def error(found: dict[str, Any]) -> float:
-        return made.error(found.get("result"))
-
-    return in_orders([order], kept, made.cost, error, made.tolerance, made.close)
-
-
-def in_orders(
-    orders: Sequence[Run], result: Any, cost: Cost, error: Callable[[Any], float], tolerance: float,
-    close: Callable[[], None] = lambda: None, held: object = None,
-) -> Workload:  # fmt: skip
-    """Orders to a CPU queue of their own, one after the other, which leave `result` behind, on what is `held`.
-
-    >>> from brrr.counting.cost import Cost
-    >>> kept = []
-    >>> toy = in_orders([lambda: kept.append(1)] * 3, kept, Cost(0, 0), lambda found: abs(len(found) - 3), 0.0)
-    >>> toy.check()
-    0
-    >>> toy.close()
-    """
-    queue = CpuQueue()
-
-    def run(kept: object = held) -> Any:
-        for order in orders:
-            queue.submit(order)
-        return result
-
-    def end() -> None:
-        queue.close()
-        close()
-
-    return Workload(run, cost, error, tolerance, synchronize=queue.synchronize, close=end, queue=queue)
-
-
-def warmed(made: Workload, device: str) -> Workload:
-    """The same work; on a GPU it is called once, for what happens once (loading, choosing) is no part of a call."""
-    if is_cpu(device):
-        return made
-    made.run()
-    torch.cuda.synchronize()
-    return replace(made, synchronize=torch.cuda.synchronize)
 
 
 # ---- operators one by one, and fused ----
@@ -118,8 +63,6 @@ BLOCK = 2**15
 
 RECOMPILE_LIMIT = 256
 """The widths are compiled one by one; torch gives up, and runs eager without a word, after eight."""
-
-Function = Callable[..., Any]
 
 
 def error_against(
@@ -154,6 +97,25 @@ def error_against(
         )
 
     return error
+
+
+def sampled_error(function: Function, x: torch.Tensor, most: int) -> Callable[[Any], float]:
+    """`error_against` on a sample of an array: both ends are in it, so that a kernel which stops early is found out."""
+    places = sampled(x.numel(), most).to(x.device)
+    inner = error_against(function, (x[places],))
+    return lambda found: inner(found[places]) if _like(found, x) else math.nan
+
+
+def sampled(count: int, most: int) -> torch.Tensor:
+    """The places that are checked: all up to `most`, else the two ends and a random place in each of `most` parts.
+
+    >>> sampled(3, 9).tolist()
+    [0, 1, 2]
+    """
+    if count <= most:
+        return torch.arange(count)
+    inside = torch.arange(most) * (count // most) + torch.randint(count // most, (most,))
+    return torch.cat([torch.tensor([0]), inside, torch.tensor([count - 1])])
 
 
 def _like(found: Any, first: torch.Tensor) -> bool:
@@ -221,7 +183,7 @@ def has_cpp_compiler() -> bool:
     return any(shutil.which(each) for each in (os.environ.get("CXX", ""), "g++", "clang++", "cl") if each)
 
 
-def ready_to_compile(variant: Variant) -> None:
+def needs_compiler(variant: Variant) -> None:
     """Keep what will be compiled from others; UnavailableError where a CPU's way needs a compiler that is not here."""
     if variant.implementation == "compile" and not variant.on_gpu and not has_cpp_compiler():
         raise UnavailableError("torch.compile needs a C++ compiler on a CPU (g++ or clang++); only its line is missing")
@@ -239,14 +201,6 @@ def no_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def fresh_cache() -> AbstractContextManager[object]:
-    """Inside it torch.compile finds none of what it has compiled before: a folder of its own, which goes again."""
-    from torch._inductor import utils
-
-    made: Callable[[], AbstractContextManager[object]] = utils.fresh_cache
-    return made()
-
-
 def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence[Any]) -> Callable[[], torch.Tensor]:
     """All operators on one block of rows, then on the next: between them the numbers stay in the cache."""
     out = torch.full_like(along[0], float("nan"))
@@ -261,19 +215,16 @@ def blockwise(function: Function, along: Sequence[torch.Tensor], whole: Sequence
     return run
 
 
-def held_workload(
-    run: Callable[[], Any], made: Cost, check: Callable[[Any], float], held: Any, dtype: torch.dtype, device: str
-) -> Workload:
+def held_workload(run: Run, check: Callable[[Any], float], held: Any, dtype: torch.dtype, device: str) -> Workload:
     """A way of working on the point's inputs, which are kept for the other variants as long as this one is there."""
 
     def error(found: Any, kept: Any = held) -> float:
         return check(found)
 
-    if is_cpu(device):
-        return Workload(run, made, error, TOLERANCE[name_of(dtype)])
-    compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-    torch.cuda.synchronize()
-    return Workload(run, made, error, TOLERANCE[name_of(dtype)], synchronize=torch.cuda.synchronize)
+    if is_gpu(device):
+        compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
+        torch.cuda.synchronize()
+    return Workload(run, error, TOLERANCE[name_of(dtype)])
 
 
 # ---- the memory of a call ----

@@ -16,19 +16,12 @@ from brrr.roofline.communication import BUS
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import RankCall, ranked
-from brrr_course.experiments.ranks import RANKS, Rank, variants_of
+from brrr_course.experiments.ranks import RANKS, Rank, RankCall, ranked, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
 SIZES = tuple(2**power for power in range(3, 31))
-MOST_ON_CPU = 2**26
 LABELS = {"all-reduce": "all-reduce", "all-gather": "all-gather", "reduce-scatter": "reduce-scatter",
           "send": "send and receive"}  # fmt: skip
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """A CPU's processes stop at 64 MiB."""
-    return variant.on_gpu or int(point["nbytes"]) <= MOST_ON_CPU
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -43,9 +36,9 @@ def cost(variant: Variant, point: Point) -> Cost:
 EXPERIMENT = Experiment(
     title="A collective operation between two devices",
     question="What does it cost to exchange data between two GPUs?",
-    axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20)),),
+    axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20), most={"cpu": 2**26}),),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, predicts=unpredicted, resident=True,
+    package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"nbytes": 8}, {"nbytes": 2**28}),
     rate=Rate("bytes", "B/s", "bus bandwidth"),
 )  # fmt: skip
@@ -55,7 +48,6 @@ EXPERIMENT = Experiment(
 # What the `collective` experiment runs in each rank: one operation on float32 buffers that are there.
 
 TOLERANCE = 1e-6
-"""torch 2.13 renamed them, and warns at each call of the old names."""
 
 
 def workload(variant: Variant, point: Point) -> Workload:
@@ -84,6 +76,7 @@ def prepare(rank: Rank, point: Point) -> Mapping[str, RankCall]:
     def error(found: torch.Tensor, expected: torch.Tensor) -> float:
         return relative(found, expected.double(), torch.float32)
 
+    # torch 2.13 renamed them, and warns at each call of the old names
     all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
     reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
     return {

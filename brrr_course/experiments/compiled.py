@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import ITEMSIZE, Cost
-from brrr.gpu import waiting
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import (
-    PointInputs,
-    compile_now,
-    compiled,
-    fresh_cache,
-    ready_to_compile,
-    refuse_too_large,
-    relative,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, needs_compiler, relative
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Run, Variant, Workload
 
@@ -38,7 +29,7 @@ SHAPES = {(CHAIN, SMALL): (16, 1024), (CHAIN, LARGE): (65536, 1024), (NORM, SMAL
           (BLOCK, SMALL): (64, 256), (BLOCK, LARGE): (4096, 2048)}  # fmt: skip
 """Rows (samples, or tokens) and width."""
 CPU_SHRINK = 16
-"""On a CPU the large programs have so much fewer rows, and those of matrices a width as much smaller."""
+"""On a CPU the large programs have so many times fewer rows; those with matrices are as many times narrower, too."""
 LINKS, LAYERS, HEAD = 8, 4, 64
 """Operators of the chain, layers of the MLP, the width of a head."""
 TUNED = ((MLP, SMALL), (MLP, LARGE))
@@ -98,12 +89,10 @@ EXPERIMENT = Experiment(
         Variant("max-autotune", "mode max-autotune", "cuda", prepare_s=TUNE_S, isolated=True),
         Variant("graph", "as written, in a CUDA Graph", "cuda", prepare_s=0.5),
         Variant("first-cold", COLD, "cuda", timer="own", field="latency_s", implementation=COLD,
-                prepare_s=2 * COMPILE_S,
-                shown=False),
-        Variant("cpu-eager", "CPU, as written", "cpu", implementation="eager", stands_in_for="eager"),
-        Variant("cpu-compile", "CPU, torch.compile", "cpu", implementation="compile", stands_in_for="compile"),
+                prepare_s=2 * COMPILE_S, shown=False),
+        Variant.twin("eager", "cpu", "CPU, as written"),
+        Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"program": CHAIN, "size": LARGE}, {"program": BLOCK, "size": SMALL}),
@@ -174,7 +163,6 @@ class ProgramInputs(PointInputs):
         ]
         for weight in self.tensors[1:]:
             torch._dynamo.mark_static_address(weight)  # as a module's parameters are: no graph copies them at each call
-        self.wait = waiting(device)
 
     def run(self) -> Tensor:
         """The program, operator by operator."""
@@ -196,13 +184,13 @@ class ProgramInputs(PointInputs):
 
     def first(self) -> float:
         """Seconds of the first call, when nothing is known of the program."""
-        from torch._inductor.utils import clear_caches
+        from torch._inductor.utils import clear_caches, fresh_cache
 
         compile_now(lambda: compiled(torch.neg)(self.tensors[0]))  # torch loads its compiler once
         clear_caches()  # what this process has loaded already
         call = compiled(self.function, fullgraph=True)
         start = time.perf_counter()
-        with fresh_cache(), torch.no_grad():
+        with fresh_cache(), torch.no_grad():  # a folder of its own, in which torch finds nothing compiled before
             compile_now(lambda: call(*self.tensors)[:1].cpu())  # the copy waits for it
         return time.perf_counter() - start
 
@@ -221,12 +209,10 @@ class ProgramInputs(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """A program at a size, in one way."""
     (rows, width), dtype, device = shape_of(variant, point), getattr(torch, dtype_of(variant)), variant.processor
-    refuse_too_large(int(12 * cost(variant, point).bytes), device, f"{point['program']}, {point['size']}")
-    ready_to_compile(variant)
+    must_fit(int(12 * cost(variant, point).bytes), device, f"{point['program']}, {point['size']}")
+    needs_compiler(variant)
     given = ProgramInputs.of(str(point["program"]), rows, width, dtype, device)
-    made = Workload(
-        given.run, cost(variant, point), lambda found: given.error(found), TOLERANCE[name_of(dtype)], given.wait
-    )
+    made = Workload(given.run, given.error, TOLERANCE[name_of(dtype)])
     if variant.implementation == COLD:
         first = partial(Measurement, device=variant.device)
         return replace(made, others={"measured": lambda: first(latency_s=Estimate.of([given.first()]))})

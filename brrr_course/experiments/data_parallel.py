@@ -17,8 +17,7 @@ from brrr.gpu import is_gpu
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, nn, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import IDLE, RankCall, ranked
-from brrr_course.experiments.ranks import RANKS, Rank, variants_of
+from brrr_course.experiments.ranks import IDLE, RANKS, Rank, RankCall, ranked, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
 MLP, BLOCK, RNN = NETWORKS = ("MLP", "transformer block", "recurrent layer")
@@ -86,7 +85,7 @@ EXPERIMENT = Experiment(
         Axis("bucket", BUCKETS, label="bucket (MiB)", quick=(DEFAULT,)),
     ),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, predicts=unpredicted, resident=True,
+    package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"network": MLP, "batch": 2048, "bucket": DEFAULT},),
     traces=tuple((way, TRACED) for way in ("after", "buckets", "alone")),
     rate=Rate("flop", "FLOP/s", "throughput of both"),

@@ -15,13 +15,13 @@ from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost, Form, Matmul, OperatorCost
 from brrr.diagnosis.diagnosing import diagnose
-from brrr.gpu import is_cpu, waiting
+from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
 from brrr.gpu.precision import float32_products
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import PointInputs, compile_now, compiled, refuse_too_large, relative
-from brrr_course.experiments.lazily import name_of, torch
-from brrr_course.experiments.limits import LIMITS, added_up, limit_variants, limits_of
+from brrr_course.experiments.block import LIMITS, added_up, limit_variants, limits_of
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, relative
+from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.llama_sizes import LARGE, SMALL, Shape
 from brrr_course.experiments.predicted import flop_of, moving, pointwise, product, reduction
 from brrr_course.experiments.utilisation import loop
@@ -159,17 +159,12 @@ def least_flop(shape: Shape, call: Call) -> float:
 
 def floors(call_at: Callable[[Point], Call], lines: tuple[str, ...]) -> tuple[Guide, Guide]:
     """What the datasheet's bandwidth and its peak leave of the time at a point."""
-
-    def at_bandwidth(hardware: Hardware | None, point: Point) -> float | None:
-        return bytes_floor_s(hardware, call_at(point))
-
-    def at_peak(hardware: Hardware | None, point: Point) -> float | None:
-        return flop_floor_s(hardware, call_at(point))
-
     return (
-        Guide("bytes", "bytes over the bandwidth", "DATASHEET", "time", at_bandwidth, lines),
-        Guide("flop", "FLOP over the peak", "DATASHEET", "time", at_peak, lines),
-    )
+        Guide("bytes", "bytes over the bandwidth", "DATASHEET", "time",
+              lambda hardware, point: bytes_floor_s(hardware, call_at(point)), lines),
+        Guide("flop", "FLOP over the peak", "DATASHEET", "time",
+              lambda hardware, point: flop_floor_s(hardware, call_at(point)), lines),
+    )  # fmt: skip
 
 
 def bytes_floor_s(hardware: Hardware | None, call: Call) -> float | None:
@@ -229,9 +224,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)  # type: ignore[arg-type]
 
 
-GPU_WAYS = ("eager", "graph", "compile", "compile-graph")
-LINES = tuple(way.replace("-", " ") for way in GPU_WAYS)
-
 EXPERIMENT = Experiment(
     title="A language model, token by token",
     question="Why does one token take so long?",
@@ -247,15 +239,14 @@ EXPERIMENT = Experiment(
         *limit_variants(shown=False),
         Variant("driver-graph", "graph: utilisation, as nvidia-smi reports it", "cuda", timer="own", field="busy_s",
                 implementation="graph", shown=False),
-        Variant("cpu-eager", "CPU, a small model", "cpu", implementation="eager", stands_in_for="eager"),
+        Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"batch": 1, "context": 2048}, {"batch": 32, "context": 2048}),
     rate=Rate("bytes", "B/s", "bandwidth"),
     other_rates=(Rate("flop", "FLOP/s", "throughput"), Rate("batch", "token/s", "tokens a second, all readers")),
-    guides=floors(call_at, LINES),
+    guides=floors(call_at, ("eager", "graph", "compile", "compile graph")),
 )  # fmt: skip
 
 
@@ -285,7 +276,7 @@ class CallInputs(PointInputs):
 
         self.model, self.call = model_of(shape, device), call
         beside = needed_bytes(shape, call) - shape.itemsize * shape.weights
-        refuse_too_large(beside, device, f"beside the model's weights, {call}")
+        must_fit(beside, device, f"beside the model's weights, {call}")
         torch.manual_seed(call.batch)
         self.tokens = torch.randint(shape.words, (call.batch, call.new), device=device)
         self.cache = new_cache(shape, call.batch, call.context, self.model.embedding)
@@ -346,9 +337,7 @@ def workload_of(variant: Variant, call: Call) -> Workload:
     given = CallInputs.of(shape, call, device)
     run, close = way_of(variant.implementation, given, device)
     told = {"measured": lambda: own(variant, given, run)} if variant.timer == "own" else {}
-
-    return Workload(run, cost_of(shape, call), given.error, TOLERANCE[name_of(given.model.embedding.dtype)],
-                    synchronize=waiting(device), close=close, others=told)  # fmt: skip
+    return Workload(run, given.error, TOLERANCE[shape.dtype], cost_of(shape, call), close=close, others=told)
 
 
 def own(variant: Variant, given: CallInputs, run: Run) -> Measurement:

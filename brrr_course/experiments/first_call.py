@@ -14,19 +14,13 @@ from typing import Any, NamedTuple
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, waiting
+from brrr.gpu import is_cpu, is_gpu
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 IMPORT = "import torch"
 CONTEXT, MEMORY, COPY, KERNEL = "CUDA context", "memory", "copy", "first kernel"
-OTHER, STREAM, PINNED, MATMUL, CONVOLUTION = (
-    "another kernel",
-    "stream",
-    "pinned memory",
-    "matrix product",
-    "convolution",
-)
-ON_STREAM = "a new stream's first kernel"
+OTHER, STREAM, ON_STREAM = "another kernel", "stream", "a new stream's first kernel"
+PINNED, MATMUL, CONVOLUTION = "pinned memory", "matrix product", "convolution"
 PARTS = (IMPORT, CONTEXT, MEMORY, PINNED, COPY, KERNEL, OTHER, STREAM, ON_STREAM, MATMUL, CONVOLUTION)
 
 ON_CUDA = PARTS[1:]
@@ -52,35 +46,22 @@ EXPERIMENT = Experiment(
     title="The first call",
     question="What does the first call pay for, and who pays it again?",
     axes=(
-        Axis(
-            "part",
-            PARTS,
-            label="what is done for the first time",
-            scale="category",
-            quick=(IMPORT, MEMORY, KERNEL, MATMUL, CONVOLUTION),
-        ),
+        Axis("part", PARTS, label="what is done for the first time", scale="category", quick=ON_CPU),
     ),
     variants=(
         Variant("cuda-first", "the first time", "cuda", timer="first-call", work="cuda", line="first"),
         Variant("cuda-again", "the second time", "cuda", timer="call-again", work="cuda", line="again"),
-        Variant(
-            "cuda-no-compiler",
-            "the first time, no compiler",
-            "cuda",
-            timer="first-call",
-            line="no compiler",
-            shown=False,
-        ),
-        Variant(
-            "cuda-eager", "the first time, all loaded before", "cuda", timer="first-call", line="eager", shown=False
-        ),
+        Variant("cuda-no-compiler", "the first time, no compiler", "cuda", timer="first-call", line="no compiler",
+                shown=False),
+        Variant("cuda-eager", "the first time, all loaded before", "cuda", timer="first-call", line="eager",
+                shown=False),
         Variant("cpu-first", "CPU, the first time", "cpu", timer="first-call", work="cpu"),
         Variant("cpu-again", "CPU, the second time", "cpu", timer="call-again", work="cpu"),
     ),
     field="latency_s",
     package=__name__,
     anchors=({"part": KERNEL},),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -112,8 +93,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: Any) -> float:
         return part.error(made[0], found)
 
-    wait, others = waiting(variant.device), {"prepare": prepare}
-    return Workload(lambda: part.run(made[0]), cost(variant, point), error, TOLERANCE, wait, others=others)
+    return Workload(lambda: part.run(made[0]), error, TOLERANCE, others={"prepare": prepare})
 
 
 # ---- what must be there before ----

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr.gpu import is_cpu
-from brrr_course.experiments.checked import (
-    Function,
-    PointInputs,
-    blockwise,
-    compiled,
-    error_against,
-    held_workload,
-    refuse_too_large,
-)
+from brrr_course.experiments.checked import PointInputs, blockwise, compiled, error_against, held_workload, must_fit
 from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import (
     BANDWIDTH,
@@ -37,7 +28,7 @@ from brrr_course.experiments.predicted import (
     run,
     view,
 )
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Function, Line, PredictedRun, Rate, Run, Variant, Workload
 
 # ---------------------------------------------------------------------------------------------------------------------
 # FLOP and bytes of each piece of work in `fusion`, operator by operator and fused: what is gained, and predicted.
@@ -101,16 +92,6 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(flop(kind, elements), fused, eager_bytes=eager if variant.implementation == "eager" else fused)
 
 
-def bytes_ratio(kind: str, elements: int) -> float:
-    """Bytes of the operators one by one over those of one kernel: the most that fusion gains by moving less.
-
-    >>> round(bytes_ratio("chain", 2**26), 2)
-    2.33
-    """
-    eager, fused = moved(kind, elements)
-    return eager / fused
-
-
 # ---- what is predicted ----
 
 RESULTS = {"kept": 2}
@@ -134,11 +115,8 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     return alone(kernel(names, flop(kind, elements), once - written, written, dtype), how_of(how))
 
 
-__all__ = ["EXPERIMENT", "cost", "supports"]
-
 ELEMENTS = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)
-CPU_MAX = 2**22
-COMPILED = {"float32": (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26), "bfloat16": (2**10, 2**26)}
+COMPILED = {"float32": ELEMENTS, "bfloat16": (2**10, 2**26)}
 """torch.compile makes a new kernel for each size, which takes seconds."""
 
 LABELS = {"eager": "one operator each", "compile": "torch.compile", "triton": "Triton", "cuda": "a line of CUDA C++",
@@ -157,11 +135,8 @@ CPU_KINDS = ("bias", "pseudo", "chain", "norm", "softmax")
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU stops at CPU_MAX elements, torch.compile takes the sizes in COMPILED."""
-    elements = int(point["elements"])
-    if is_cpu(variant.device):
-        return elements <= CPU_MAX
-    return variant.implementation != "compile" or elements in COMPILED[str(point["dtype"])]
+    """torch.compile takes the sizes in COMPILED."""
+    return variant.implementation != "compile" or point["elements"] in COMPILED[str(point["dtype"])]
 
 
 def _variant(kind: str, way: str, *, cpu: bool = False) -> Variant:
@@ -179,7 +154,8 @@ EXPERIMENT = Experiment(
     title="Operators one by one, and fused",
     question="Does fusion gain what the bytes say?",
     axes=(
-        Axis("elements", ELEMENTS, label="elements, in rows of 1024", quick=(2**10, 2**18, 2**20)),
+        Axis("elements", ELEMENTS, label="elements, in rows of 1024", quick=(2**10, 2**18, 2**20),
+             most={"cpu": 2**22}),
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
@@ -194,14 +170,10 @@ EXPERIMENT = Experiment(
              shown=False),
     ),
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     on_cpu={f"{kind} {way}": f"cpu {kind} {ON_CPU[way]}" for kind in CPU_KINDS for way in ON_CPU},
     anchors=({"elements": 2**14, "dtype": "float32"}, {"elements": 2**26, "dtype": "float32"}),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
-    guides=(
-        BANDWIDTH,
-    ),
+    guides=(BANDWIDTH,),
 )  # fmt: skip
 
 
@@ -293,18 +265,15 @@ class FusionInputs(PointInputs):
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's piece of work on fresh random numbers, which the point's variants share."""
-    from brrr.roofline.calibrate.part import CHUNK
-
     elements, dtype = int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    needed = 6 * ITEMSIZE[dtype] * elements + 8 * 8 * min(elements, CHUNK * WIDTH)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(6 * ITEMSIZE[dtype] * elements, device, f"{variant.label} of {elements} elements", elements, wide=8)
     inputs, work = FusionInputs.of(elements, dtype, device), WORKS[variant.operation]
     along = {name: inputs[name] for name in f"x{work.takes}" if name in "xr"}
     whole = {name: inputs[name] for name in work.takes if name != "r"}
     run = IMPLEMENTATIONS[variant.implementation](work, along, whole)
     check = error_against(work.operators, [*along.values()], [*whole.values()], work.results)
-    return held_workload(run, cost(variant, point), check, inputs, inputs.dtype, device)
+    return held_workload(run, check, inputs, inputs.dtype, device)
 
 
 Inputs = Mapping[str, Any]

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import Estimate, Point
+from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, matmul_cost
 from brrr.gpu.precision import float32_products
 from brrr.kernels.padding import padded_matmul
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
-from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -37,7 +35,7 @@ FEW = (1, 2, 4, 8, 16)
 EVEN = tuple(range(32, 1025, 32))
 ODD = tuple(n + 1 for n in EVEN)
 EIGHTS = tuple(range(40, 1025, 64))
-"""Multiples of 8 that are none of 16."""
+"""Multiples of 8 that are not multiples of 16."""
 WIDE = (1536, 1537, 2048, 2049, 3072, 3073, 4095, 4096)
 SOME = frozenset((*FEW, *EVEN, *ODD, *EIGHTS, *WIDE))
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
@@ -142,46 +140,6 @@ EXPERIMENT = Experiment(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What another estimator says of a product: NVIDIA's nvMatmulHeuristics, where the package is installed.
-
-PRECISIONS = {"bfloat16": "TST", "float16": "HSH", "float32": "SSS"}
-"""Types of operands, sums and result, as cuBLAS's kernels name them."""
-
-
-def heuristics_s(product: Matmul, gpu: str = "H200_SXM") -> float | None:
-    """Estimated seconds of a product's fastest kernel; None without the package, or for a type that it does not name.
-
-    >>> heuristics_s(Matmul(64, 64, 64, dtype="float64")) is None
-    True
-    """
-    precision, library = PRECISIONS.get(product.dtype), _library()
-    if precision is None or library is None:
-        return None
-    layout = "".join("NT"[each] for each in product.transposed)
-    named = library.NvMatmulHeuristicsMatmulLayout[f"{layout}_ROW_MAJOR"]
-    estimator = _estimator(gpu)
-    problem = estimator.makeNvMatmulHeuristicsProblem(product.m, product.n, product.k, named, product.batch)
-    found = estimator.get(problem, 1, precision=precision)
-    return float(found[0]["runtime"]) if found else None
-
-
-def _library() -> Any:
-    try:
-        return import_module("nvMatmulHeuristics")
-    except ImportError:
-        return None
-
-
-@lru_cache(maxsize=4)
-def _estimator(gpu: str) -> Any:
-    """Kernels of any library, chosen by its model of their times."""
-    library = _library()
-    flags = library.NvMatmulHeuristicsFlags.PERF_MODEL_BASED_AUTO_TUNING
-    target, device = library.NvMatmulHeuristicsTarget.GENERIC, library.NvMatmulHeuristicsNvidiaGpu[gpu]
-    return library.NvMatmulHeuristicsInterfaceEx(backend=target, flags=flags, gpu=device)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # What the `gemm` experiment runs: torch's product in each layout and type, on random numbers and on zeros.
 
 TOLERANCES = {"float32": 1e-5, "tf32": 2e-3, "bfloat16": 1e-2, "float16": 2e-3}
@@ -200,12 +158,12 @@ class Operands(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """The product in the variant's layout, its operands laid out beforehand; padding is part of what is timed."""
     size, columns, dtype = int(point["size"]), int(point["columns"]), str(point["dtype"])
-    device, made = variant.processor, cost(variant, point)
-    refuse_too_large(2 * int(made.bytes), device, f"a product of {size} x {size} by {columns} columns")
+    device, nbytes = variant.processor, cost(variant, point).bytes
+    must_fit(2 * int(nbytes), device, f"a product of {size} x {size} by {columns} columns")
     run, error = MAKERS[variant.implementation](Operands.of(size, columns, dtype, device))
     if dtype == "tf32":
         run = float32_products(tf32=True)(run)
-    return warmed(Workload(run, made, error, TOLERANCES[dtype]), device)
+    return Workload(run, error, TOLERANCES[dtype], warm=True)
 
 
 Made = tuple[Callable[[], Any], Callable[[Any], float]]
@@ -257,13 +215,9 @@ def _error(given: Operands, found: torch.Tensor) -> float:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the claims on products of matrices ask of kernels' names; and what the predictor says of a sweep.
+# What the claims on products of matrices ask of kernels' names.
 
 SIZE = 2048
-
-
-def _curve(evidence: Evidence, line: str, dtype: str, size: int = SIZE) -> dict[int, Estimate]:
-    return {int(n): time for n, time in evidence.curve(line, "columns", size=size, dtype=dtype).items()}
 
 
 def launched(evidence: Evidence, dtype: str, size: int = SIZE) -> dict[int, str]:
@@ -311,23 +265,3 @@ def tiles(evidence: Evidence, smallest: int, largest: int) -> Table:
 def grids(evidence: Evidence) -> Table:
     """By the number of columns, how many blocks the first kernel was launched with."""
     return Table(("columns",), {(n,): blocks(kernel) for n, kernel in launched(evidence, "float32").items()})
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The predictor against a sweep.
-
-
-def foretold(
-    evidence: Evidence, dtype: str, size: int = SIZE, some: Callable[[int], bool] = bool
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Measured and predicted seconds of W x, by the number of columns; predicted for `some`, as a call takes long."""
-    from brrr.roofline.shapes import product_time_s
-
-    device, kind = datasheet(evidence).key, evidence.experiment.variant("nn")
-    measured = {n: time.median for n, time in _curve(evidence, "nn", dtype, size).items()}
-    predicted = {}
-    for n in filter(some, measured):
-        run = evidence.experiment.predicted_run(kind.name, {"columns": n, "size": size, "dtype": dtype})
-        assert run is not None
-        predicted[n] = product_time_s(run.cost.matmuls[0], device)
-    return measured, predicted

@@ -8,8 +8,8 @@ from typing import Any
 from brrr.core.measurement import Point
 from brrr.counting.cost import ITEMSIZE, Cost, Matmul, OperatorCost
 from brrr.running.graphs import capture
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, warmed
-from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.checked import PointInputs, must_fit
+from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Run, Variant, Workload
 
@@ -61,8 +61,8 @@ EXPERIMENT = Experiment(
         Variant("streams", "on streams, CUDA Graph", "cuda"),
         Variant("batched", "batched (bmm)", "cuda"),
         Variant("combined", "one large matmul", "cuda"),
-        Variant("cpu-loop", "CPU, one after the other", "cpu", implementation="loop", stands_in_for="loop"),
-        Variant("cpu-combined", "CPU, one large matmul", "cpu", implementation="combined", stands_in_for="combined"),
+        Variant.twin("loop", "cpu", "CPU, one after the other"),
+        Variant.twin("combined", "cpu", "CPU, one large matmul"),
     ),
     field="span_s",
     package=__name__,
@@ -93,8 +93,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The products in the variant's way; the result's rows are those of one gate after the other."""
     from brrr.roofline.calibrate.part import product_error
 
-    count, size, made = int(point["count"]), int(point["size"]), cost(variant, point)
-    refuse_too_large(2 * int(made.bytes), variant.processor, f"{count} products of size {size}")
+    count, size = int(point["count"]), int(point["size"])
+    must_fit(2 * int(cost(variant, point).bytes), variant.processor, f"{count} products of size {size}")
     given = Gates.of(count, size, str(point["dtype"]), variant.processor)
     run = MAKERS[variant.implementation](given)
     check = product_error(given.all, given.x)
@@ -103,7 +103,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         rows = found if isinstance(found, torch.Tensor) else torch.stack(list(found))
         return check(rows.reshape(kept.all.shape[0], -1)) if rows.shape[-1] == COLUMNS else float("nan")
 
-    return warmed(Workload(run, made, error, TOLERANCE[name_of(given.x.dtype)]), variant.processor)
+    return Workload(run, error, TOLERANCE[str(point["dtype"])], warm=True)
 
 
 def _loop(given: Gates) -> Run:

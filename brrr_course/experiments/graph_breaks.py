@@ -13,15 +13,7 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
-from brrr_course.experiments.checked import (
-    PointInputs,
-    compile_now,
-    compiled,
-    ready_to_compile,
-    refuse_too_large,
-    relative,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, must_fit, needs_compiler, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
@@ -93,10 +85,9 @@ EXPERIMENT = Experiment(
     variants=(
         Variant("eager", "as written", "cuda"),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
-        Variant("cpu-eager", "CPU, as written", "cpu", implementation="eager", stands_in_for="eager"),
-        Variant("cpu-compile", "CPU, torch.compile", "cpu", implementation="compile", stands_in_for="compile"),
+        Variant.twin("eager", "cpu", "CPU, as written"),
+        Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"breaks": 8, "kind": PRINT, "elements": SMALL}, {"breaks": 8, "kind": PRINT, "elements": LARGE}),
@@ -128,15 +119,14 @@ class BrokenInputs(PointInputs):
 
     def __init__(self, elements: int, device: str) -> None:
         self.x = torch.randn(elements, device=device)
-        wide, whole = self.x.double(), program("print", 0)
-        self.expected = whole(wide)
+        self.expected = program(PRINT, 0)(self.x.double())
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The program on fresh numbers, as it is or compiled."""
     elements, device = int(point["elements"]), variant.processor
-    refuse_too_large(40 * elements, device, f"graph_breaks {elements}")
-    ready_to_compile(variant)
+    must_fit(40 * elements, device, f"graph_breaks {elements}")
+    needs_compiler(variant)
     given, function = BrokenInputs.of(elements, device), program(str(point["kind"]), int(point["breaks"]))
     call = function if variant.implementation == "eager" else compiled(function)
 
@@ -147,4 +137,4 @@ def workload(variant: Variant, point: Point) -> Workload:
         return relative(found, given.expected, torch.float32)
 
     compile_now(run)
-    return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=waiting(device))
+    return Workload(run, error, TOLERANCE)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
-from brrr_course.experiments.checked import refuse_too_large, relative
+from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
 
@@ -24,7 +23,6 @@ ELEMENTS = (1024, 65536, 2**20, 2**24)
 SMALL = 1024
 """So small that even on a CPU, where the call does the work itself, it is little beside the host's cost."""
 CHAINS = (1, 16)
-MOST_ON_CPU = 2**20
 ITEMSIZE = 4
 
 
@@ -38,12 +36,6 @@ ON_GPU_ALONE = ("graph", "pycuda")
 LOOPED = ("module", "module-grad", "graph", "pycuda")
 
 
-def supports(variant: Variant, point: Point) -> bool:
-    """The CPU stops early, for there a large operator hides nothing."""
-    elements = int(point["elements"])
-    return variant.on_gpu or elements <= MOST_ON_CPU
-
-
 def cost(variant: Variant, point: Point) -> Cost:
     """FLOP and bytes of a call: each operator reads its input and writes its output."""
     elements, times = int(point["elements"]), int(point["operators"])
@@ -54,12 +46,13 @@ EXPERIMENT = Experiment(
     title="One operator's cost on the host",
     question="What does the host do before the GPU may begin?",
     axes=(
-        Axis("elements", ELEMENTS, label="elements of the ReLU (float32)", quick=(SMALL,)),
+        Axis("elements", ELEMENTS, label="elements of the ReLU (float32)", quick=(SMALL,),
+             most={"cpu": 2**20}),  # where a large operator hides nothing
         Axis("operators", CHAINS, label="operators in a row", quick=CHAINS),
     ),
     variants=(
         *(Variant(way, label, "cuda", line=way) for way, label in RUNGS.items()),
-        *(Variant(f"cpu-{way}", f"{label}, on the CPU", "cpu", implementation=way, stands_in_for=way)
+        *(Variant.twin(way, "cpu", f"{label}, on the CPU", stands_in_for=way)
           for way, label in RUNGS.items() if way not in ON_GPU_ALONE),
     ),
     field="host_s",
@@ -85,10 +78,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The ReLU, as often as the point asks for, on a fresh random input."""
     elements, times = int(point["elements"]), int(point["operators"])
     device = variant.processor
-    refuse_too_large((times + 2) * 4 * elements, device, f"host_cost {elements}")
+    must_fit((times + 2) * 4 * elements, device, f"host_cost {elements}")
     x = torch.randn(elements, device=device)
     call, close = MAKERS[variant.implementation](x, times)
-    return Workload(call, cost(variant, point), _error(x), EXACT, synchronize=waiting(device), close=close)
+    return Workload(call, _error(x), EXACT, close=close)
 
 
 def _error(x: torch.Tensor) -> Callable[[torch.Tensor], float]:

@@ -6,32 +6,24 @@ The question, the sizes and the claims follow the `matmul` part of "GPU Performa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_cpu, is_queue
-from brrr_course.experiments.checked import in_orders, refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, product
-from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, Workload, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload, stand_in
 
 SIZES = tuple(2**k for k in range(16))
 ODD_SIZES = (100, 1000, 3000, 6000, 10000)
-QUEUE_MAX = 4096
-"""The CPU queue stops here: a laptop's CPU would need a second and more a product above."""
-
 FIRST_CALL_SIZES = (1, 1024)
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue ends at QUEUE_MAX, and the first call is timed at two sizes only; all else exists everywhere."""
-    size = int(point["size"])
-    if variant.timer == "first-call":
-        return size in FIRST_CALL_SIZES
-    return not is_queue(variant.device) or size <= QUEUE_MAX
+    """The first call is timed at two sizes only."""
+    return variant.timer != "first-call" or point["size"] in FIRST_CALL_SIZES
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -50,12 +42,8 @@ EXPERIMENT = Experiment(
     title="Matrix multiplication",
     question="Why does the GPU's time look constant?",
     axes=(
-        Axis(
-            "size",
-            tuple(sorted(SIZES + ODD_SIZES)),
-            label="matrix size n (an n × n by n × n product, float32)",
-            quick=(64, 256, 512),
-        ),
+        Axis("size", tuple(sorted(SIZES + ODD_SIZES)), label="matrix size n (an n × n by n × n product, float32)",
+             quick=(64, 256, 512), most={"cpu-queue": 4096}),  # above, a laptop's CPU needs a second and more
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
@@ -75,7 +63,7 @@ EXPERIMENT = Experiment(
     ),
     package=__name__,
     anchors=({"size": 1024}, {"size": 8192}),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -93,13 +81,11 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_queue(variant.device):
         return queued_product(n)
     on_gpu = variant.implementation == "gpu"
-    refuse_too_large(3 * n * n * 4, variant.processor, f"matmul {n}")
+    must_fit(3 * n * n * 4, variant.processor, f"matmul {n}")
     a, b = (_random(n, on_gpu) for _ in range(2))
-    cost = matmul_cost(n, n, n, 4)
-    if is_cpu(variant.device):
-        return Workload(lambda: a @ b, cost, product_error(a, b), TOLERANCE)
-    run: Callable[[], Any] = (lambda: a @ b) if on_gpu else (lambda: (a.cuda() @ b.cuda()).cpu())
-    return Workload(run, cost, product_error(a, b), TOLERANCE, synchronize=torch.cuda.synchronize)
+    there = on_gpu or is_cpu(variant.device)
+    run: Run = (lambda: a @ b) if there else (lambda: (a.cuda() @ b.cuda()).cpu())
+    return Workload(run, product_error(a, b), TOLERANCE)
 
 
 def _random(n: int, on_gpu: bool) -> torch.Tensor:
@@ -112,8 +98,8 @@ def queued_product(n: int) -> Workload:
     """The product of two fresh random n x n matrices on the CPU queue, into memory that was spoilt before."""
     from brrr.roofline.calibrate.part import product_error
 
-    refuse_too_large(3 * n * n * 4, "cpu", f"product {n}")
+    must_fit(3 * n * n * 4, "cpu", f"product {n}")
     a, b = _random(n, on_gpu=False), _random(n, on_gpu=False)
     out = torch.full_like(a, float("nan"))
     order = partial(torch.mm, a, b, out=out)
-    return in_orders([order], out, matmul_cost(n, n, n, 4), product_error(a, b), TOLERANCE)
+    return Workload.in_orders([order], out, product_error(a, b), TOLERANCE)

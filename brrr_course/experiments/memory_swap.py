@@ -19,10 +19,8 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point
 from brrr.core.recordings import device_folders
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
 from brrr.gpu.datasheet import hardware
-from brrr_course.experiments.checked import refuse_too_large
-from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import f, name_of, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 from brrr_course.nouns.expression import Table
@@ -149,7 +147,7 @@ def read(name: str) -> SwapCall:
     """The call of a name.
 
     >>> read("matmul 44 of 1x768x768 bfloat16 nn")
-    Call(operator='matmul nn', sizes=(44, 1, 768, 768), dtype=torch.bfloat16)
+    SwapCall(operator='matmul nn', sizes=(44, 1, 768, 768), dtype=torch.bfloat16)
     """
     operator, several, size, dtype, layout = re.findall(r"(\w+) (?:(\d+) of )?([\dx]+) (\w+) ?(\w*)", name)[0]
     sizes = tuple(map(int, filter(None, (several, *size.split("x")))))
@@ -201,9 +199,9 @@ def cost_of(name: str) -> Cost:
 def workload(variant: Variant, point: Point) -> Workload:
     """The call on random numbers, its result held against the same call in float64."""
     call, device, amounts = read(str(point["call"])), variant.processor, cost_of(str(point["call"]))
-    refuse_too_large(int(2 * amounts.bytes), device, str(point["call"]))
+    must_fit(int(2 * amounts.bytes), device, str(point["call"]))
     run, tolerance = prepared(call, made(call, device)), TOLERANCE.get(call.operator, TOLERANCE[name_of(call.dtype)])
-    return Workload(run, amounts, partial(error_of, call, device), tolerance, synchronize=waiting(device))
+    return Workload(run, partial(error_of, call, device), tolerance, amounts)
 
 
 def error_of(call: SwapCall, device: str, found: Any) -> float:
@@ -247,7 +245,7 @@ def gain(evidence: Evidence) -> float:
 
     NotRecordedError unless the device is the H200's chip with another memory.
     """
-    here, there = datasheet(evidence), hardware(REFERENCE)
+    here, there = evidence.datasheet(), hardware(REFERENCE)
     if here.key == there.key:
         raise NotRecordedError(f"{here.name} is what others are held against")
     if (here.sm_count, here.generation) != (there.sm_count, there.generation):

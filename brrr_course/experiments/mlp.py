@@ -20,7 +20,7 @@ from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
 from brrr.networks.implementations import IMPLEMENTATIONS
 from brrr.networks.network import Network, Weights
-from brrr_course.experiments.checked import PointInputs, in_orders, refuse_too_large, relative, warmed
+from brrr_course.experiments.checked import PointInputs, must_fit, relative
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import How, kernel, pointwise, product
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Run, Variant, Workload
@@ -220,8 +220,7 @@ VARIANTS = (
       for way in CPU_WAYS),
     Variant("cpu-compile", f"CPU, {LABELS['compile']}", "cpu", prepare_s=COMPILE_S, implementation="compile",
             shown=False),
-    *(Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way.replace("-", " "))
-      for way, label in QUEUE_LABELS.items()),
+    *(Variant.twin(way, "cpu-queue", label) for way, label in QUEUE_LABELS.items()),
 )  # fmt: skip
 
 OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
@@ -236,7 +235,7 @@ OTHER_TIMES: tuple[tuple[Field, str, str, tuple[str, ...]], ...] = (
 
 
 FLOORED = ("megakernel", "megakernel graph", "best")
-"""Lines that come near enough to the floor for it to be drawn; a ladder of others alone keeps its linear scale."""
+"""Lines near enough to the floor for it to be drawn; a figure without any of them keeps its linear scale."""
 
 TRACED_HIDDEN = (128, 512, 1024, 4096)
 TRACED = ("module", "graph", "pycuda", "pycuda-fused", "megakernel")
@@ -256,12 +255,9 @@ EXPERIMENT = Experiment(
         for field, suffix, note, ways in OTHER_TIMES for way in ways
     ),
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
-        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s,
-              FLOORED),
+        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s, FLOORED),
     ),
     traces=(
         *((way, {"layers": 8, "batch": 16, "hidden": hidden}) for way in TRACED for hidden in TRACED_HIDDEN),
@@ -297,34 +293,26 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the point's network; UnavailableError, with the reason, where it has none here."""
     way, network = variant.implementation, network_of(point)
     device = variant.processor
-    refuse_too_large(needed_bytes(network), device, f"{variant.label} of {network}")
+    must_fit(needed_bytes(network), device, f"{variant.label} of {network}")
     given = NetworkInputs.of(network, device)
-    weights = given.weights
-    work, tolerance = cost(variant, point), weights.tolerance * (STRASSEN_ROOM if way in STRASSEN_OPTIONS else 1.0)
+    tolerance = given.weights.tolerance * (STRASSEN_ROOM if way in STRASSEN_OPTIONS else 1.0)
     if is_queue(variant.device):
         orders, result = _orders(way, given)
         at_once: list[Run] = [lambda: [order() for order in orders]]
-        return in_orders(at_once if way == "graph" else orders, result, work, given.error, tolerance)
+        return Workload.in_orders(at_once if way == "graph" else orders, result, given.error, tolerance)
     if way.endswith("training"):
-        return warmed(_training(way, weights, work), device)
-    run, close = _made(way, network, given, weights)
-    return warmed(Workload(run, work, given.error, tolerance, close=close), device)
+        return _training(way, given.weights)
+    run, close = _made(way, network, given)
+    return Workload(run, given.error, tolerance, close=close, warm=True)
 
 
-def _made(way: str, network: Network, given: NetworkInputs, weights: Weights) -> tuple[Run, Callable[[], None]]:
-    """A way on these weights, and what frees what it holds."""
+def _made(way: str, network: Network, given: NetworkInputs) -> tuple[Run, Callable[[], None]]:
+    """A way on these weights, and what frees what it holds; `best` is the one that its own choice names."""
+    weights = given.weights
     if way == "numpy":
         return _numpy(given)
-    return _by_strassen(way, weights) if way in STRASSEN_OPTIONS else _through_networks(way, network, weights)
-
-
-def needed_bytes(network: Network) -> int:
-    """What a way takes, and one layer's weights in float64 for the reference."""
-    return network.memory_bytes + 8 * network.hidden * (network.hidden + 2 * network.batch)
-
-
-def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run, Callable[[], None]]:
-    """A way of `brrr.networks`, prepared; `best` is the one that its own choice names."""
+    if way in STRASSEN_OPTIONS:
+        return _by_strassen(way, weights)
     if way == "best":
         from brrr.networks.autotuning import best
 
@@ -333,6 +321,11 @@ def _through_networks(way: str, network: Network, weights: Weights) -> tuple[Run
         return chosen.run, chosen.close
     prepared = IMPLEMENTATIONS[way].build(network, weights)
     return prepared.run, prepared.close
+
+
+def needed_bytes(network: Network) -> int:
+    """What a way takes, and one layer's weights in float64 for the reference."""
+    return network.memory_bytes + 8 * network.hidden * (network.hidden + 2 * network.batch)
 
 
 # ---- Strassen's algorithm ----
@@ -370,7 +363,7 @@ def _by_strassen(way: str, weights: Weights) -> tuple[Run, Callable[[], None]]:
     return prepared.run, prepared.close
 
 
-def _training(way: str, weights: Weights, work: Cost) -> Workload:
+def _training(way: str, weights: Weights) -> Workload:
     """Forward, and the gradients of the input and of each parameter, for one random gradient of the result."""
     from brrr.strassen.network import StrassenMLP
 
@@ -389,7 +382,7 @@ def _training(way: str, weights: Weights, work: Cost) -> Workload:
         expected = torch.autograd.grad(wide(again), [again, *wide.parameters()], upstream.double())
         return max(relative(a, b, torch.float32) for a, b in zip(found, expected, strict=True))
 
-    return Workload(run, work, error, GRADIENTS)
+    return Workload(run, error, GRADIENTS, warm=True)
 
 
 def _stream(device: torch.device) -> Any:

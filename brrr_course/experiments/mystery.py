@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Estimate, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import waiting
 from brrr.running.graphs import capture
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import name_of, nn, torch
@@ -68,7 +67,6 @@ EXPERIMENT = Experiment(
         Variant(HALF, "a CUDA Graph with half the bytes", "cuda"),
         Variant(DOUBLE, "a CUDA Graph with twice the batch", "cuda"),
     ),
-    field="period_s",
     package=__name__,
 )
 
@@ -92,10 +90,7 @@ def workload(variant: Variant, point: Point) -> Workload:
         return program(x)
 
     run = plain if variant.implementation == EAGER else capture(plain).replay
-    return Workload(
-        run, cost(variant, point), lambda found: relative(found, expected, x.dtype),
-        TOLERANCES.get(name_of(x.dtype), 0.0), synchronize=waiting(variant.processor),
-    )  # fmt: skip
+    return Workload(run, lambda found: relative(found, expected, x.dtype), TOLERANCES.get(name_of(x.dtype), 0.0))
 
 
 def made(model: str, times: int, half: bool, device: str) -> tuple[Program, torch.Tensor, torch.Tensor]:

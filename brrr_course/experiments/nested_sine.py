@@ -14,14 +14,14 @@ from typing import Any
 
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu, is_gpu, is_queue, waiting
+from brrr.gpu import is_gpu, is_queue
 from brrr.running.pipeline import host_array
 from brrr.timing.activity import record_activity
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
-from brrr_course.experiments.judging import traced
+from brrr_course.experiments.checked import PointInputs, must_fit, sampled_error
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, kernel, pointwise, run
+from brrr_course.experiments.sines import chain
 from brrr_course.experiments.transfers import give_back_pinned
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Run, Variant, Workload
 
@@ -40,15 +40,10 @@ COMPILED = tuple(2**k for k in (0, 4, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 31
 SCRIPTED_ANEW = (2**10, 2**24)
 """Here the first call of a newly scripted function is timed and its kernels are counted."""
 
-QUEUE_MAX = 2**24
-"""The CPU queue stops here."""
-
 
 def supports(variant: Variant, point: Point) -> bool:
     """Whether a variant exists at a size; whether the size fits into a machine's memory shows when it is run."""
     elements = int(point["elements"])
-    if is_queue(variant.device):
-        return elements <= QUEUE_MAX
     if variant.implementation == "gpu-scripted-first":
         return elements in SCRIPTED_ANEW
     if variant.implementation == "gpu-scripted":
@@ -83,12 +78,8 @@ EXPERIMENT = Experiment(
     title="Nested sine",
     question="Four sines of each element: who is faster?",
     axes=(
-        Axis(
-            "elements",
-            tuple(sorted(SIZES + ODD_SIZES)),
-            label="elements (float32, 4 bytes each)",
-            quick=(2**10, 2**16, 2**20),
-        ),
+        Axis("elements", tuple(sorted(SIZES + ODD_SIZES)), label="elements (float32, 4 bytes each)",
+             quick=(2**10, 2**16, 2**20), most={"cpu-queue": 2**24}),
     ),
     variants=(
         Variant("cpu", "CPU", "cpu"),
@@ -107,13 +98,11 @@ EXPERIMENT = Experiment(
         Variant("gpu-scripted-first", "the first call of torch.jit.script", "cuda", timer="own",
                 line="scripted first", shown=False),
         Variant("cpu-drawing", "CPU, drawing the random numbers", "cpu", line="drawing", shown=False),
-        Variant("queue-gpu-transfers", "CPU queue, data sent there and back", "cpu-queue",
-                implementation="gpu-transfers",
-                line_label="CPU queue with transfers", stands_in_for="with transfers"),
-        Variant("queue-gpu-transfers-sync", "CPU queue, extra wait", "cpu-queue", implementation="gpu-transfers-sync",
-                shown=False, stands_in_for="extra synchronize"),
-        Variant("queue-gpu", "CPU queue without transfers", "cpu-queue", implementation="gpu",
-                stands_in_for="without transfers"),
+        Variant.twin("gpu-transfers", "cpu-queue", "CPU queue, data sent there and back",
+                     line_label="CPU queue with transfers", stands_in_for="with transfers"),
+        Variant.twin("gpu-transfers-sync", "cpu-queue", "CPU queue, extra wait", shown=False,
+                     stands_in_for="extra synchronize"),
+        Variant.twin("gpu", "cpu-queue", "CPU queue without transfers", stands_in_for="without transfers"),
     ),
     field="latency_s",
     lines=(
@@ -163,22 +152,16 @@ def workload(variant: Variant, point: Point) -> Workload:
     n = int(point["elements"])
     _refuse(n, variant)
     if is_queue(variant.device):
-        return _on_queue(variant, point, n)
+        return _on_queue(variant, n)
     if variant.implementation == "cpu-drawing":
-        return Workload(lambda: torch.rand(n), cost(variant, point), uniform_error(n), UNIFORM_TOLERANCE)
+        return Workload(lambda: torch.rand(n), uniform_error(n), UNIFORM_TOLERANCE)
     held = Normal.of(n, "cuda" if variant.on_gpu and variant.implementation in ON_DEVICE else "cpu")
     run = RUNS[variant.implementation](held.x)
     if variant.on_gpu and (n <= QUICK or variant.implementation in ON_DEVICE):
         run()  # makes the context, compiles: what happens once must not pass for a slow call
         torch.cuda.synchronize()
-    return Workload(
-        run,
-        cost(variant, point),
-        sample_error(held.x),
-        TOLERANCE,
-        synchronize=waiting(variant.processor),
-        others={"measured": lambda: first_calls(held.x)},
-    )
+    error = sampled_error(chain(SINES), held.x, SAMPLE)
+    return Workload(run, error, TOLERANCE, others={"measured": lambda: first_calls(held.x)})
 
 
 def _refuse(n: int, variant: Variant) -> None:
@@ -187,9 +170,9 @@ def _refuse(n: int, variant: Variant) -> None:
     if variant.on_gpu:
         if n > QUICK:
             torch.cuda.empty_cache()  # what torch keeps for later is not counted as free
-        refuse_too_large(4 * 4 * n, "cuda", what)
+        must_fit(4 * 4 * n, "cuda", what)
     if not (variant.on_gpu and variant.implementation in ON_DEVICE):
-        refuse_too_large(4 * 4 * n, "cpu", what)
+        must_fit(4 * 4 * n, "cpu", what)
 
 
 class Normal(PointInputs):
@@ -198,27 +181,6 @@ class Normal(PointInputs):
     def __init__(self, n: int, device: str) -> None:
         drawn_on = "cuda" if is_gpu(device) or torch.cuda.is_initialized() else "cpu"
         self.x = torch.randn(n, device=drawn_on).to(device)
-
-
-def sample_error(x: torch.Tensor) -> Callable[[Any], float]:
-    """The relative error against float64 on a sample: all of a small array, else one element of each 4096th part.
-
-    The first and the last element are always in it, so a kernel that stops early is found out. NaN for a result of
-    another shape.
-    """
-    places = sampled(x.numel())
-    expected = x.cpu()[places] if is_cpu(x.device) else x[places.to(x.device)].cpu()
-    expected = expected.double()
-    for _ in range(SINES):
-        expected = expected.sin()
-
-    def error(y: Any) -> float:
-        if y.shape != x.shape:
-            return float("nan")
-        found = y[places.to(y.device)].double().cpu()
-        return float(torch.linalg.norm(found - expected) / torch.linalg.norm(expected))
-
-    return error
 
 
 def uniform_error(n: int) -> Callable[[Any], float]:
@@ -231,19 +193,6 @@ def uniform_error(n: int) -> Callable[[Any], float]:
         return abs(float(drawn.mean(dtype=torch.float64)) - 0.5) * float((12 * n) ** 0.5)
 
     return error
-
-
-def sampled(n: int) -> torch.Tensor:
-    """The places that are checked: all up to SAMPLE, else the two ends and a random place in each of SAMPLE parts.
-
-    >>> sampled(3).tolist()
-    [0, 1, 2]
-    """
-    if n <= SAMPLE:
-        return torch.arange(n)
-    part = n // SAMPLE
-    inside = torch.arange(SAMPLE) * part + torch.randint(part, (SAMPLE,))
-    return torch.cat([torch.tensor([0]), inside, torch.tensor([n - 1])])
 
 
 def _cpu(x: torch.Tensor) -> Run:
@@ -345,7 +294,7 @@ RUNS: dict[str, Callable[[torch.Tensor], Run]] = {
 ON_DEVICE = ("gpu", "gpu-compiled", "gpu-scripted", "gpu-scripted-first")
 
 
-def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
+def _on_queue(variant: Variant, n: int) -> Workload:
     """On the CPU queue, which takes new memory for each sine, as the CPU does: only the way differs."""
     held = Normal.of(n, "cpu")
     queue = CpuQueue()
@@ -371,15 +320,9 @@ def _on_queue(variant: Variant, point: Point, n: int) -> Workload:
             queue.synchronize()
         return there
 
-    check = sample_error(held.x)
+    check = sampled_error(chain(SINES), held.x, SAMPLE)
 
     def error(memory: dict[str, torch.Tensor]) -> float:
         return check(memory["y" if variant.implementation == "gpu" else "fetched"])
 
-    return Workload(run, cost(variant, point), error, TOLERANCE, queue.synchronize, queue.close, queue)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# What the claims on the nested sine ask beside the notation: figures of a timeline.
-
-__all__ = ["traced"]
+    return Workload(run, error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue)

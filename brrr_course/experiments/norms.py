@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr_course.experiments.checked import CHUNK, PointInputs, error_against, queued, refuse_too_large, warmed
-from brrr_course.experiments.lazily import f, name_of, torch
+from brrr_course.experiments.checked import PointInputs, error_against, must_fit
+from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
 
@@ -46,8 +46,7 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         *(Variant(way, label, "cuda") for way, label in WAYS.items()),
-        *(Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way) for way,
-          label in WAYS.items()),
+        *(Variant.twin(way, "cpu-queue", label) for way, label in WAYS.items()),
     ),
     field="busy_s", package=__name__,
     anchors=({"tokens": 16384, "width": 8192, "dtype": "float32"},),
@@ -79,8 +78,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The normalisation of fresh random tokens."""
     tokens, width, dtype = int(point["tokens"]), int(point["width"]), str(point["dtype"])
     device = variant.processor
-    needed = 3 * ITEMSIZE[dtype] * tokens * width + 4 * 8 * min(tokens * width, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {tokens} x {width} numbers")
+    nbytes = 3 * ITEMSIZE[dtype] * tokens * width
+    must_fit(nbytes, device, f"{variant.label} of {tokens} x {width} numbers", tokens * width)
     held = NormInputs.of(tokens, width, dtype, device)
     weights = held.weight, held.shift
 
@@ -90,5 +89,4 @@ def workload(variant: Variant, point: Point) -> Workload:
         return f.rms_norm(x, (width,), weight, EPSILON)
 
     error = error_against(norm, (held.x,), weights)
-    made = Workload(lambda: norm(held.x, *weights), cost(variant, point), error, TOLERANCE[name_of(held.x.dtype)])
-    return warmed(made, device) if variant.on_gpu else queued(made)
+    return Workload(lambda: norm(held.x, *weights), error, TOLERANCE[dtype], warm=True)

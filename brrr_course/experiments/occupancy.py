@@ -12,10 +12,10 @@ from functools import partial
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import refuse_too_large, warmed
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload, giving
 
 THREADS, NUMBERS, ITEMSIZE = 256, 256, 4
 """As in `occupancy.cu`: threads of a block, and numbers that each of them reads."""
@@ -82,9 +82,7 @@ def by_littles_law(loads: int, hardware: Hardware | None, point: Point) -> float
 EXPERIMENT = Experiment(
     title="Blocks, and loads in flight",
     question="How many bytes must be on their way for the memory to be busy?",
-    axes=(
-        Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),
-    ),
+    axes=(Axis("blocks", BLOCKS, label="blocks of 256 threads", quick=(1, 132, 1056, 8448)),),
     variants=tuple(
         Variant(f"loads-{n}", f"{name} in flight", "cuda", cache="cold", implementation=str(n), line=name)
         for n, name in NAMED.items()
@@ -112,7 +110,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     from brrr.kernels.occupancy import WARP, prepared
 
     blocks, loads = int(point["blocks"]), int(variant.implementation)
-    refuse_too_large(2 * blocks * block_bytes(), variant.processor, f"{blocks} blocks of {block_bytes()} bytes")
+    must_fit(2 * blocks * block_bytes(), variant.processor, f"{blocks} blocks of {block_bytes()} bytes")
     numbers = blocks * THREADS * NUMBERS
     assert numbers * ITEMSIZE == blocks * block_bytes()
     words = torch.randint(2**31 - 1, (numbers,), dtype=torch.int32, device=variant.processor)
@@ -120,11 +118,7 @@ def workload(variant: Variant, point: Point) -> Workload:
     launch = prepared(words, sums, loads)
     expected = sum(int(part.sum(dtype=torch.int64)) for part in words.split(2**24))
 
-    def run() -> torch.Tensor:
-        launch()
-        return sums
-
     def error(found: torch.Tensor) -> float:
         return 0.0 if (int(found.sum(dtype=torch.int64)) - expected) % 2**32 == 0 else math.nan
 
-    return warmed(Workload(run, cost(variant, point), error, 0.0), variant.processor)
+    return Workload(giving(sums, launch, words), error, 0.0, warm=True)

@@ -22,11 +22,10 @@ from brrr.gpu.datasheet import Hardware
 from brrr.running.lanes import CudaLane, ThreadLane
 from brrr.running.pipeline import BUFFERS, Pipeline, host_array
 from brrr.timing.cpu_queue import CpuQueue, Ticket
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
-from brrr_course.experiments.judging import traced
-from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.checked import PointInputs, must_fit
+from brrr_course.experiments.lazily import np, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Rate, Run, Variant, Workload
-from brrr_course.nouns.expression import Table, middle
+from brrr_course.nouns.expression import middle
 from brrr_course.nouns.source import Evidence
 
 ELEMENTS = (2**18, 2**20, 2**22, 2**24, 30_000_001, 2**26, 2**28)
@@ -48,10 +47,8 @@ SHAPED_MIN = 2**24
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue and pageable memory end early; all else exists everywhere."""
+    """Pageable memory ends early, and unusual chunks begin late; all else exists everywhere."""
     elements = int(point["elements"])
-    if is_queue(variant.device):
-        return elements <= QUEUE_MAX
     if variant.implementation in SHAPED:
         return elements >= SHAPED_MIN
     return variant.implementation not in PAGEABLE or elements <= PAGEABLE_MAX
@@ -80,15 +77,11 @@ def _variant(name: str, label: str, *, shown: bool = True, line: str = "") -> Va
     return Variant(name, label, "cuda", timer="measure-host", shown=shown, line=line)
 
 
-def _queued(way: str, label: str) -> Variant:
-    return Variant(f"queue-{way}", label, "cpu-queue", implementation=way, stands_in_for=way)
-
-
 EXPERIMENT = Experiment(
     title="Overlap",
     question="Can sending, computing and fetching happen at the same time?",
     axes=(
-        Axis("elements", ELEMENTS, label="elements (float32)", quick=(2**18, 2**20)),
+        Axis("elements", ELEMENTS, label="elements (float32)", quick=(2**18, 2**20), most={"cpu-queue": QUEUE_MAX}),
         Axis("sines", SINES, label="sines of each element", quick=(1, 4, 40)),
     ),
     variants=(
@@ -104,17 +97,15 @@ EXPERIMENT = Experiment(
         _variant("pipeline-two", "pipeline, two buffers", shown=False, line="two buffers"),
         _variant("source-serial", "the article's one stream", shown=False),
         _variant("source-streams", "the article's three streams", shown=False),
-        _queued("serial", "CPU queue: one queue"),
-        _queued("streams", "CPU queue: three queues that wait"),
-        _queued("pipeline", "CPU queue: pipeline"),
-        _queued("compute", "CPU queue: computing alone"),
-        _queued("upload", "CPU queue: sending alone"),
+        Variant.twin("serial", "cpu-queue", "CPU queue: one queue"),
+        Variant.twin("streams", "cpu-queue", "CPU queue: three queues that wait"),
+        Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
+        Variant.twin("compute", "cpu-queue", "CPU queue: computing alone"),
+        Variant.twin("upload", "cpu-queue", "CPU queue: sending alone"),
     ),
-    field="period_s",
     package=__name__,
     anchors=(
-        {"elements": 2**26, "sines": 40},
-        {"elements": 2**28, "sines": 40},
+        *({"elements": elements, "sines": 40} for elements in (2**26, 2**28)),
         *({"elements": QUEUE_MAX, "sines": sines} for sines in (1, 4, 40)),  # what the claims ask of the toy
     ),
     rate=Rate("bytes", "B/s", "bytes over the link, both ways"),
@@ -227,7 +218,7 @@ class Toy:
     def __init__(self, variant: Variant, point: Point) -> None:
         self.variant, self.point = variant, point
         elements = int(point["elements"])
-        refuse_too_large(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+        must_fit(6 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
         self.data = Travelling.of(elements, int(point["sines"]), "cpu")
         self.out = torch.full_like(self.data.x, float("nan"))
         self.there = torch.full_like(self.data.x, float("nan"))
@@ -247,12 +238,10 @@ class Toy:
         queue = LaneQueue(self.lanes, self.worked_s)
         checks = {"upload": copied(self.data, self.there), "compute": lambda _: self.data.error(self.there)}
         error = checks.get(name, lambda _: self.data.error(self.out))
-        return Workload(run, cost(self.variant, self.point), error, TOLERANCE, queue.synchronize, queue.close, queue)
+        return Workload(run, error, TOLERANCE, synchronize=queue.synchronize, close=queue.close, queue=queue)
 
     def sines(self, values: torch.Tensor) -> None:
         """NumPy's sine: one thread, and the interpreter is free meanwhile."""
-        import numpy as np
-
         array = values.numpy()
         for _ in range(self.data.sines):
             np.sin(array, out=array)
@@ -301,14 +290,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     if is_queue(variant.device):
         return Toy(variant, point).workload()
     # input, result and their pageable twins on the host; input, result and reference (float64) on the GPU
-    refuse_too_large(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
-    refuse_too_large(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
+    must_fit(4 * elements * ITEM_BYTES, "cpu", f"overlap {elements}")
+    must_fit(6 * elements * ITEM_BYTES, "cuda", f"overlap {elements}")
     data = Travelling.of(elements, sines, "cuda")
     run, found = ON_CUDA[variant.implementation](data)
 
     sent = variant.implementation == "upload"
     error = copied(data, found) if sent else lambda result: data.error(found if result is None else result)
-    return Workload(run, cost(variant, point), error, TOLERANCE, synchronize=torch.cuda.synchronize)
+    return Workload(run, error, TOLERANCE)
 
 
 # ---- each function returns what to run, and where the result then lies ----
@@ -397,9 +386,8 @@ def _pipeline(
     return partial(pipeline, x, out), out
 
 
-def _shaped(data: Travelling, shape: Mapping[str, int]) -> tuple[Run, torch.Tensor]:
-    sizes = {"buffers": BUFFERS, "chunk_bytes": 0, **shape}
-    return _pipeline(data, data.x, data.out, buffers=sizes["buffers"], chunk_bytes=sizes["chunk_bytes"])
+def _shaped(data: Travelling, shape: Mapping[str, Any]) -> tuple[Run, torch.Tensor]:
+    return _pipeline(data, data.x, data.out, **shape)
 
 
 def _compute(data: Travelling) -> tuple[Run, torch.Tensor]:
@@ -441,9 +429,7 @@ ON_CUDA: dict[str, Callable[[Travelling], tuple[Run, Any]]] = {
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the claims on overlap ask beside the notation: where computing takes as long as sending, and timelines.
-
-__all__ = ["balanced", "traced"]
+# What the claims on overlap ask beside the notation: where computing takes as long as sending.
 
 BALANCE = 1.4
 """Computing and sending count as equally long within this factor."""
@@ -459,7 +445,7 @@ def balanced(evidence: Evidence, axis: str) -> int:
 
     NotRecordedError where no number of sines comes within a factor of 1.4.
     """
-    parts = [_period(evidence, name) for name in ("upload", "compute", "pipeline", "serial")]
+    parts = [evidence.table(name, "period_s", {}) for name in ("upload", "compute", "pipeline", "serial")]
     elements = max(set.intersection(*({key[0] for key in part.values} for part in parts)), default=None)
     sending, working, *_ = ({key[1]: middle(t) for key, t in part.values.items() if key[0] == elements}
                             for part in parts)  # fmt: skip
@@ -469,7 +455,3 @@ def balanced(evidence: Evidence, axis: str) -> int:
     if sines is None or off[sines] > BALANCE:
         raise NotRecordedError(f"at {elements} elements no number of sines takes as long as sending")
     return int((elements if axis == "elements" else sines) or 0)
-
-
-def _period(evidence: Evidence, variant: str) -> Table:
-    return evidence.table(variant, "period_s", {})

@@ -9,21 +9,15 @@ from __future__ import annotations
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
 from brrr_course.experiments.decode import Call, cost_of, floors, shape_of, workload_of
+from brrr_course.experiments.predicted import How
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
 
 TOKENS = tuple(2**power for power in range(15))
-CPU_TOKENS = 1024
-LINES = ("eager", "graph")
 
 
 def call_at(point: Point) -> Call:
     """The prompt at a point."""
     return Call(1, int(point["tokens"]), int(point["tokens"]))
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """A CPU stops at a prompt that takes it seconds."""
-    return variant.on_gpu or int(point["tokens"]) <= CPU_TOKENS
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -33,27 +27,25 @@ def cost(variant: Variant, point: Point) -> Cost:
 
 def predicted(variant: Variant, point: Point) -> PredictedRun:
     """The operators one by one."""
-    return PredictedRun(
-        cost(variant, point), "graph" if variant.implementation == "graph" else "eager", shape_of(variant).dtype
-    )
+    how: How = "graph" if variant.implementation == "graph" else "eager"
+    return PredictedRun(cost(variant, point), how, shape_of(variant).dtype)
 
 
 EXPERIMENT = Experiment(
     title="A language model, a whole prompt",
     question="What does a prompt cost, by its length?",
-    axes=(Axis("tokens", TOKENS, label="tokens of the prompt", quick=(1, 16, 128)),),
+    axes=(Axis("tokens", TOKENS, label="tokens of the prompt", quick=(1, 16, 128), most={"cpu": 1024}),),
     variants=(
         Variant("eager", "eager", "cuda"),
         Variant("graph", "CUDA Graph", "cuda"),
-        Variant("cpu-eager", "CPU, a small model", "cpu", implementation="eager", stands_in_for="eager"),
+        Variant.twin("eager", "cpu", "CPU, a small model"),
     ),
-    field="period_s",
     package=__name__,
     resident=True,
     anchors=({"tokens": 128}, {"tokens": 2048}),
     rate=Rate("flop", "FLOP/s", "throughput"),
     other_rates=(Rate("bytes", "B/s", "bandwidth"),),
-    guides=floors(call_at, LINES),
+    guides=floors(call_at, ("eager", "graph")),
 )
 
 

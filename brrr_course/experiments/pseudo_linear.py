@@ -14,17 +14,15 @@ from brrr.core import units
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form, OperatorCost
-from brrr.gpu import is_queue, waiting
+from brrr.gpu import is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr.roofline.device_model import model_of
-from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large, worst
-from brrr_course.experiments.judging import curve, datasheet
+from brrr_course.experiments.checked import PointInputs, compile_now, error_against, must_fit, worst
 from brrr_course.experiments.lazily import f, torch
-from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, pointwise, product, reduction, run, view
-from brrr_course.experiments.published import pseudo_linear
+from brrr_course.experiments.predicted import BANDWIDTH, How, kernel, least_s, pointwise, product, reduction, run, view
 from brrr_course.nouns.claim import Verdict
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, PredictedRun, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
+from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -86,11 +84,8 @@ def speedup_by_roofline(hardware: Hardware | None, point: Point) -> float | None
 
     A time is the larger of FLOP over the fp32 peak and bytes over the memory's bandwidth (S. Williams et al., 2009).
     """
-    if hardware is None:
-        return None
-    model = model_of(hardware)
-    linear, pseudo = (model.roof_s(each.flop, each.bytes) for each in costs(point))
-    return linear / pseudo
+    linear, pseudo = (least_s(hardware, each.flop, each.bytes) for each in costs(point))
+    return linear / pseudo if linear and pseudo else None
 
 
 # ---- what is predicted: the layer operator by operator, or fused ----
@@ -166,21 +161,18 @@ def supports(variant: Variant, point: Point) -> bool:
         return flop <= QUEUE_FLOP
     if variant.implementation == "integers":
         return width in EXACT_WIDTHS and point["batch"] == max(BATCHES) and point["direction"] == FORWARD
-    linear = variant.operation == "linear"
-    if variant.implementation == "compile":
-        return (
-            width in COMPILED_WIDTHS and flop <= SLOW_FLOP
-            if linear
-            else point["direction"] == FORWARD or width in COMPILED_WIDTHS
-        )
-    return not (linear and variant.implementation == "graph") or flop <= SLOW_FLOP
+    linear, compiled = variant.operation == "linear", variant.implementation == "compile"
+    if linear and (compiled or variant.implementation == "graph") and flop > SLOW_FLOP:
+        return False
+    return not compiled or width in COMPILED_WIDTHS or (not linear and point["direction"] == FORWARD)
 
 
-def _on_queue(kind: str, way: str, label: str, *, shown: bool = True) -> Variant:
-    line = f"{kind} {way}"
-    return Variant(
-        f"queue-{kind}-{way}", label, "cpu-queue", implementation=way, operation=kind, shown=shown, stands_in_for=line
-    )
+def _variant(layer: str, how: str, label: str, shown: bool = True) -> Variant:
+    return Variant(f"{layer}-{how}", label, "cuda", implementation=how, operation=layer, shown=shown)
+
+
+def _twin(layer: str, how: str, label: str, shown: bool = True) -> Variant:
+    return Variant.twin(f"{layer}-{how}", "cpu-queue", label, implementation=how, operation=layer, shown=shown)
 
 
 EXPERIMENT = Experiment(
@@ -192,23 +184,20 @@ EXPERIMENT = Experiment(
         Axis("direction", (FORWARD, BOTH), label="direction", scale="category", quick=(FORWARD,)),
     ),
     variants=(
-        Variant("linear-eager", "Linear", "cuda", implementation="eager", operation="linear"),
-        Variant("pseudo-eager", "pseudo", "cuda", implementation="eager", operation="pseudo"),
-        Variant("pseudo-compile", "pseudo, torch.compile", "cuda", implementation="compile", operation="pseudo"),
-        Variant("pseudo-graph", "pseudo, CUDA Graph", "cuda", implementation="graph", operation="pseudo"),
-        Variant("pseudo-triton", "pseudo, fused (Triton)", "cuda", implementation="triton", operation="pseudo"),
-        Variant("pseudo-triton-graph", "pseudo, fused, CUDA Graph", "cuda", implementation="triton-graph",
-                operation="pseudo"),
-        Variant("linear-compile", "Linear, torch.compile", "cuda", implementation="compile", operation="linear",
-                shown=False),
-        Variant("linear-graph", "Linear, CUDA Graph", "cuda", implementation="graph", operation="linear", shown=False),
-        Variant("linear-integers", "Linear on whole numbers", "cuda", implementation="integers", operation="linear",
-                shown=False),
-        _on_queue("linear", "eager", "Linear"),
-        _on_queue("pseudo", "eager", "pseudo"),
-        _on_queue("pseudo", "graph", "pseudo, one order"),
-        _on_queue("pseudo", "triton", "pseudo, fused"),
-        _on_queue("linear", "graph", "Linear, one order", shown=False),
+        _variant("linear", "eager", "Linear"),
+        _variant("pseudo", "eager", "pseudo"),
+        _variant("pseudo", "compile", "pseudo, torch.compile"),
+        _variant("pseudo", "graph", "pseudo, CUDA Graph"),
+        _variant("pseudo", "triton", "pseudo, fused (Triton)"),
+        _variant("pseudo", "triton-graph", "pseudo, fused, CUDA Graph"),
+        _variant("linear", "compile", "Linear, torch.compile", shown=False),
+        _variant("linear", "graph", "Linear, CUDA Graph", shown=False),
+        _variant("linear", "integers", "Linear on whole numbers", shown=False),
+        _twin("linear", "eager", "Linear"),
+        _twin("pseudo", "eager", "pseudo"),
+        _twin("pseudo", "graph", "pseudo, one order"),
+        _twin("pseudo", "triton", "pseudo, fused"),
+        _twin("linear", "graph", "Linear, one order", shown=False),
     ),
     field="period_s",
     lines=(
@@ -217,18 +206,14 @@ EXPERIMENT = Experiment(
         Line("pseudo triton busy", "pseudo-triton", "busy_s", "pseudo, fused, GPU's own time", shown=False),
     ),
     package=__name__,
-    cost=cost,
-    predicts=predicted,
     anchors=(
         {"width": 1024, "batch": 2048, "direction": FORWARD},
         {"width": 256, "batch": 128, "direction": FORWARD},
     ),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
-        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio",
-              speedup_by_flop),
-        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio",
-              speedup_by_roofline),
+        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio", speedup_by_flop),
+        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio", speedup_by_roofline),
         BANDWIDTH,
     ),
 )  # fmt: skip
@@ -247,9 +232,10 @@ SIGNS = ((1, 1, 1, 1), (1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1))
 def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x * w + b`; with an upstream gradient g, of `(y, dx, dw, db)`."""
 
+    @torch.no_grad()
     def error(result: Any) -> float:
         y, *gradients = result if isinstance(result, tuple) else (result,)
-        errors = [error_against(lambda x, w, b: x * w + b, (x,), (w, b))(y)]
+        errors = [error_against(pseudo, (x,), (w, b))(y)]
         if g is not None:
             dx, dw, db = gradients
             errors.append(error_against(torch.mul, (g,), (w,))(dx))
@@ -257,13 +243,14 @@ def pseudo_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Ten
             errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
         return worst(errors)
 
-    return _without_gradients(error)
+    return error
 
 
 def linear_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor | None) -> Callable[[Any], float]:
     """The worst error of `x wᵀ + b`, the products by Freivalds' check (see `product_error`)."""
     from brrr.roofline.calibrate.part import product_error
 
+    @torch.no_grad()
     def error(result: Any) -> float:
         y, *gradients = result if isinstance(result, tuple) else (result,)
         errors = [_affine_error(y, x, w, b)]
@@ -273,15 +260,7 @@ def linear_error(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Ten
             errors.append(_vector_error(db, _row_sum(g, lambda rows: g[rows].double())))
         return worst(errors)
 
-    return _without_gradients(error)
-
-
-def _without_gradients(error: Callable[[Any], float]) -> Callable[[Any], float]:
-    def checked(result: Any) -> float:
-        with torch.no_grad():
-            return error(result)
-
-    return checked
+    return error
 
 
 def _affine_error(y: torch.Tensor, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> float:
@@ -402,19 +381,19 @@ def workload(variant: Variant, point: Point) -> Workload:
     width, batch, backward = sizes(point)
     on_queue = is_queue(variant.device)
     device = variant.processor
-    refuse_too_large(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
+    must_fit(needed_bytes(variant, point), device, f"{variant.label} of width {width}, batch {batch}")
     if variant.implementation == "integers":
-        return _on_whole_numbers(variant, point)
+        return _on_whole_numbers(width, batch)
     inputs = PseudoInputs.of(width, batch, backward, device)
     layer, how = variant.operation, variant.implementation
     if on_queue:
-        return _queued(variant, point, inputs, layer)
+        return _queued(variant, inputs, layer)
     run = _way(how, _calls(_function(layer, how, inputs), inputs, layer))
     if how == "compile":
         compile_now(run)
     elif cost(variant, point).flop < WARM_FLOP:
         run()
-    return Workload(run, cost(variant, point), _error(layer, inputs), TOLERANCE, synchronize=waiting(device))
+    return Workload(run, _error(layer, inputs), TOLERANCE)
 
 
 def _error(layer: str, inputs: PseudoInputs) -> Callable[[Any], float]:
@@ -480,9 +459,8 @@ def _way(how: str, call: Callable[[], Any]) -> Callable[[], Any]:
     return captured.replay
 
 
-def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
+def _on_whole_numbers(width: int, batch: int) -> Workload:
     """The linear layer without a bias on whole numbers; right only if every entry is exact (see `inexact_share`)."""
-    width, batch, _ = sizes(point)
     x, w = whole_numbers(batch, width, width, "cuda"), whole_numbers(width, width, width, "cuda")
 
     def error(y: torch.Tensor) -> float:
@@ -490,13 +468,13 @@ def _on_whole_numbers(variant: Variant, point: Point) -> Workload:
         here = float((y[sampled].double() != x[sampled].double() @ w.double().t()).double().mean())
         return max(here, inexact_share(f.linear, x, w))
 
-    return Workload(lambda: f.linear(x, w), cost(variant, point), error, 0.0, synchronize=torch.cuda.synchronize)
+    return Workload(lambda: f.linear(x, w), error, 0.0)
 
 
 # ---- the CPU queue: the same orders as torch would issue, into memory that is there already ----
 
 
-def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) -> Workload:
+def _queued(variant: Variant, inputs: PseudoInputs, layer: str) -> Workload:
     """The layer as one order an operator (`eager`), or as a single order (`graph`, `triton`)."""
     orders, results = _orders(layer, inputs, fused=variant.implementation == "triton")
     with torch.no_grad():
@@ -504,7 +482,7 @@ def _queued(variant: Variant, point: Point, inputs: PseudoInputs, layer: str) ->
             result.fill_(float("nan"))
     at_once: list[Run] = [lambda: [order() for order in orders]]
     given, found = orders if variant.implementation == "eager" else at_once, results if inputs.backward else results[0]
-    return in_orders(given, found, cost(variant, point), _error(layer, inputs), TOLERANCE, held=inputs)
+    return Workload.in_orders(given, found, _error(layer, inputs), TOLERANCE, held=inputs)
 
 
 def _orders(
@@ -539,7 +517,8 @@ MANY = 32768
 
 def thread(evidence: Evidence, table: str) -> Table:
     """The speed-ups of one of the thread's own tables, by the width."""
-    return Table(("width",), {(row.width,): row.speedup for row in pseudo_linear(table)})
+    rows = [row for row in published("pseudo_linear") if row["table"] == table]
+    return Table(("width",), {(int(row["width"]),): float(row["speedup"]) for row in rows})
 
 
 def clever_multiplication(evidence: Evidence) -> Verdict:
@@ -549,9 +528,9 @@ def clever_multiplication(evidence: Evidence) -> Verdict:
     the limit of exactness would come out rounded. And if the stand-in runs at the memory's pace, its bytes explain its
     time, and nothing is left for the matrix product to explain.
     """
-    hardware = datasheet(evidence)
-    linear = curve(evidence, "linear busy", "width", batch=MANY, direction=FORWARD)
-    pseudo = curve(evidence, "pseudo triton busy", "width", batch=MANY, direction=FORWARD)
+    hardware = evidence.datasheet()
+    linear = evidence.twin_curve("linear busy", "width", batch=MANY, direction=FORWARD)
+    pseudo = evidence.twin_curve("pseudo triton busy", "width", batch=MANY, direction=FORWARD)
     width = max(set(linear) & set(pseudo))
     exact = sorted(int(width) for width, *_ in evidence.source.known(evidence.experiment, "linear-integers"))
     if not exact:

@@ -13,22 +13,14 @@ from functools import partial
 
 from brrr.core.measurement import DeviceKind, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_queue, waiting
-from brrr_course.experiments.checked import Function, in_orders, refuse_too_large
+from brrr.gpu import is_queue
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import f, torch
-from brrr_course.experiments.pseudo_linear import (
-    ITEMSIZE,
-    TOLERANCE,
-    linear_cost,
-    linear_error,
-    pseudo,
-    pseudo_cost,
-    pseudo_error,
-)
-from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload, stand_in
+from brrr_course.experiments.pseudo_linear import TOLERANCE, linear_cost, linear_error, pseudo_cost, pseudo_error
+from brrr_course.nouns.experiment import Axis, Experiment, Function, Line, Variant, Workload, stand_in
 
 POSTED_WIDTH, BATCHES, BATCH = 160, (128, 2048, 32768), 2048
-QUEUE_FLOP = 5e9
+QUEUE_FLOP, ITEMSIZE = 5e9, 4
 
 DATA, STRAY, RELU = "data", "x", "relu"
 FLAWS: dict[str, tuple[str, frozenset[str]]] = {
@@ -126,12 +118,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     device = variant.processor
     is_linear, flaws = variant.operation == "linear", flaws_of(variant)
     weights = width * width if is_linear else width
-    refuse_too_large(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
+    must_fit(ITEMSIZE * (4 * width * batch + weights), device, f"{variant.label} at width {width}")
     bench = Bench(width, batch, is_linear, flaws, device)
-    if is_queue(variant.device):
-        return _queued(bench, variant, point)
-    work = cost(variant, point)
-    return Workload(bench.run, work, bench.error, TOLERANCE, synchronize=waiting(device))
+    return _queued(bench) if is_queue(variant.device) else Workload(bench.run, bench.error, TOLERANCE)
 
 
 class Bench:
@@ -175,13 +164,13 @@ class Bench:
         """Against float64 on rows chosen at random: a ReLU lets no product be checked without computing it."""
         rows = torch.randperm(len(result), device=result.device)[:ROWS]
         x, weight, bias = self.x[rows].double(), self.weight.double(), self.bias.double()
-        expected = f.linear(x, weight, bias) if self.is_linear else pseudo(x, weight, bias)
+        expected = f.linear(x, weight, bias) if self.is_linear else x * weight + bias
         expected = expected + x if STRAY in self.flaws else expected
         expected = torch.relu(expected) if RELU in self.flaws else expected
         return float(torch.linalg.norm(result[rows].double() - expected) / torch.linalg.norm(expected))
 
 
-def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
+def _queued(bench: Bench) -> Workload:
     """The same function on the CPU queue: one order for each step, each on what the last one left behind."""
     latest = [torch.full_like(bench.x, float("nan"))]
 
@@ -189,4 +178,4 @@ def _queued(bench: Bench, variant: Variant, point: Point) -> Workload:
         latest[0] = step(latest[0])
 
     orders = [partial(order, step) for step in bench.steps()]
-    return in_orders(orders, latest, cost(variant, point), lambda result: bench.error(result[0]), TOLERANCE)
+    return Workload.in_orders(orders, latest, lambda result: bench.error(result[0]), TOLERANCE)

@@ -15,7 +15,7 @@ from typing import Any
 from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
 from brrr.gpu import is_cpu, waiting
-from brrr_course.experiments.checked import compile_now, compiled, fresh_cache, no_garbage, quietly
+from brrr_course.experiments.checked import compile_now, compiled, no_garbage, quietly
 from brrr_course.experiments.lazily import nn, torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
@@ -51,8 +51,7 @@ EXPERIMENT = Experiment(
     variants=(
         *(Variant(way, label, "cuda", timer="own", implementation=way, shown=way not in (NUMBER, KEPT))
           for way, label in LABELS.items()),
-        *(Variant(f"cpu-{way}", f"CPU, {label}", "cpu", timer="own", implementation=way, stands_in_for=way,
-                  shown=way not in (NUMBER, KEPT))
+        *(Variant.twin(way, "cpu", f"CPU, {label}", timer="own", shown=way not in (NUMBER, KEPT))
           for way, label in LABELS.items()),
     ),
     field="latency_s",
@@ -92,6 +91,8 @@ def scaled_program(width: int, device: str) -> Any:
 @lru_cache(maxsize=16)
 def series(way: str, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Seconds of each of the forty calls, and the error of each result."""
+    from torch._inductor.utils import fresh_cache
+
     width = CPU_WIDTH if is_cpu(device) else WIDTH
     wait = waiting(device) or bool  # a CPU's call has ended
     program, times, errors = scaled_program(width, device), list[float](), list[float]()
@@ -127,6 +128,5 @@ def workload(variant: Variant, point: Point) -> Workload:
     """One of the forty calls; all are made when the first is asked for."""
     times, errors = series(variant.implementation, variant.processor)
     place = int(point["call"]) - 1
-
     own = {"measured": lambda: Measurement(latency_s=Estimate.of([times[place]]), device=variant.device)}
-    return Workload(lambda: None, cost(variant, point), lambda _: errors[place], TOLERANCE, others=own)
+    return Workload(lambda: None, lambda _: errors[place], TOLERANCE, others=own)

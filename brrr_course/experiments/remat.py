@@ -20,27 +20,16 @@ from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.gpu import waiting
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import (
-    CHUNK,
-    Function,
-    PointInputs,
-    compile_now,
-    compiled,
-    error_against,
-    peak_bytes_of,
-    refuse_too_large,
-)
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, peak_bytes_of
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import flop_of, kernel, least_s, own_names, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Function, Guide, PredictedRun, Rate, Variant, Workload
 
 ITEMSIZE = 4
 ACTIVATIONS = ("hardswish", "cos")
 DEPTHS = (2, 4, 8, 16)
 ELEMENTS = (2**16, 2**21, 2**26)
-CPU_MAX = 2**22
 
 Operators = tuple[OperatorCost, ...]
 
@@ -114,11 +103,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
     return run((forward, backward), 4 * nbytes, most, "compiled")
 
 
-def supports(variant: Variant, point: Point) -> bool:
-    """The CPU stops at CPU_MAX elements."""
-    return variant.on_gpu or int(point["elements"]) <= CPU_MAX
-
-
 def _time(how: str, hardware: Hardware | None, point: Point) -> float | None:
     """The bytes of a fused pass at the datasheet's bandwidth, in seconds."""
     return least_s(hardware, 0.0, ITEMSIZE * float(point["elements"]) * moved_arrays(how, int(point["depth"])))
@@ -130,7 +114,7 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("activation", ACTIVATIONS, label="activation", scale="category"),
         Axis("depth", DEPTHS, label="activations in the chain", quick=(2, 16)),
-        Axis("elements", ELEMENTS, label="elements", quick=(2**16, 2**21)),
+        Axis("elements", ELEMENTS, label="elements", quick=(2**16, 2**21), most={"cpu": 2**22}),
     ),
     variants=(
         Variant("eager", "operator by operator, all saved", "cuda"),
@@ -140,13 +124,9 @@ EXPERIMENT = Experiment(
         Variant("cpu-eager", "CPU, all saved", "cpu", implementation="eager"),
         Variant("cpu-checkpoint", "CPU, torch.utils.checkpoint", "cpu", implementation="checkpoint"),
     ),
-    field="period_s",
     package=__name__,
     on_cpu={way: f"cpu {way}" for way in ("eager", "checkpoint")},
-    anchors=(
-        {"activation": "hardswish", "depth": 8, "elements": 2**26},
-        {"activation": "cos", "depth": 8, "elements": 2**26},
-    ),
+    anchors=tuple({"activation": name, "depth": 8, "elements": 2**26} for name in ACTIVATIONS),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
         Guide("all-saved", "fused, all saved, at the memory's bandwidth", "PREDICTED", "time",
@@ -241,16 +221,13 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Forward and backward of the chain on fresh random numbers, `(y, dx)` against float64; with the peak of memory."""
     activation, depth, elements = str(point["activation"]), int(point["depth"]), int(point["elements"])
     device = variant.processor
-    arrays = 8 + saved_arrays(variant.implementation, depth)
-    needed = ITEMSIZE * elements * arrays + 8 * (depth + 6) * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    nbytes = ITEMSIZE * elements * (8 + saved_arrays(variant.implementation, depth))
+    must_fit(nbytes, device, f"{variant.label} of {elements} elements", elements, wide=depth + 6)
     inputs = RematInputs.of(elements, device)
     run = both(IMPLEMENTATIONS[variant.implementation](activation, depth), inputs)
     check = error_against(_reference(activation, depth), (inputs.x.detach(), inputs.gradient), results=2)
-    counted = cost(variant, point)
     compile_now(run)  # loads and compiles: what happens once must not pass for a slow call
-    peak = {"peak_bytes": peak_bytes_of(run, device)}
-    return Workload(run, counted, check, TOLERANCE, synchronize=waiting(device), others=peak)
+    return Workload(run, check, TOLERANCE, others={"peak_bytes": peak_bytes_of(run, device)})
 
 
 def both(function: Function, inputs: RematInputs) -> Callable[[], tuple[Tensor, Tensor]]:

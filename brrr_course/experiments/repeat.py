@@ -7,7 +7,6 @@ times, a float32 is infinite, and every infinity is as right as any other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, Form
-from brrr.gpu import is_gpu, is_queue, waiting
+from brrr.gpu import is_gpu, is_queue
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import PointInputs, compile_now, error_against, in_orders, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, sampled_error
 from brrr_course.experiments.lazily import name_of, np, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload, giving
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
 
@@ -51,12 +50,10 @@ def cost(variant: Variant, point: Point) -> Cost:
     return Cost(repeat * flop_a_step(kind) * float(point["elements"]), once, eager_bytes=operators * once)
 
 
-def peak(hardware: Hardware | None, kind: str) -> float | None:
+def peak(kind: str, hardware: Hardware | None, point: Point) -> float | None:
     """The datasheet's float32 peak for FMAs, and half of it for multiplications alone; None without a datasheet."""
-    if hardware is None:
-        return None
-    units = {unit for dtype, unit in hardware.peaks if dtype == "fp32"}
-    if not units:
+    units = {unit for dtype, unit in hardware.peaks if dtype == "fp32"} if hardware else None
+    if not hardware or not units:
         return None
     full = hardware.peak("fp32", "cuda cores" if "cuda cores" in units else None)
     return full * flop_a_step(kind) / flop_a_step(FMA)
@@ -75,21 +72,6 @@ def predicted(variant: Variant, point: Point) -> PredictedRun | None:
     made = kernel([kind], flop, nbytes, nbytes, fma=kind == FMA)
     return alone(made, "compiled" if variant.implementation == "compile" else "eager")
 
-
-# ---- the guides: the limits of the datasheet ----
-
-
-def fma_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """The datasheet's float32 peak, in FLOP/s."""
-    return peak(hardware, FMA)
-
-
-def multiply_peak(hardware: Hardware | None, point: Point) -> float | None:
-    """Half of it: what multiplications alone can reach."""
-    return peak(hardware, MULTIPLY)
-
-
-__all__ = ["EXPERIMENT", "cost", "supports"]
 
 REPEATS = (1, 2, 3, 4, 8, 16, 32, 33, 64, 100, 128, 256, 512)
 ELEMENTS = (2**16, 2**20, 10_000_019, 2**24, 2**26, 2**28)
@@ -120,10 +102,13 @@ def supports(variant: Variant, point: Point) -> bool:
     return True
 
 
-def _on_queue(name: str, label: str, way: str, kind: str, line: str) -> Variant:
-    return Variant(
-        f"queue-{name}", label, "cpu-queue", implementation=way, operation=kind, field="period_s", stands_in_for=line
-    )
+def _variant(how: str, kind: str, label: str, shown: bool = True) -> Variant:
+    return Variant(f"{how}-{kind}", label, "cuda", implementation=how, operation=kind, shown=shown)
+
+
+def _twin(how: str, kind: str, label: str, line: str) -> Variant:
+    return Variant.twin(f"{how}-{kind}", "cpu-queue", label, implementation=how, operation=kind, field="period_s",
+                        stands_in_for=line)  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -135,31 +120,25 @@ EXPERIMENT = Experiment(
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
-        Variant("compile-mul", "multiplications, torch.compile", "cuda", implementation="compile", operation="mul"),
-        Variant("triton-mul", "multiplications, Triton", "cuda", implementation="triton", operation="mul"),
-        Variant("cuda-mul", "multiplications, CUDA C++", "cuda", implementation="cuda", operation="mul"),
-        Variant("cuda-fma", "FMAs, CUDA C++", "cuda", implementation="cuda", operation="fma"),
-        Variant("triton-fma", "FMAs, Triton", "cuda", implementation="triton", operation="fma", shown=False),
-        Variant("compile-fma", "FMAs, torch.compile", "cuda", implementation="compile", operation="fma", shown=False),
-        Variant("eager-mul", "multiplications, one operator each", "cuda", implementation="eager", operation="mul",
-                shown=False),
-        _on_queue("fused-mul", "multiplications, fused", "fused", "mul", "cuda mul"),
-        _on_queue("fused-fma", "multiply and add, fused", "fused", "fma", "cuda fma"),
-        _on_queue("eager-mul", "multiplications, one order each", "eager", "mul", "eager mul"),
+        _variant("compile", MULTIPLY, "multiplications, torch.compile"),
+        _variant("triton", MULTIPLY, "multiplications, Triton"),
+        _variant("cuda", MULTIPLY, "multiplications, CUDA C++"),
+        _variant("cuda", FMA, "FMAs, CUDA C++"),
+        _variant("triton", FMA, "FMAs, Triton", shown=False),
+        _variant("compile", FMA, "FMAs, torch.compile", shown=False),
+        _variant("eager", MULTIPLY, "multiplications, one operator each", shown=False),
+        _twin("fused", MULTIPLY, "multiplications, fused", "cuda mul"),
+        _twin("fused", FMA, "multiply and add, fused", "cuda fma"),
+        _twin("eager", MULTIPLY, "multiplications, one order each", "eager mul"),
     ),
     field="busy_s",
     package=__name__,
-    cost=cost,
-    predicts=predicted,
-    anchors=(
-        {"repeat": 1, "elements": 2**26, "dtype": "float32"},
-        {"repeat": 512, "elements": 2**26, "dtype": "float32"},
-    ),
+    anchors=tuple({"repeat": steps, "elements": 2**26, "dtype": "float32"} for steps in (1, 512)),
     rate=Rate("flop", "FLOP/s", "floating-point operations a second"),
     other_rates=(Rate("bytes", "B/s", "bytes that must move, a second"),),
     guides=(
-        Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", fma_peak),
-        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", multiply_peak,
+        Guide("fma-peak", "float32 peak (FMA)", "DATASHEET", "rate", partial(peak, FMA)),
+        Guide("multiply-peak", "half of it (no FMA)", "DATASHEET", "rate", partial(peak, MULTIPLY),
               ("compile mul", "triton mul", "cuda mul")),
         replace(BANDWIDTH, view="bytes"),
     ),
@@ -198,7 +177,6 @@ def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat:
     """The same for operators that each round to the type: against steps in float64 that round at the same places.
 
     In a half type that rounding adds up to far more than the type's own precision; it is the type's, not the kernel's.
-    Compared on SAMPLE elements at least, spread over the array and with both ends among them.
     """
 
     def steps(part: torch.Tensor) -> torch.Tensor:
@@ -208,23 +186,8 @@ def stepwise_error(x: torch.Tensor, factor: float, addend: float | None, repeat:
             y = y if addend is None else (y + addend).to(x.dtype).double()
         return y
 
-    places = torch.arange(x.numel(), device=x.device) if x.numel() <= SAMPLE else sampled(x.numel(), x.device)
-    inner = error_against(steps, (x[places],))
-    return lambda y: inner(y[places]) if _fits(x, y) else math.nan
+    return sampled_error(steps, x, SAMPLE)
 
-
-def sampled(count: int, device: torch.device) -> torch.Tensor:
-    """SAMPLE places: the two ends, and a random one in each part of the array."""
-    part = count // SAMPLE
-    inside = torch.arange(SAMPLE, device=device) * part + torch.randint(part, (SAMPLE,), device=device)
-    return torch.cat([torch.tensor([0, count - 1], device=device), inside])
-
-
-def _fits(x: torch.Tensor, y: Any) -> bool:
-    return isinstance(y, torch.Tensor) and y.shape == x.shape and y.dtype == x.dtype
-
-
-# ---- what the `repeat` experiment runs: one operation on each element, repeated, fused or one operator at a time ----
 
 NEAR_ONE = 1 / 128
 """The factor is 1 + NEAR_ONE to 1 + 2 NEAR_ONE: the half types hold such numbers, and 512 steps stay in their range."""
@@ -255,20 +218,14 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's operation on fresh random input, which the point's variants share."""
     repeat, elements, dtype = int(point["repeat"]), int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    refuse_too_large(needed_bytes(point), device, f"{variant.label} on {elements} elements")
+    must_fit(3 * ITEMSIZE[dtype] * elements, device, f"{variant.label} on {elements} elements", elements)
     inputs, kind = RepeatInputs.of(elements, dtype, device), variant.operation
     error, tolerance = _check(variant, inputs, kind, repeat)
     if is_queue(variant.device):
-        return _queued(variant, point, inputs, error, tolerance)
+        return _queued(variant, repeat, inputs, error, tolerance)
     run = IMPLEMENTATIONS[variant.implementation](inputs, kind, repeat)
     compile_now(run)
-    return Workload(run, cost(variant, point), error, tolerance, synchronize=waiting(device))
-
-
-def needed_bytes(point: Point) -> int:
-    """Input, two results, and what the check needs: float64 numbers of a part of the array."""
-    elements = int(point["elements"])
-    return 3 * ITEMSIZE[str(point["dtype"])] * elements + 4 * 8 * min(elements, 2**24)
+    return Workload(run, error, tolerance)
 
 
 def _check(variant: Variant, inputs: RepeatInputs, kind: str, repeat: int) -> tuple[Callable[[Any], float], float]:
@@ -311,10 +268,7 @@ def _eager(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
 
 def _compiled(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     """One kernel: the loop unrolled; the factor is an argument, so that the compiler does not know its powers."""
-    function: Any = chain(kind, repeat)
-    # torch keeps what it compiled with the code, which all loops of this module share, and gives up after eight.
-    function.__code__ = function.__code__.replace()
-    fused: Any = torch.compile(function, dynamic=False)
+    fused = compiled(chain(kind, repeat))
     return lambda: fused(inputs.x, inputs.factor_tensor, inputs.addend_tensor)
 
 
@@ -329,22 +283,12 @@ def _cuda(inputs: RepeatInputs, kind: str, repeat: int) -> Run:
     from brrr.kernels.repeat import by_bindings
 
     out = _empty(inputs)
-    return _giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
+    return giving(out, by_bindings(inputs.x, out, repeat, inputs.factor, inputs.addend_for(kind)), inputs)
 
 
 def _empty(inputs: RepeatInputs) -> torch.Tensor:
     """A result of NaN: only what a variant writes itself can pass the check."""
     return torch.full_like(inputs.x, float("nan"))
-
-
-def _giving(out: torch.Tensor, launch: Callable[[], Any], inputs: RepeatInputs) -> Run:
-    """The launch, then its result. It knows addresses only, so the input is held here, lest torch give it away."""
-
-    def run(held: RepeatInputs = inputs) -> torch.Tensor:
-        launch()
-        return out
-
-    return run
 
 
 # ---- a CPU: fused means that a block stays in the cache from the first step to the last ----
@@ -389,15 +333,15 @@ IMPLEMENTATIONS: dict[str, Callable[[RepeatInputs, str, int], Run]] = {
 
 
 def _queued(
-    variant: Variant, point: Point, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
+    variant: Variant, repeat: int, inputs: RepeatInputs, error: Callable[[Any], float], tolerance: float
 ) -> Workload:
     """On the CPU queue: one order for all (`fused`), or one for each step (`eager`)."""
-    repeat, out = int(point["repeat"]), _empty(inputs)
+    out = _empty(inputs)
     orders: list[Run] = [partial(blockwise, inputs, variant.operation, repeat, out)]
     if variant.implementation == "eager":
         again = [partial(out.mul_, inputs.factor)] * (repeat - 1)
         orders = [partial(torch.mul, inputs.x, inputs.factor, out=out), *again]
-    return in_orders(orders, out, cost(variant, point), error, tolerance, held=inputs)
+    return Workload.in_orders(orders, out, error, tolerance, held=inputs)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

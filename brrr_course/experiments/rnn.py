@@ -21,9 +21,8 @@ from brrr.roofline.device_model import DeviceModel, model_of
 from brrr.roofline.figures import level_rate
 from brrr.roofline.peaks import short
 from brrr.roofline.persistent import Step
-from brrr_course.experiments.checked import PointInputs, peak_bytes_of, refuse_too_large, relative, warmed, worst
-from brrr_course.experiments.judging import datasheet
-from brrr_course.experiments.lazily import f, name_of, torch
+from brrr_course.experiments.checked import PointInputs, must_fit, peak_bytes_of, relative, worst
+from brrr_course.experiments.lazily import f, torch
 from brrr_course.experiments.predicted import unpredicted
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table, fastest, pointwise
@@ -64,15 +63,6 @@ def step(evidence: Evidence, variant: str, *, short: int = SHORT, long: int = LO
     if () not in found:
         raise NotRecordedError(f"a step of {variant} at {', '.join(map(str, at.values()))} was not measured")
     return found[()]
-
-
-def best_cudnn(evidence: Evidence, at: At) -> tuple[str, Estimate]:
-    """The fastest of cuDNN's ways with these numbers, padded or in a CUDA Graph: its variant and its step."""
-    found = {"cudnn": step(evidence, "cudnn", **at)}
-    for name in CUDNN[1:]:
-        with suppress(NotRecordedError):
-            found[name] = step(evidence, name, **at)
-    return min(found.items(), key=lambda each: each[1].median)
 
 
 CELLS = ("rnn_tanh", "rnn_relu", "lstm")
@@ -212,7 +202,7 @@ EXPERIMENT = Experiment(
 # The floor of a step at a place: the plan's bytes and FLOP, the exchange as it was measured, the device's rates.
 
 PRODUCTS = 3
-"""Of TF32, which float32 on tensor cores takes in place of one."""
+"""TF32 products that one product in float32's accuracy takes on tensor cores."""
 TINY = 32
 """At this hidden size a step is the exchange."""
 
@@ -233,7 +223,7 @@ def floor_of(evidence: Evidence, at: At) -> Step:
     cell, dtype, batch, hidden = str(at["cell"]), str(at["dtype"]), int(at["batch"]), int(at["hidden"])
     exchanged = exchange(evidence, cell, dtype)
     made = plan(cell, hidden=hidden, batch=batch, dtype=dtype)
-    model = model_of(datasheet(evidence).key)
+    model = model_of(evidence.datasheet().key)
     if not model.curves:
         raise NotRecordedError(f"no peaks were measured on {model.device}")
     matmul = model.value(f"matmul.{short(dtype)}")
@@ -264,23 +254,26 @@ if TYPE_CHECKING:
     Module = torch.nn.RNN | torch.nn.LSTM
 
 
-def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype) -> Module:
-    """A layer of as many inputs as hidden units, with torch's own random weights.
+def make_module(cell: str, hidden: int, device: str, dtype: torch.dtype, layers: int = 1) -> Module:
+    """Layers of as many inputs as hidden units, with torch's own random weights.
 
     >>> make_module("rnn_relu", 8, "cpu", torch.float32).nonlinearity
     'relu'
     """
-    if cell == "lstm":
-        return torch.nn.LSTM(hidden, hidden, device=device, dtype=dtype).eval()
-    return torch.nn.RNN(hidden, hidden, nonlinearity=cell.removeprefix("rnn_"), device=device, dtype=dtype).eval()
+    plain = partial(torch.nn.RNN, nonlinearity=cell.removeprefix("rnn_"))
+    kind: Any = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}.get(cell, plain)
+    made: Module = kind(hidden, hidden, layers, device=device, dtype=dtype).eval()
+    return made
 
 
 class RecurrentInputs(PointInputs):
-    """The layer and its input, the gradient that comes from above, and what float64 makes of them."""
+    """The layers and their input, the gradient that comes from above, and what float64 makes of them."""
 
-    def __init__(self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str) -> None:
+    def __init__(
+        self, cell: str, hidden: int, batch: int, steps: int, dtype: str, device: str, layers: int = 1
+    ) -> None:
         kind, shape = getattr(torch, dtype), (steps, batch, hidden)
-        self.cell, self.module = cell, make_module(cell, hidden, device, kind)
+        self.module = make_module(cell, hidden, device, kind, layers)
         self.x, self.above = (torch.randn(shape, device=device).to(kind) for _ in range(2))
 
     @cached_property
@@ -314,17 +307,13 @@ def gradients(net: Any, module: Module, x: torch.Tensor, above: torch.Tensor) ->
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the layer; UnavailableError, with the reason, where it has none here."""
     batch, hidden, steps = (int(point[name]) for name in ("batch", "hidden", "steps"))
-    device, made, training = variant.processor, cost(variant, point), variant.operation == "train"
-    refuse_too_large(8 * int(made.bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
+    device, training = variant.processor, variant.operation == "train"
+    must_fit(8 * int(cost(variant, point).bytes), device, f"a layer of {hidden}, {steps} steps of {batch} samples")
     given = RecurrentInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device)
     run = MAKERS[variant.implementation](given)
-    tolerance = TOLERANCES[name_of(given.x.dtype)] * (TRAINING if training else 1.0)
-
-    def error(found: Any, kept: RecurrentInputs = given) -> float:
-        return kept.error(found, training)
-
+    tolerance = TOLERANCES[str(point["dtype"])] * (TRAINING if training else 1.0)
     others = {"peak_bytes": peak_bytes_of(run, device)} if training else {}
-    return warmed(Workload(run, made, error, tolerance, others=others), device)
+    return Workload(run, partial(given.error, training=training), tolerance, others=others, warm=True)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -412,8 +401,6 @@ MAKERS: dict[str, Callable[[RecurrentInputs], Run]] = {
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the claims on a recurrent layer whose weights stay on the chip call beside the notation's own functions.
-
-__all__ = ["cudnn", "floor", "held", "step"]
 
 
 def cudnn(evidence: Evidence, **at: Any) -> Any:

@@ -7,19 +7,17 @@ it have; those that came later stand behind. The network in the middle is the pa
 
 from __future__ import annotations
 
-import copy
-from functools import cached_property
 from typing import Any
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Field, Point, Value
 from brrr.counting.cost import ITEMSIZE, Cost, matmul_cost
 from brrr.gpu.precision import float32_products
-from brrr_course.experiments.checked import PointInputs, refuse_too_large, relative, warmed
+from brrr_course.experiments.checked import must_fit, relative
 from brrr_course.experiments.gemm import blocks
-from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.rnn import persistent
+from brrr_course.experiments.rnn import TOLERANCES, RecurrentInputs, persistent
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
@@ -180,7 +178,7 @@ def _variant(name: str, label: str) -> Variant:
 
 def _cpu_variant(name: str) -> Variant:
     label = "PyTorch's layer" if name == "cudnn" else LABELS[name]
-    return Variant(f"cpu-{name}", f"{label} on the CPU", "cpu", implementation=name, stands_in_for=name)
+    return Variant.twin(name, "cpu", f"{label} on the CPU")
 
 
 EXPERIMENT = Experiment(
@@ -201,7 +199,6 @@ EXPERIMENT = Experiment(
         for name, label in LABELS.items() if name not in PRODUCTS
     ),
     package=__name__,
-    supports=supports,
     anchors=(place(),),
     traces=tuple((name, place(steps=LENGTHS[0])) for name in TRACED),
     predicts=unpredicted,
@@ -213,52 +210,27 @@ EXPERIMENT = Experiment(
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `rnn_ladder` experiment runs: one network of torch's, its weights shared by all ways of a point.
 
-TOLERANCES = {"float32": 1e-5, "float16": 3e-3}
-"""Of the last layer's results of all steps; TF32 (about 3e-4) would be found out among float32."""
-MODULES = {"rnn_tanh": "RNN", "gru": "GRU", "lstm": "LSTM"}
 KEPT = 4
-"""Buffers of all gates of all steps that the loops of a point may hold at once, and the float64 network's."""
-
-
-class LadderInputs(PointInputs):
-    """The network and its input, and what float64 makes of them on the same device."""
-
-    def __init__(self, cell: str, hidden: int, layers: int, batch: int, steps: int, dtype: str, device: str) -> None:
-        kind = getattr(torch, dtype)
-        self.module = getattr(torch.nn, MODULES[cell])(
-            hidden, hidden, num_layers=layers, device=device, dtype=kind
-        ).eval()
-        self.x = torch.randn(steps, batch, hidden, device=device).to(kind)
-
-    @cached_property
-    def expected(self) -> torch.Tensor:
-        """The result of the same network in float64."""
-        with torch.no_grad():
-            found: torch.Tensor = copy.deepcopy(self.module).double()(self.x.double())[0]
-        return found
-
-    def error(self, found: Any) -> float:
-        """The relative error of the result."""
-        return relative(found, self.expected, self.x.dtype)
+"""Buffers, each of all gates of all steps, that a point's loops and the float64 network may hold at once."""
 
 
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way of running the network; ArgumentError or UnavailableError where it has none here."""
     hidden, layers, batch, steps = (int(point[name]) for name in ("hidden", "layers", "batch", "steps"))
-    device, made, name = variant.processor, cost(variant, point), variant.implementation
+    device, name = variant.processor, variant.implementation
     gates = int(4 * hidden * batch * steps * layers)
     what = f"a network of {layers} x {hidden}, {steps} steps of {batch} samples"
-    refuse_too_large(KEPT * 4 * gates + 4 * int(made.bytes), device, what)
-    given = LadderInputs.of(str(point["cell"]), hidden, layers, batch, steps, str(point["dtype"]), device)
+    must_fit(KEPT * 4 * gates + 4 * int(cost(variant, point).bytes), device, what)
+    given = RecurrentInputs.of(str(point["cell"]), hidden, batch, steps, str(point["dtype"]), device, layers)
     run, error = product(name, given) if name in PRODUCTS else (way(name, given), given.error)
 
-    def checked(found: Any, kept: LadderInputs = given) -> float:
+    def checked(found: Any, kept: RecurrentInputs = given) -> float:
         return error(found)
 
-    return warmed(Workload(run, made, checked, TOLERANCES[name_of(given.x.dtype)]), device)
+    return Workload(run, checked, TOLERANCES[str(point["dtype"])], warm=True)
 
 
-def way(name: str, given: LadderInputs) -> Run:
+def way(name: str, given: RecurrentInputs) -> Run:
     """A rung of the ladder, in a CUDA Graph or not, or the weights kept on the chip."""
     from brrr.networks.recurrent import captured, rung
 
@@ -269,7 +241,7 @@ def way(name: str, given: LadderInputs) -> Run:
     return rung(name, given.module, given.x)
 
 
-def product(name: str, given: LadderInputs) -> tuple[Run, Any]:
+def product(name: str, given: RecurrentInputs) -> tuple[Run, Any]:
     """A product of the first layer as the loops run it, and its error: of a gate, of all, or of all steps' inputs."""
     module, weights = given.module, dict(given.module.named_parameters())
     with torch.no_grad():

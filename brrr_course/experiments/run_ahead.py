@@ -13,8 +13,8 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Form
-from brrr.gpu import is_queue, waiting
-from brrr_course.experiments.checked import error_against, in_orders, refuse_too_large
+from brrr.gpu import is_queue
+from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import np, torch
 from brrr_course.experiments.predicted import How, pointwise, run
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Variant, Workload, stand_in
@@ -25,13 +25,7 @@ TRACED_ON_QUEUE = (1024, 16384, 65536, 2**18, 2**20, 2**22)
 OPERATORS = 20
 MULTIPLIER = 1.001
 """So near to 1 that nothing overflows, and so far from it that one operator too few is found out."""
-MOST_ON_CPU = 2**22
 ITEMSIZE = 4
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """A CPU's work takes long where a GPU's begins to be worth while."""
-    return variant.on_gpu or int(point["elements"]) <= MOST_ON_CPU
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -51,7 +45,15 @@ def predicted(variant: Variant, point: Point) -> PredictedRun:
 EXPERIMENT = Experiment(
     title="Running ahead",
     question="From which size on does the GPU stop waiting for the CPU?",
-    axes=(Axis("elements", ELEMENTS, label="elements in each of 20 products (float32)", quick=(1024, 65536, 2**20)),),
+    axes=(
+        Axis(
+            "elements",
+            ELEMENTS,
+            label="elements in each of 20 products (float32)",
+            quick=(1024, 65536, 2**20),
+            most={"cpu-queue": 2**22},
+        ),
+    ),
     variants=(
         Variant("eager", "GPU, one launch after the other", "cuda"),
         Variant("graph", "GPU, as one CUDA Graph", "cuda"),
@@ -87,16 +89,16 @@ TOLERANCE = 1e-5
 def workload(variant: Variant, point: Point) -> Workload:
     """The chain on a fresh random input."""
     elements, device = int(point["elements"]), variant.processor
-    refuse_too_large(4 * 4 * elements, device, f"run_ahead {elements}")
+    must_fit(4 * 4 * elements, device, f"run_ahead {elements}")
     x = torch.randn(elements, device=device)
-    made, error = cost(variant, point), error_against(lambda part: part * MULTIPLIER**OPERATORS, (x,))
+    error = error_against(lambda part: part * MULTIPLIER**OPERATORS, (x,))
     if is_queue(variant.device):
-        return _queued(x, made, error)
+        return _queued(x, error)
     if variant.implementation == "graph":
         from brrr.running.graphs import capture
 
-        return Workload(capture(chain, x).replay, made, error, TOLERANCE, synchronize=torch.cuda.synchronize)
-    return Workload(lambda: chain(x), made, error, TOLERANCE, synchronize=waiting(device))
+        return Workload(capture(chain, x).replay, error, TOLERANCE)
+    return Workload(lambda: chain(x), error, TOLERANCE)
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:
@@ -110,11 +112,11 @@ def chain(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _queued(x: torch.Tensor, made: Cost, error: Callable[[Any], float]) -> Workload:
+def _queued(x: torch.Tensor, error: Callable[[Any], float]) -> Workload:
     """Each operator is submitted to the CPU queue, into memory that was spoilt before.
 
     NumPy's product leaves the interpreter free and keeps to one core, so that the worker does not work on the host's.
     """
     out = torch.full_like(x, math.nan)
     first, again = (partial(np.multiply, each.numpy(), MULTIPLIER, out=out.numpy()) for each in (x, out))
-    return in_orders([first, *[again] * (OPERATORS - 1)], out, made, error, TOLERANCE)
+    return Workload.in_orders([first, *[again] * (OPERATORS - 1)], out, error, TOLERANCE)

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
-from brrr.gpu import waiting
-from brrr_course.experiments.checked import error_against, refuse_too_large
+from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Line, Variant, Workload
 
@@ -68,9 +67,6 @@ def _variants() -> Iterator[Variant]:
                           line="", stands_in_for=variant.line)  # fmt: skip
 
 
-# ---- how the times grow ----
-
-
 EXPERIMENT = Experiment(
     title="Twice the batch",
     question="Does twice the batch take twice as long?",
@@ -97,13 +93,12 @@ def workload(variant: Variant, point: Point) -> Workload:
     from brrr.roofline.calibrate.part import product_error
 
     batch, device = rows(variant, point), variant.processor
-    wait = waiting(device)
-    refuse_too_large(5 * 4 * batch * width(variant), device, f"scaling {batch}")
-    x, made = torch.randn(batch, width(variant), device=device), cost(variant, point)
+    must_fit(5 * 4 * batch * width(variant), device, f"scaling {batch}")
+    x = torch.randn(batch, width(variant), device=device)
     if variant.operation == "gemm":
         weights = torch.randn(DIMENSION, DIMENSION, device=device) * (2 / DIMENSION) ** 0.5
-        return Workload(lambda: x @ weights, made, product_error(x, weights), TOLERANCE["gemm"], synchronize=wait)
-    return Workload(lambda: chain(x), made, error_against(chain, (x,)), TOLERANCE["chain"], synchronize=wait)
+        return Workload(lambda: x @ weights, product_error(x, weights), TOLERANCE["gemm"])
+    return Workload(lambda: chain(x), error_against(chain, (x,)), TOLERANCE["chain"])
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,7 @@ from functools import partial
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost
 from brrr.running.pipeline import Pipeline
-from brrr_course.experiments.checked import refuse_too_large
-from brrr_course.experiments.lazily import torch
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.overlap import ITEM_BYTES, TOLERANCE, Toy, Travelling, sine_in_place
 from brrr_course.experiments.overlap import cost as cost_of_overlap
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -43,11 +42,8 @@ EXPERIMENT = Experiment(
     ),
     variants=(
         Variant("pipeline", "pipeline, pinned", "cuda", timer="measure-host"),
-        Variant(
-            "queue-pipeline", "CPU queue: pipeline", "cpu-queue", implementation="pipeline", stands_in_for="pipeline"
-        ),
+        Variant.twin("pipeline", "cpu-queue", "CPU queue: pipeline"),
     ),
-    field="period_s",
     package=__name__,
 )
 
@@ -63,11 +59,11 @@ def workload(variant: Variant, point: Point) -> Workload:
         return Toy(variant, full).workload()
     elements, sines = int(full["elements"]), int(full["sines"])
     for place, arrays in (("cpu", 4), ("cuda", 6)):
-        refuse_too_large(arrays * elements * ITEM_BYTES, place, f"schedule {elements}")
+        must_fit(arrays * elements * ITEM_BYTES, place, f"schedule {elements}")
     data = Travelling.of(elements, sines, "cuda")
     compute = partial(sine_in_place, count=sines)
     chunks, buffers = int(point["chunks"]), int(point["buffers"])
     pipeline = Pipeline(compute, elements, chunks=chunks, buffers=buffers, device="cuda")
     data.spoilt(data.out)
     run = partial(pipeline, data.x, data.out)
-    return Workload(run, cost(variant, point), lambda _: data.error(data.out), TOLERANCE, torch.cuda.synchronize)
+    return Workload(run, lambda _: data.error(data.out), TOLERANCE)

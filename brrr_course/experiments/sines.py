@@ -11,29 +11,15 @@ from functools import cache, partial
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import (
-    CHUNK,
-    Function,
-    blockwise,
-    compiled,
-    error_against,
-    held_workload,
-    refuse_too_large,
-)
+from brrr_course.experiments.checked import blockwise, compiled, error_against, held_workload, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, how_of, kernel, pointwise, run
 from brrr_course.experiments.unary import Elements
-from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Run, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Function, PredictedRun, Rate, Run, Variant, Workload
 
 ITEMSIZE = 4
 LENGTHS = (1, 2, 4, 8, 16, 32)
 ELEMENTS = (2**10, 2**20, 2**26)
-LARGE, CPU_MAX = 2**26, 2**20
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """The CPU stops at CPU_MAX elements."""
-    return variant.on_gpu or int(point["elements"]) <= CPU_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -62,7 +48,7 @@ EXPERIMENT = Experiment(
     question="How long does fusion gain what the bytes say?",
     axes=(
         Axis("sines", LENGTHS, label="sines, one after the other", quick=(1, 4, 32)),
-        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**20)),
+        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**20), most={"cpu": 2**20}),
     ),
     variants=(
         Variant("eager", "one operator each", "cuda"),
@@ -75,7 +61,7 @@ EXPERIMENT = Experiment(
     field="busy_s",
     package=__name__,
     on_cpu={"eager": "cpu eager", **dict.fromkeys(("script", "compile", "cuda"), "cpu blocks")},
-    anchors=({"sines": 4, "elements": LARGE},),
+    anchors=({"sines": 4, "elements": 2**26},),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(BANDWIDTH,),
 )  # fmt: skip
@@ -107,11 +93,10 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant on fresh random numbers, which the point's variants share."""
     sines, elements = int(point["sines"]), int(point["elements"])
     device = variant.processor
-    needed = 4 * ITEMSIZE * elements + 4 * 8 * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(4 * ITEMSIZE * elements, device, f"{variant.label} of {elements} elements", elements)
     held = Elements.of(elements, "float32", device)
     run, check = IMPLEMENTATIONS[variant.implementation](sines, held.x), error_against(chain(sines), (held.x,))
-    return held_workload(run, cost(variant, point), check, held, torch.float32, device)
+    return held_workload(run, check, held, torch.float32, device)
 
 
 @cache

@@ -7,22 +7,21 @@ them in float32's accuracy; each with up to three levels of Strassen's or Winogr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from brrr.core import units
 from brrr.core.errors import NotRecordedError
-from brrr.core.measurement import DeviceKind, Estimate, Measurement, Point, Value
+from brrr.core.measurement import DeviceKind, Estimate, Point
 from brrr.counting.cost import Cost, Matmul, OperatorCost
-from brrr.gpu import is_cpu, is_gpu
+from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import Hardware
 from brrr.strassen.algebra.blocks import block_shape
 from brrr.strassen.implementations import IMPLEMENTATIONS, LEVELS, Implementation
 from brrr.strassen.problem import Problem
 from brrr.strassen.workspace import Buffers
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import flop_of, kernel
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
@@ -35,19 +34,15 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------------------------------------------------------
 # Which ways of multiplying `strassen` measures, what is counted of them, and the bounds that a datasheet sets them.
 
-TORCH = {"torch-fp16x3": 0, "torch-fp16x3-chunks": 1024}
+TORCH = {"torch-fp16x3": (0, "two float16 terms, 3 torch products"),
+         "torch-fp16x3-chunks": (1024, "two float16 terms, torch products of 1024 each")}  # fmt: skip
 """Split products of torch's calls: two float16 terms, three products, summed outside after so many of k (0: never)."""
 
-TORCH_LABELS = {
-    "torch-fp16x3": "two float16 terms, 3 torch products",
-    "torch-fp16x3-chunks": "two float16 terms, torch products of 1024 each",
-}
-
 CHOSEN = ("fp32", "1e-5", "tf32", "bf16")
-"""The accuracies that `matmul` is asked for: of a classical product by its name, or a number."""
+"""The accuracies that `matmul` is asked for: that of a classical product, by its name, or a number."""
 
 BY_TORCH, BY_MATMUL = "torch", "matmul"
-"""Kinds of variant that are no way of `brrr.strassen`: split products of torch's calls, and what `matmul` chooses."""
+"""Operations that are no single way of `brrr.strassen`: split products of torch's calls, and what `matmul` chooses."""
 
 CPU = "cpu-"
 
@@ -106,7 +101,7 @@ def asked(accuracy: str) -> str | float:
 VARIANTS = (
     *(_variant(way.name, _label(way), "cuda", way.name) for way in MEASURED),
     *(_variant(f"auto-{name}", _matmul(name), "cuda", name, BY_MATMUL) for name in CHOSEN),
-    *(_variant(name, label, "cuda", name, BY_TORCH) for name, label in TORCH_LABELS.items()),
+    *(_variant(name, label, "cuda", name, BY_TORCH) for name, (_, label) in TORCH.items()),
     *(_variant(f"{CPU}{way.name}", f"CPU, {_label(way)}", "cpu", way.name) for way in ON_CPU),
     _variant(f"{CPU}auto-fp32", f"CPU, {_matmul('fp32')}", "cpu", "fp32", BY_MATMUL),
 )
@@ -139,31 +134,6 @@ def accuracy_of(name: str) -> str:
     ('fp32', '')
     """
     return its_accuracy(NAMED[name])
-
-
-def line_name(variant: str) -> str:
-    """The line that shows a variant.
-
-    >>> line_name("sgemm-strassen-1-prepared")
-    'sgemm strassen 1 prepared'
-    """
-    return variant.replace("-", " ")
-
-
-def short(name: str) -> str:
-    """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side.
-
-    >>> short("sgemm-strassen-2-prepared"), short("cpu-sgemm-winograd-1"), short("auto-fp32"), short("torch-fp16x3")
-    ('sgemm S2*', 'sgemm W1', 'matmul(fp32)', 'torch fp16x3')
-    """
-    variant = NAMED[name]
-    found = its_way(variant)
-    if found is None:
-        return (
-            f"matmul({variant.implementation})" if variant.operation == BY_MATMUL else line_name(variant.implementation)
-        )
-    level = f" {str(found.form)[0].upper()}{found.level}" if found.level else ""
-    return f"{found.inner}{level}{'*' * found.prepared}"
 
 
 # ---- what is counted, and the bounds ----
@@ -257,14 +227,12 @@ def operators(way: Implementation, n: int, operand: str) -> tuple[OperatorCost, 
     """
     left, right, products = buffers(way, n)
     matrix = float(n * n * (4 if operand == "float32" else 2))
-    passes = [_sums(matrix, left), _sums(matrix, 0.0 if way.prepared else right)]
-    return tuple(each for each in (*passes, _products(way, n), _sums(products, matrix)) if each.bytes)
 
+    def sums(read: float, written: float) -> list[OperatorCost]:
+        return [kernel(["sums"], 0.0, read, written)] if read and written else []
 
-def _sums(read: float, written: float) -> OperatorCost:
-    """A pass over memory; of no bytes where there is nothing to do."""
-    there = read > 0 and written > 0
-    return kernel(["sums"], 0.0, read if there else 0.0, written if there else 0.0)
+    before = sums(matrix, left) + sums(matrix, 0.0 if way.prepared else right)
+    return (*before, _products(way, n), *sums(products, matrix))
 
 
 def _products(way: Implementation, n: int) -> OperatorCost:
@@ -284,7 +252,6 @@ SIZES = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 OFF_GRID = (1537, 4097, 5000)
 """An odd size, one that just misses a power of two, one that levels do not divide."""
 
-CPU_LARGEST = 1024
 BETWEEN = (3072, 6144, 12288)
 CLAIMED = (2048, 4096, 8192, 16384)
 """Sizes that sentences are about: every way is measured there."""
@@ -309,7 +276,7 @@ def supports(variant: Variant, point: Point) -> bool:
     """Which way is measured at which size."""
     n = int(point["size"])
     if not variant.on_gpu:
-        return n <= CPU_LARGEST
+        return True
     if n in SMALL:
         return False
     if accuracy := its_accuracy(variant):
@@ -340,35 +307,28 @@ def _on_gpu(way: Implementation, n: int) -> bool:
     return True
 
 
-EXACT = tuple(line_name(way.name) for way in MEASURED if way.kind.exact_sums)
-CLASSICAL = ("sgemm",)
-"""What the peak bounds: a way with levels may have an effective rate above it."""
+EXACT = tuple(way.name.replace("-", " ") for way in MEASURED if way.kind.exact_sums)
 
 EXPERIMENT = Experiment(
     title="Strassen's algorithm",
     question="Can a product of matrices be faster than the hardware's peak?",
     axes=(
-        Axis(
-            "size",
-            tuple(sorted((*SMALL, *SIZES, *OFF_GRID))),
-            label=f"matrix size n (an n × n by n × n product; single markers: {', '.join(map(str, OFF_GRID))})",
-            quick=(128, 512, 1024),
-            alone=OFF_GRID,
-        ),
+        Axis("size", tuple(sorted((*SMALL, *SIZES, *OFF_GRID))), quick=(128, 512, 1024), alone=OFF_GRID,
+             most={"cpu": 1024},
+             label=f"matrix size n (an n × n by n × n product; single markers: {', '.join(map(str, OFF_GRID))})"),
     ),
     variants=VARIANTS,
     field="span_s",
     package=__name__,
-    cost=cost,
-    on_cpu={(gpu := line_name(way.name)): f"cpu {gpu}" for way in ON_CPU if way.form != "winograd"},
-    predicts=predicted,
+    on_cpu={(gpu := way.name.replace("-", " ")): f"cpu {gpu}" for way in ON_CPU if way.form != "winograd"},
     anchors=({"size": 4096},),
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
-        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", fp32_peak, CLASSICAL),
+        # a product with levels may have an effective rate above the peak
+        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", fp32_peak, ("sgemm",)),
         Guide("three levels", "the peak times (8/7)^3", "PREDICTED", "rate", fp32_bound, EXACT),
     ),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -499,12 +459,10 @@ class SquareInputs(PointInputs):
 def workload(variant: Variant, point: Point) -> Workload:
     """A variant's product of the size's two matrices; UnavailableError, with the reason, where it cannot run here."""
     n, device = int(point["size"]), variant.processor
-    refuse_too_large(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
+    must_fit(needed_bytes(variant, n), device, f"{variant.label} of size {n}")
     given = SquareInputs.of(n, device)
     run = {BY_MATMUL: _chosen, BY_TORCH: _torch}.get(variant.operation, _way)(variant, given)
-    work, allowed = cost(variant, point), tolerance(variant, n)
-    wait = None if is_cpu(device) else torch.cuda.synchronize
-    return Workload(run, work, given.error, allowed, wait)
+    return Workload(run, given.error, tolerance(variant, n))
 
 
 def needed_bytes(variant: Variant, n: int) -> int:
@@ -566,9 +524,8 @@ def _chosen(variant: Variant, given: SquareInputs) -> Run:
 
 def _torch(variant: Variant, given: SquareInputs) -> Run:
     """A split product of torch's calls."""
-    return partial(
-        split_products, *given.matrices("float32"), given.out("float32"), chunk=TORCH[variant.implementation]
-    )
+    chunk, _ = TORCH[variant.implementation]
+    return partial(split_products, *given.matrices("float32"), given.out("float32"), chunk=chunk)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -584,11 +541,6 @@ APART = 0.05
 """Clocks that differ by more than this share of the higher one are two clocks."""
 
 
-def all_known(source: Source, experiment: Experiment, variant: str) -> dict[tuple[Value, ...], Measurement]:
-    """What is known of a variant; taken whole, so that a recording's plan sees no single point asked for."""
-    return dict(source.known(experiment, variant).items())
-
-
 def apart(clocks: Iterable[float | None]) -> bool:
     """Whether the lowest of some clocks is further below the highest than `APART`; those unknown are left out.
 
@@ -597,19 +549,6 @@ def apart(clocks: Iterable[float | None]) -> bool:
     """
     known = [each for each in clocks if each]
     return bool(known) and min(known) < (1 - APART) * max(known)
-
-
-def clocks_note(clocks: Iterable[float | None]) -> str:
-    """A sentence for times that stand beside each other though they were measured at different clocks, else nothing.
-
-    >>> clocks_note([1.98e9, 1.40e9])
-    ' As measured, at SM clocks of 1.4 GHz to 1.98 GHz: a power limit held some back.'
-    """
-    known = [each for each in clocks if each]
-    if not apart(known):
-        return ""
-    low, high = (units.quantity(each, "Hz") for each in (min(known), max(known)))
-    return f" As measured, at SM clocks of {low} to {high}: a power limit held some back."
 
 
 @dataclass(frozen=True)
@@ -628,23 +567,6 @@ class Place:
         return no_worse and (self.time_s < other.time_s or self.error < other.error)
 
 
-def judged(found: Sequence[Place]) -> list[Place]:
-    """Each place with the fastest other one that beats it, the fastest first."""
-    ordered = sorted(found, key=lambda place: (place.time_s, place.error))
-    return [replace(p, dominated_by=next((o.variant for o in ordered if o.beats(p)), "")) for p in ordered]
-
-
-def frontier(source: Source, size: int, *, prepared: bool = False) -> list[Place]:
-    """All ways that a source has at a size, judged: those that time everything, or those with a prepared right side.
-
-    With `prepared` a way that has a prepared twin is left out for it; what `matmul` chose is never among them.
-    """
-    found = [(place, way_of(place.variant)) for place in places(source, size) if not accuracy_of(place.variant)]
-    ready = {way for _, way in found if way is not None and way.prepared}
-    left_out = {replace(way, prepared=False) for way in ready} if prepared else ready
-    return judged([place for place, way in found if way not in left_out])
-
-
 def chosen(source: Source, size: int) -> list[Place]:
     """What `matmul(accuracy=)` took, by accuracy; on no frontier itself."""
     return [place for place in places(source, size) if accuracy_of(place.variant)]
@@ -652,11 +574,11 @@ def chosen(source: Source, size: int) -> list[Place]:
 
 def places(source: Source, size: int) -> list[Place]:
     """Every way with time and error at a size: a GPU's where the source has one, else the CPU's."""
-    described = _described()
-    variants = [described.variant(name) for name in source.variants(described)]
+    variants = [NAMED[name] for name in source.variants(EXPERIMENT)]
     gpu, found = any(each.on_gpu for each in variants), []
     for each in variants:
-        measured = all_known(source, described, each.name).get((size,))
+        # taken whole, so that a recording's plan sees no single point asked for
+        measured = dict(source.known(EXPERIMENT, each.name).items()).get((size,))
         if each.on_gpu != gpu or measured is None or not measured.error:
             continue
         time = measured.span_s if gpu else measured.period_s
@@ -667,15 +589,8 @@ def places(source: Source, size: int) -> list[Place]:
 
 def sizes(source: Source) -> list[int]:
     """The sizes at which the source has at least two ways with time and error."""
-    described = _described()
-    there = {int(point[0]) for name in source.variants(described) for point in source.known(described, name)}
+    there = {int(point[0]) for name in source.variants(EXPERIMENT) for point in source.known(EXPERIMENT, name)}
     return [size for size in sorted(there) if len(places(source, size)) > 1]
-
-
-def _described() -> Experiment:
-    from brrr_course.experiments import experiment
-
-    return experiment("strassen")
 
 
 def picks(source: Source) -> Iterator[tuple[str, int, str]]:
@@ -743,7 +658,7 @@ def compared(evidence: Evidence, one: str, other: str, *, size: int, other_size:
     Where their SM clocks are apart, the interval holds the ratio in cycles too: nothing is decided by clocks alone.
     """
     if not other:
-        return Estimate(0.0, 0.0, 0.0, 1)
+        return Estimate.of([0.0])
     (a, x), (b, y) = _timed(evidence, one, size), _timed(evidence, other, other_size or size)
     ratio = a / b
     if not (x and y and apart((x, y))):

@@ -12,12 +12,11 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.gpu import is_cpu
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import queued, refuse_too_large, warmed
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload, giving
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
 OFFSETS = (0, 1, 3, 8)
@@ -27,13 +26,6 @@ ITEMSIZE, SECTOR, PIECE = 4, 32, 64
 
 CACHED_BYTES = 2**27
 """No GPU's L2 holds an array of more."""
-
-QUEUE_MAX = 2**24
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue stops at QUEUE_MAX numbers."""
-    return variant.on_gpu or int(point["numbers"]) <= QUEUE_MAX
 
 
 def touched(point: Point) -> int:
@@ -103,13 +95,13 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("stride", STRIDES, label="stride (floats)", quick=(1, 4, 8, 32)),
         Axis("offset", OFFSETS, label="first number", scale="category", quick=(0, 1)),
-        Axis("numbers", NUMBERS, label="floats in the array", quick=(2**22,)),
+        Axis("numbers", NUMBERS, label="floats in the array", quick=(2**22,), most={"cpu-queue": 2**24}),
     ),
     variants=(
         Variant("read", "read", "cuda"),
         Variant("write", "write", "cuda"),
-        Variant("queue-read", "x[offset::stride] summed", "cpu-queue", implementation="read", stands_in_for="read"),
-        Variant("queue-write", "x[offset::stride] filled", "cpu-queue", implementation="write", stands_in_for="write"),
+        Variant.twin("read", "cpu-queue", "x[offset::stride] summed"),
+        Variant.twin("write", "cpu-queue", "x[offset::stride] filled"),
     ),
     field="busy_s",
     package=__name__,
@@ -135,10 +127,9 @@ Made = tuple[Callable[[], Any], Callable[[Any], float], float]
 def workload(variant: Variant, point: Point) -> Workload:
     """The variant's way over an array of fresh random numbers."""
     device = variant.processor
-    refuse_too_large(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
+    must_fit(4 * ITEMSIZE * int(point["numbers"]), device, f"{variant.label} of {point['numbers']} floats")
     run, error, tolerance = (MAKERS if variant.on_gpu else CPU_MAKERS)[variant.implementation](point, device)
-    made = Workload(run, cost(variant, point), error, tolerance)
-    return queued(made) if is_cpu(device) else warmed(made, device)
+    return Workload(run, error, tolerance, warm=True)
 
 
 def strided(x: torch.Tensor, point: Point) -> torch.Tensor:
@@ -164,7 +155,7 @@ def _cpu_write(point: Point, device: str) -> Made:
     def error(found: Any) -> float:
         expected = torch.full_like(x, float(UNTOUCHED))
         strided(expected, point).fill_(value)
-        return _exact(x, expected)
+        return _exact(x, expected) + _exact(found, strided(expected, point))
 
     return lambda: view.fill_(value), error, 0.0
 
@@ -176,15 +167,11 @@ def _read(point: Point, device: str) -> Made:
     x = torch.randn(int(point["numbers"]), device=device).view(torch.int32)
     sums, launch = strided_sums(x, touched(point), int(point["stride"]), int(point["offset"]))
 
-    def run() -> torch.Tensor:
-        launch()
-        return sums
-
     def error(found: torch.Tensor) -> float:
         difference = int(found.sum(dtype=torch.int64)) - int(strided(x, point).sum(dtype=torch.int64))
         return 0.0 if difference % 2**32 == 0 else math.nan
 
-    return run, error, 0.0
+    return giving(sums, launch), error, 0.0
 
 
 def _write(point: Point, device: str) -> Made:
@@ -195,16 +182,12 @@ def _write(point: Point, device: str) -> Made:
     x = torch.full((numbers,), UNTOUCHED, dtype=torch.int32, device=device)
     launch = strided_write(x, base, count, int(point["stride"]), int(point["offset"]))
 
-    def run() -> torch.Tensor:
-        launch()
-        return x
-
     def error(found: torch.Tensor) -> float:
         expected = torch.full_like(found, UNTOUCHED)
         strided(expected, point).copy_(torch.arange(base, base + count, dtype=torch.int32, device=device))
         return _exact(found, expected)
 
-    return run, error, 0.0
+    return giving(x, launch), error, 0.0
 
 
 def _exact(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -15,8 +15,7 @@ from brrr.gpu import is_gpu
 from brrr_course.experiments.checked import relative
 from brrr_course.experiments.lazily import dist, f, torch
 from brrr_course.experiments.predicted import unpredicted
-from brrr_course.experiments.ranked import IDLE, RankCall, ranked
-from brrr_course.experiments.ranks import RANKS, Rank, variants_of
+from brrr_course.experiments.ranks import IDLE, RANKS, Rank, RankCall, ranked, variants_of
 from brrr_course.nouns.experiment import Axis, Experiment, Rate, Variant, Workload
 
 WIDTHS, BATCHES, HIDDEN = (1024, 2048, 4096, 8192, 16384), (1, 16, 128, 1024, 4096, 16384), 4
@@ -55,7 +54,7 @@ EXPERIMENT = Experiment(
         Axis("batch", BATCHES, label="batch", quick=(1, 16)),
     ),
     variants=variants_of(LABELS),
-    field="period_s", package=__name__, predicts=unpredicted, resident=True,
+    package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"width": 8192, "batch": 1},),
     rate=Rate("flop", "FLOP/s", "throughput of both"),
 )  # fmt: skip

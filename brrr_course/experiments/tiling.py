@@ -9,7 +9,7 @@ from brrr.core import units
 from brrr.core.errors import UnavailableError
 from brrr.core.measurement import Point, Value
 from brrr.counting.cost import Cost, matmul_cost
-from brrr_course.experiments.checked import PointInputs, refuse_too_large
+from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
@@ -37,7 +37,6 @@ EXPERIMENT = Experiment(
         Axis("stages", (2, 3, 4, 5), label="steps loaded ahead"),
     ),
     variants=(Variant("layer", "relu(x @ w.T + b), one kernel", "cuda"),),
-    field="period_s",
     package=__name__,
 )
 
@@ -53,7 +52,7 @@ class TiledLayer(PointInputs):
     """A layer on random numbers, and what it must give."""
 
     def __init__(self) -> None:
-        refuse_too_large(6 * ITEM_BYTES * BATCH * WIDTH, "cuda", "tiling")
+        must_fit(6 * ITEM_BYTES * BATCH * WIDTH, "cuda", "tiling")
         drawn = torch.Generator("cuda").manual_seed(0)
         shapes = (BATCH, WIDTH), (WIDTH, WIDTH), (WIDTH,)
         self.x, self.w, self.b = (
@@ -85,4 +84,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     def wrong(_: object) -> float:
         return float((out.float() - layer.expected).norm() / layer.expected.norm())
 
-    return Workload(run, cost(variant, point), wrong, TOLERANCE, torch.cuda.synchronize)
+    return Workload(run, wrong, TOLERANCE)

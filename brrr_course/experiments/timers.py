@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from brrr.core.measurement import Field, Point
 from brrr.counting.cost import Cost, matmul_cost
 from brrr.gpu import is_queue
-from brrr_course.experiments.checked import error_against, refuse_too_large
+from brrr_course.experiments.checked import error_against, must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.matmul import queued_product
 from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
@@ -57,21 +58,12 @@ def _timer(timer: str, label: str, field: Field, *, line: str = "") -> Variant:
     return Variant(timer, label, "cuda", timer=timer, work="function", field=field, line=line)
 
 
-def _queued(timer: str, label: str, field: Field, line: str) -> Variant:
-    return Variant(f"queue-{timer}", label, "cpu-queue", timer=timer, field=field, stands_in_for=line)
-
-
 EXPERIMENT = Experiment(
     title="Timers",
     question="Which timer tells the truth?",
     axes=(
-        Axis(
-            "function",
-            (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS),
-            label="what is timed",
-            scale="category",
-            quick=("relu-64x1024", "gemm-512", "product-128", "product-512"),
-        ),
+        Axis("function", (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS), label="what is timed", scale="category",
+             quick=("relu-64x1024", "gemm-512", "product-128", "product-512")),
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
     ),
     variants=(
@@ -84,15 +76,17 @@ EXPERIMENT = Experiment(
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
         _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
-        Variant("queue-measure", "measure(): kernels alone", "cpu-queue", field="kernel_s", stands_in_for="measure"),
-        _queued("no-sync", "no synchronize()", "host_s", "no sync"),
-        _queued("no-warm-up", "first call, no warm-up", "latency_s", "no warm-up"),
-        _queued("sync-each-call", "synchronize() each call", "latency_s", "sync each call"),
+        Variant.twin("measure", "cpu-queue", "measure(): kernels alone", field="kernel_s"),
+        Variant.twin("no-sync", "cpu-queue", "no synchronize()", timer="no-sync", field="host_s"),
+        Variant.twin(
+            "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for="no warm-up"
+        ),
+        Variant.twin("sync-each-call", "cpu-queue", "synchronize() each call", timer="sync-each-call"),
     ),
     field="latency_s",
     package=__name__,
     anchors=({"function": "relu-64x1024", "cache": "hot"}, {"function": "gemm-1024", "cache": "hot"}),
-)
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -107,28 +101,22 @@ def workload(variant: Variant, point: Point) -> Workload:
     name = str(point["function"])
     kind, _, rest = name.partition("-")
     if kind == "product":
-        return queued_product(int(rest))
+        return replace(queued_product(int(rest)), cost=matmul_cost(int(rest), int(rest), int(rest), 4))
     make: dict[str, Callable[[str], Workload]] = {
         "relu": _relu, "copy": _copy, "gemm": _gemm, "softmax": _softmax, "chain": _chain, "mixed": _mixed,
-        "syncs": _syncs, "spin": _spin, "spins": _spins, "host": _injected,
+        "syncs": _syncs, "spin": lambda duration: _spins(f"1x{duration}"), "spins": _spins, "host": _injected,
     }  # fmt: skip
     return make[kind](rest)
 
 
 def _on_gpu(
-    run: Callable[..., Any], inputs: tuple[torch.Tensor, ...], cost: Cost, error: Callable[[Any], float], **kw: Any
-) -> Workload:
+    run: Callable[..., Any], inputs: tuple[torch.Tensor, ...], cost: Cost, error: Callable[[Any], float],
+    tolerance: float = FP32_TOLERANCE,
+) -> Workload:  # fmt: skip
     """A workload on the GPU, with a twin that also sends its inputs there and its result back."""
     on_host = tuple(tensor.cpu() for tensor in inputs)
     with_transfers = lambda: run(*(tensor.cuda() for tensor in on_host)).cpu()  # noqa: E731
-    return Workload(
-        lambda: run(*inputs),
-        cost,
-        error,
-        kw.pop("tolerance", FP32_TOLERANCE),
-        synchronize=torch.cuda.synchronize,
-        others={"with_transfers": with_transfers, **kw},
-    )
+    return Workload(lambda: run(*inputs), error, tolerance, cost, others={"with_transfers": with_transfers})
 
 
 def _shape(text: str) -> tuple[int, int]:
@@ -142,7 +130,7 @@ def _elementwise_cost(x: torch.Tensor, operators: int = 1) -> Cost:
 
 def _relu(shape: str) -> Workload:
     x = torch.randn(*_shape(shape), device="cuda")
-    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), tolerance=EXACT)
+    return _on_gpu(torch.relu, (x,), _elementwise_cost(x), error_against(torch.relu, (x,)), EXACT)
 
 
 def _softmax(shape: str) -> Workload:
@@ -154,14 +142,14 @@ def _softmax(shape: str) -> Workload:
 def _copy(size: str) -> Workload:
     scale = {"KB": 1e3, "MB": 1e6, "GB": 1e9}[size[-2:]]
     count = int(float(size[:-2]) * scale) // 4
-    refuse_too_large(count * 12, "cuda", f"copy {size}")
+    must_fit(count * 12, "cuda", f"copy {size}")
     x, out = torch.randn(count, device="cuda"), torch.full((count,), float("nan"), device="cuda")
     cost = Cost(flop=0.0, bytes=2.0 * x.nbytes)
 
     def error(result: torch.Tensor) -> float:
         return 0.0 if torch.equal(result, x) else float("nan")
 
-    return _on_gpu(out.copy_, (x,), cost, error, tolerance=EXACT)
+    return _on_gpu(out.copy_, (x,), cost, error, EXACT)
 
 
 def _gemm(size: str) -> Workload:
@@ -174,13 +162,8 @@ def _gemm(size: str) -> Workload:
 
 def _chain(length: str) -> Workload:
     x = torch.randn(64, 1024, device="cuda")
-    return _on_gpu(
-        lambda t: _repeated(torch.relu, t, int(length)),
-        (x,),
-        _elementwise_cost(x, int(length)),
-        error_against(torch.relu, (x,)),
-        tolerance=EXACT,
-    )
+    cost, error = _elementwise_cost(x, int(length)), error_against(torch.relu, (x,))
+    return _on_gpu(lambda t: _repeated(torch.relu, t, int(length)), (x,), cost, error, EXACT)
 
 
 def _repeated(operator: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, times: int) -> torch.Tensor:
@@ -212,24 +195,14 @@ def _syncs(_: str) -> Workload:
         expected = float(x.double().clamp(min=0).sum())
         return abs(found - expected) / expected
 
-    return Workload(
-        lambda: torch.relu(x).sum().item(), _elementwise_cost(x, 2), error, 1e-5, synchronize=torch.cuda.synchronize
-    )
+    return Workload(lambda: torch.relu(x).sum().item(), error, 1e-5, _elementwise_cost(x, 2))
 
 
 # ---- functions that take a set time ----
 
 
-def _spin(duration: str) -> Workload:
-    from brrr.timing.gate import spin
-
-    seconds = float(duration.removesuffix("us")) * 1e-6
-    out = torch.zeros(3, dtype=torch.int64, device="cuda")
-    return _spinning(lambda: spin(seconds, out), out, seconds)
-
-
 def _spins(text: str) -> Workload:
-    """A chain of spin kernels."""
+    """Spin kernels, one after the other."""
     from brrr.timing.gate import spin
 
     count, duration = text.split("x")
@@ -270,4 +243,4 @@ def _spinning(run: Callable[[], Any], out: torch.Tensor, seconds: float) -> Work
         spun = (end - start) * 1e-9
         return 0.0 if seconds <= spun <= 1.01 * seconds + 0.3e-6 else float("nan")
 
-    return Workload(run, Cost(0.0, 24.0), error, EXACT, synchronize=torch.cuda.synchronize)
+    return Workload(run, error, EXACT, Cost(0.0, 24.0))

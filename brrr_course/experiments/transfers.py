@@ -11,26 +11,18 @@ from typing import Any
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu, is_queue, tensors_on
+from brrr.gpu import is_gpu, tensors_on
 from brrr.gpu.datasheet import Hardware
 from brrr.running.pipeline import host_array
 from brrr.timing.cpu_queue import CpuQueue
-from brrr_course.experiments.checked import refuse_too_large
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Variant, Workload, stand_in
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, Line, Rate, Run, Variant, Workload, stand_in
 
 SIZES = tuple(2**k for k in range(10, 31))
 ODD_SIZES = (1000, 1_000_003, 100_000_007)
-QUEUE_MAX = 2**28
-"""The CPU queue stops here: a laptop has other uses for its memory."""
-
 THROUGH_ONE_MEMORY = ("device", "cpu")
 """These stay in one memory, which both reads and writes each byte; a link carries it once."""
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """Everything exists everywhere, but the CPU queue ends at QUEUE_MAX."""
-    return not is_queue(variant.device) or int(point["nbytes"]) <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -56,21 +48,13 @@ EXPERIMENT = Experiment(
     title="Transfers",
     question="What does it cost to send data to the GPU and back?",
     axes=(
-        Axis(
-            "nbytes",
-            tuple(sorted(SIZES + ODD_SIZES)),
-            label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
-            quick=(2**10, 2**16, 2**22),
-        ),
+        Axis("nbytes", tuple(sorted(SIZES + ODD_SIZES)), label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
+             quick=(2**10, 2**16, 2**22), most={"cpu-queue": 2**28}),  # a laptop has other uses for its memory
     ),
     variants=(
-        Variant("h2d-pageable", "to the GPU, pageable", "cuda", implementation="h2d", operation="pageable",
-                line="up pageable"),
-        Variant("h2d-pinned", "to the GPU, pinned", "cuda", implementation="h2d", operation="pinned", line="up pinned"),
-        Variant("d2h-pageable", "from the GPU, pageable", "cuda", implementation="d2h", operation="pageable",
-                line="down pageable"),
-        Variant("d2h-pinned", "from the GPU, pinned", "cuda", implementation="d2h", operation="pinned",
-                line="down pinned"),
+        *(Variant(f"{way}-{memory}", f"{label} the GPU, {memory}", "cuda", implementation=way, operation=memory,
+                  line=f"{line} {memory}")
+          for way, label, line in (("h2d", "to", "up"), ("d2h", "from", "down")) for memory in ("pageable", "pinned")),
         Variant("both-pinned", "both ways at once, pinned", "cuda", implementation="both", operation="pinned"),
         Variant("device", "within the GPU's memory (read and written)", "cuda"),
         Variant("cpu", "within the CPU's memory (read and written)", "cpu"),
@@ -114,9 +98,9 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The copy of that many fresh random bytes that the variant names."""
     n = int(point["nbytes"])
     if variant.on_gpu:
-        refuse_too_large(4 * n if variant.implementation == "both" else 2 * n, "cuda", f"copying {n} bytes")
-    refuse_too_large(4 * n, "cpu", f"copying {n} bytes")
-    return MAKE[variant.implementation](variant, point, n)
+        must_fit(4 * n if variant.implementation == "both" else 2 * n, "cuda", f"copying {n} bytes")
+    must_fit(4 * n, "cpu", f"copying {n} bytes")
+    return MAKE[variant.implementation](variant, n)
 
 
 def random_bytes(n: int, device: str) -> torch.Tensor:
@@ -156,7 +140,7 @@ def wrong_share(*copies: tuple[torch.Tensor, torch.Tensor]) -> Callable[[Any], f
     return error
 
 
-def _link(variant: Variant, point: Point, n: int) -> Workload:
+def _link(variant: Variant, n: int) -> Workload:
     """One direction over the link."""
     way, kind = variant.implementation, variant.operation
     host = "pinned" if kind == "pinned" else "cpu"
@@ -168,10 +152,10 @@ def _link(variant: Variant, point: Point, n: int) -> Workload:
     def run() -> None:
         target.copy_(source, non_blocking=kind == "pinned")
 
-    return _on_gpu(run, variant, point, (source, target))
+    return _copying(run, (source, target))
 
 
-def _both(variant: Variant, point: Point, n: int) -> Workload:
+def _both(variant: Variant, n: int) -> Workload:
     """Both directions at once: the way back on a stream of its own, which the current one waits for."""
     there, here = in_pinned_memory(random_bytes(n, "cuda")), random_bytes(n, "cuda")
     on_gpu, on_host = spoilt(there, "cuda"), spoilt(here, "pinned")
@@ -185,22 +169,20 @@ def _both(variant: Variant, point: Point, n: int) -> Workload:
         on_gpu.copy_(there, non_blocking=True)
         current.wait_stream(back)
 
-    return _on_gpu(run, variant, point, (there, on_gpu), (here, on_host))
+    return _copying(run, (there, on_gpu), (here, on_host))
 
 
-def _device(variant: Variant, point: Point, n: int) -> Workload:
+def _device(variant: Variant, n: int) -> Workload:
     source = random_bytes(n, "cuda")
     target = spoilt(source, "cuda")
-    return _on_gpu(lambda: target.copy_(source), variant, point, (source, target))
+    return _copying(lambda: target.copy_(source), (source, target))
 
 
-def _on_gpu(
-    run: Callable[[], Any], variant: Variant, point: Point, *copies: tuple[torch.Tensor, torch.Tensor]
-) -> Workload:
+def _copying(run: Run, *copies: tuple[torch.Tensor, torch.Tensor]) -> Workload:
     def silent() -> None:  # bytes have no NaN, so there is no result to look for one in
         run()
 
-    return Workload(silent, cost(variant, point), wrong_share(*copies), EXACT, synchronize=torch.cuda.synchronize)
+    return Workload(silent, wrong_share(*copies), EXACT)
 
 
 def give_back_pinned() -> None:
@@ -210,18 +192,14 @@ def give_back_pinned() -> None:
         empty()
 
 
-def _cpu(variant: Variant, point: Point, n: int) -> Workload:
+def _cpu(variant: Variant, n: int) -> Workload:
     """One tensor into another in main memory, on all of torch's threads."""
     source = random_bytes(n, "cpu")
     target = spoilt(source, "cpu")
-
-    def run() -> None:
-        target.copy_(source)
-
-    return Workload(run, cost(variant, point), wrong_share((source, target)), EXACT)
+    return _copying(lambda: target.copy_(source), (source, target))
 
 
-def _queue(variant: Variant, point: Point, n: int) -> Workload:
+def _queue(variant: Variant, n: int) -> Workload:
     """To the CPU queue: direct, or piece by piece through a small buffer, waiting for each piece."""
     source = random_bytes(n, "cpu")
     target = spoilt(source, "cpu")
@@ -232,7 +210,7 @@ def _queue(variant: Variant, point: Point, n: int) -> Workload:
 
     run = _staged(queue, source, target) if variant.operation == "pageable" else direct
     error = wrong_share((source, target))
-    return Workload(run, cost(variant, point), error, EXACT, queue.synchronize, queue.close, queue)
+    return Workload(run, error, EXACT, synchronize=queue.synchronize, close=queue.close, queue=queue)
 
 
 def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Callable[[], None]:
@@ -248,11 +226,6 @@ def _staged(queue: CpuQueue, source: torch.Tensor, target: torch.Tensor) -> Call
     return run
 
 
-MAKE: dict[str, Callable[[Variant, Point, int], Workload]] = {
-    "h2d": _link,
-    "d2h": _link,
-    "both": _both,
-    "device": _device,
-    "cpu": _cpu,
-    "queue": _queue,
-}
+MAKE: dict[str, Callable[[Variant, int], Workload]] = {
+    "h2d": _link, "d2h": _link, "both": _both, "device": _device, "cpu": _cpu, "queue": _queue,
+}  # fmt: skip

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost
-from brrr_course.experiments.checked import CHUNK, PointInputs, error_against, queued, refuse_too_large, warmed
-from brrr_course.experiments.lazily import name_of, torch
+from brrr_course.experiments.checked import PointInputs, error_against, must_fit
+from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, moving, pointwise
 from brrr_course.nouns.experiment import Axis, Experiment, Line, PredictedRun, Rate, Variant, Workload
 
@@ -21,14 +21,8 @@ NAMES = (*ACTIVATIONS, "exp", "cos")
 FUNCTIONS = ("copy", *NAMES)
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
 ELEMENTS = (2**10, 2**14, 2**16, 2**18, 2**20, 2**22, 2**24, 2**26, 2**28)
-QUEUE_MAX = 2**24
 FLOP = {"gelu": 5, "sigmoid": 4, "tanh": 1, "exp": 1, "cos": 1, "relu": 1}
 """FLOP of an element, as `brrr.cost` counts them."""
-
-
-def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue stops at QUEUE_MAX elements."""
-    return variant.on_gpu or int(point["elements"]) <= QUEUE_MAX
 
 
 def cost(variant: Variant, point: Point) -> Cost:
@@ -50,12 +44,12 @@ EXPERIMENT = Experiment(
     title="One operator on each element",
     question="Does an operator that computes more take longer?",
     axes=(
-        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**16, 2**20)),
+        Axis("elements", ELEMENTS, label="elements", quick=(2**10, 2**16, 2**20), most={"cpu-queue": 2**24}),
         Axis("dtype", tuple(ITEMSIZE), label="type of the elements", scale="category", quick=("float32",)),
     ),
     variants=(
         *(Variant(name, name, "cuda") for name in FUNCTIONS),
-        *(Variant(f"queue-{name}", name, "cpu-queue", implementation=name, stands_in_for=name) for name in FUNCTIONS),
+        *(Variant.twin(name, "cpu-queue", name) for name in FUNCTIONS),
     ),
     field="busy_s",
     lines=tuple(Line(f"{name} latency", name, "latency_s", f"{name}, one call", False) for name in ("relu", "gelu")),
@@ -93,9 +87,6 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The operator on fresh random numbers."""
     elements, dtype = int(point["elements"]), str(point["dtype"])
     device = variant.processor
-    needed = 3 * ITEMSIZE[dtype] * elements + 4 * 8 * min(elements, CHUNK)
-    refuse_too_large(needed, device, f"{variant.label} of {elements} elements")
+    must_fit(3 * ITEMSIZE[dtype] * elements, device, f"{variant.label} of {elements} elements", elements)
     operator, held = operator_of(variant.implementation), Elements.of(elements, dtype, device)
-    error = error_against(operator, (held.x,))
-    made = Workload(lambda: operator(held.x), cost(variant, point), error, TOLERANCE[name_of(held.x.dtype)])
-    return warmed(made, device) if variant.on_gpu else queued(made)
+    return Workload(lambda: operator(held.x), error_against(operator, (held.x,)), TOLERANCE[dtype], warm=True)

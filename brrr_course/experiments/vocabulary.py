@@ -12,7 +12,7 @@ from typing import Any
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, Matmul
 from brrr.roofline.gemm_families import operator_of
-from brrr_course.experiments.checked import refuse_too_large, warmed
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import run
 from brrr_course.nouns.experiment import Axis, Experiment, PredictedRun, Rate, Variant, Workload
@@ -73,8 +73,8 @@ def workload(variant: Variant, point: Point) -> Workload:
     """Random tokens, weights and, for a step, the gradient of the logits."""
     from brrr.roofline.calibrate.part import product_error
 
-    words, tokens, made = int(point["vocabulary"]), int(point["tokens"]), cost(variant, point)
-    refuse_too_large(2 * int(made.bytes), variant.processor, f"{tokens} tokens by {words} words")
+    words, tokens = int(point["vocabulary"]), int(point["tokens"])
+    must_fit(2 * int(cost(variant, point).bytes), variant.processor, f"{tokens} tokens by {words} words")
     x, w, dy = (
         torch.randn(*shape, device=variant.processor, dtype=torch.bfloat16)
         for shape in ((tokens, WIDTH), (words, WIDTH), (tokens, words))
@@ -88,4 +88,4 @@ def workload(variant: Variant, point: Point) -> Workload:
     def error(found: Sequence[Any]) -> float:
         return max(check(each) for check, each in zip(checks, found, strict=True))
 
-    return warmed(Workload(run, made, error, TOLERANCE), variant.processor)
+    return Workload(run, error, TOLERANCE, warm=True)

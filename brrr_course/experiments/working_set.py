@@ -8,15 +8,17 @@ small sets the kernel's start and end weigh more than the memory.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
-from brrr.core.measurement import Point
+from brrr.core.errors import UnavailableError
+from brrr.core.measurement import Estimate, Measurement, Point
 from brrr.counting.cost import Cost
-from brrr.gpu import is_cpu
+from brrr.gpu import GPU
 from brrr.gpu.datasheet import Hardware
-from brrr_course.experiments.checked import queued, refuse_too_large, warmed
-from brrr_course.experiments.energy import energy_launched
+from brrr.gpu.probe import energy_j
+from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import alone, moving
 from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
@@ -28,17 +30,14 @@ NBYTES = tuple(sorted((*(2**k for k in range(16, 33)), *DENSE)))
 SUSTAINED_BYTES = 2**28
 """A sustained pass moves so much at least, as in `brrr.roofline.calibrate.gpu_bandwidth`."""
 
-QUEUE_MAX = 2**28
 KINDS = {"read": 1, "copy": 2}
 WORD, LINES = 16, 64
 ENERGY_BYTES, ENERGY_S = (2**23, 2**30), 1.5
 
 
 def supports(variant: Variant, point: Point) -> bool:
-    """The CPU queue stops at QUEUE_MAX bytes; energy is counted within an L2 of 16 MB or more, and beyond it."""
-    if variant.timer == "own":
-        return int(point["nbytes"]) in ENERGY_BYTES
-    return variant.on_gpu or int(point["nbytes"]) <= QUEUE_MAX
+    """Energy is counted within an L2 of 16 MB or more, and beyond it."""
+    return variant.timer != "own" or point["nbytes"] in ENERGY_BYTES
 
 
 def set_bytes(kind: str, nbytes: int) -> int:
@@ -77,35 +76,30 @@ EXPERIMENT = Experiment(
     title="Working sets",
     question="How fast is memory that fits into a cache?",
     axes=(
-        Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24)),
+        Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24),
+             most={"cpu-queue": 2**28}),
     ),
     variants=(
         *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", implementation="sustained", operation=kind,
-                  line=kind)
-          for kind in KINDS),
+                  line=kind) for kind in KINDS),
         Variant("energy-copy", "copy, a second of it", "cuda", timer="own", implementation="sustained",
-                operation="copy",
-                prepare_s=ENERGY_S, shown=False),
+                operation="copy", prepare_s=ENERGY_S, shown=False),
         Variant("once-copy", "copy, one torch operator", "cuda", implementation="once", operation="copy",
                 line="torch copy"),
-        Variant("queue-once-copy", "copy, one order", "cpu-queue", implementation="once", operation="copy",
-                stands_in_for="torch copy"),
+        Variant.twin("once-copy", "cpu-queue", "copy, one order", implementation="once", operation="copy",
+                     stands_in_for="torch copy"),
     ),
     field="busy_s",
     package=__name__,
     anchors=({"nbytes": 2**20}, {"nbytes": 2**30}),
     rate=Rate("bytes", "B/s", "bytes moved a second"),
-    guides=(
-        Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth),
-    ),
+    guides=(Guide("bandwidth", "the memory's bandwidth", "DATASHEET", "rate", bandwidth),),
 )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the `working_set` experiment runs: passes over a set of memory, by our kernels or by one torch operator.
 
-SUM_TOLERANCE = 1e-5
-CHUNK = 2**24
 BLOCKS_A_MULTIPROCESSOR = 4
 """Blocks of 512 threads: as many as a multiprocessor holds at once, so that none waits for its turn."""
 
@@ -114,12 +108,13 @@ def workload(variant: Variant, point: Point) -> Workload:
     """The variant's passes over fresh random numbers."""
     how, kind = variant.implementation, variant.operation
     nbytes, device = int(point["nbytes"]), variant.processor
-    refuse_too_large(2 * nbytes + 4 * 8 * min(nbytes // 4, CHUNK), device, f"{variant.label} within {nbytes} bytes")
+    must_fit(2 * nbytes, device, f"{variant.label} within {nbytes} bytes")
     if how == "sustained":
         return _sustained(variant, point, kind, nbytes)
-    run, error, tolerance = _copy(set_bytes(kind, nbytes) // 4, device)
-    made = Workload(run, cost(variant, point), error, tolerance)
-    return queued(made) if is_cpu(device) else warmed(made, device)
+    # an array of random numbers into one of NaN, which together are the working set
+    x = torch.randn(set_bytes(kind, nbytes) // 8, device=device)
+    y = torch.full_like(x, math.nan)
+    return Workload(lambda: y.copy_(x), lambda found: 0.0 if torch.equal(found, x) else math.nan, 0.0, warm=True)
 
 
 def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Workload:
@@ -137,14 +132,38 @@ def _sustained(variant: Variant, point: Point, kind: str, nbytes: int) -> Worklo
         return 0.0
 
     told = {"measured": lambda: energy_launched(stream.call)} if variant.timer == "own" else {}
-    return Workload(stream.call, described, error, 0.0, synchronize=torch.cuda.synchronize, others=told)
+    return Workload(stream.call, error, 0.0, others=told)
 
 
-Once = tuple[Callable[[], Any], Callable[[Any], float], float]
+# ---- what a call takes of energy: a second of a loop, by the driver's count of joules ----
+
+SETTLE_S, LOOP_S, AHEAD = 0.3, 1.0, 16
+"""A loop's energy is counted for so long, after so long; so many calls are launched at once."""
 
 
-def _copy(numbers: int, device: str) -> Once:
-    """An array of random numbers into one of NaN, which together are the working set."""
-    x = torch.randn(numbers // 2, device=device)
-    y = torch.full_like(x, math.nan)
-    return lambda: y.copy_(x), lambda found: 0.0 if torch.equal(found, x) else math.nan, 0.0
+def energy_launched(run: Callable[[], object]) -> Measurement:
+    """The time and the power of a call long enough that the host launches the next meanwhile.
+
+    UnavailableError where no joules are counted.
+    """
+    _loop(run, SETTLE_S)
+    joules = energy_j()
+    calls, passed = _loop(run, LOOP_S)
+    after = energy_j()
+    if joules is None or after is None or after <= joules:
+        raise UnavailableError("the driver counts no joules here")
+    power_w = (after - joules) / passed
+    return Measurement(period_s=Estimate.of([passed / (AHEAD * calls)]), power_w=power_w, device=GPU)
+
+
+def _loop(run: Callable[[], object], seconds: float) -> tuple[int, float]:
+    """How often AHEAD calls were made in so many seconds and a little more, and in how many."""
+    began, rounds = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for _ in range(AHEAD):
+            run()
+        rounds += 1
+        if rounds % 4 == 0:
+            torch.cuda.synchronize()  # so that the loop ends in time
+    torch.cuda.synchronize()
+    return rounds, time.perf_counter() - began

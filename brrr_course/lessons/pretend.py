@@ -90,7 +90,7 @@ class Ran:
 class PretendMachine(Host):
     """A host with three lanes, how long a piece takes on each, and what ran.
 
-    >>> machine = Machine(0.01, durations={"upload": 1.0, "compute": 1.0, "download": 1.0})
+    >>> machine = PretendMachine(0.01, durations={"upload": 1.0, "compute": 1.0, "download": 1.0})
     >>> up, work, down = machine.lanes()
     >>> up.submit(0, 0); work.wait(up.record()); work.submit(0, 0); work.synchronize()
     >>> [(ran.lane, round(ran.end)) for ran in machine.ran], machine.waits

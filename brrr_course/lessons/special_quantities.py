@@ -12,7 +12,6 @@ from brrr_course.experiments import memory_swap
 from brrr_course.experiments.block import AS_BERT, CLASSES, flop
 from brrr_course.experiments.compiled import FIRST_CALLS
 from brrr_course.experiments.gemm import DTYPES
-from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.memory_swap import gain, swapped
 from brrr_course.experiments.mystery import regime_of
 from brrr_course.experiments.mystery import times as program_times
@@ -50,7 +49,7 @@ def classes(subject: Subject) -> Comparison:
 
 def _of_peak(evidence: Evidence, rate: float) -> str:
     try:
-        share = rate / datasheet(evidence).peak("bf16", "tensor cores")
+        share = rate / evidence.datasheet().peak("bf16", "tensor cores")
     except NotRecordedError:
         return ""
     return f"The whole step does {units.percent(share)} of the FLOP that the datasheet allows in its time."

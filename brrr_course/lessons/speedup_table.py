@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from brrr.core.errors import ArgumentError, NotRecordedError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.mlp import BATCHES, LAYERS
-from brrr_course.experiments.published import mlp_speedups
+from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
 from brrr_course.lessons.waiting import Comparison
+from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence, Source
 from brrr_course.sources import source as source_named
 
@@ -115,15 +115,28 @@ def speedup_table(name: str, *, layers: int | None = None, source: Source | str 
 
 def published_part(name: str) -> TablePart:
     """The source's own figures: over PyTorch as it has them, over fusion as they imply."""
-    every: dict[str, dict[Key, float]] = {}
-    for row in mlp_speedups():
-        every.setdefault(row.variant, {})[row.layers, row.batch, row.hidden] = row.speedup
+    every = {way: published_gains(way) for way in ("overhead", "fusion", "strassen")}
     fused, one = every["fusion"], every["strassen"]
     ways: dict[str, dict[str, Gains]] = {
         "mlp": {PLAIN: every["overhead"], FUSED: fused},
         "strassen": {OVER_PYTORCH: one, OVER_FUSION: {key: gain / fused[key] for key, gain in one.items()}},
     }
     return TablePart("PUBLISHED · NVIDIA GTX 1070 · PyTorch 1.7.1", ways[name])
+
+
+def published_gains(way: str) -> dict[Key, float]:
+    """The source's speed-ups over PyTorch 1.7.1 on a GTX 1070; above 1 is faster.
+
+    way: "overhead" (PyCUDA and cuBLAS, three kernels a layer), "fusion" (bias and ReLU in one kernel) or "strassen"
+    (fused Strassen).
+
+    >>> max(published_gains("overhead").values())
+    1.82
+    """
+    return {
+        (int(row["layers"]), int(row["batch"]), hidden): float(row[f"{way}_{hidden}"])
+        for row in published("mlp_speedup_gtx1070") for hidden in HIDDEN
+    }  # fmt: skip
 
 
 def measured_parts(name: str, source: Source) -> list[TablePart]:

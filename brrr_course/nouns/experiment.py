@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from itertools import product
-from math import log2
+from math import inf, log2
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from brrr.core.errors import ArgumentError, WrongResultError
 from brrr.core.measurement import FIELDS, Cache, DeviceKind, Field, Point, Processor, Value
 from brrr.counting.cost import Cost
-from brrr.gpu import is_gpu, tensors_on
+from brrr.gpu import is_gpu, is_queue, synchronize, tensors_on
+from brrr.timing.cpu_queue import CpuQueue
 from brrr_course.nouns.claim import Claim, claims_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Axis:
 
     >>> Axis("size", (1, 2, 4), label="matrix size n").values
     (1, 2, 4)
+
+    `most` tells the largest value of a variant by its kind of device, such as {"cpu": 2**20}: where a CPU, or the CPU
+    queue, would take too long.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Axis:
     quick: tuple[Value, ...] = ()
     integer: bool = True
     alone: tuple[Value, ...] = ()
+    most: Mapping[DeviceKind, float] = dataclasses.field(default_factory=dict, hash=False)
 
     @property
     def title(self) -> str:
@@ -128,6 +133,18 @@ class Variant:
         object.__setattr__(
             self, "implementation", self.implementation or self.name
         )  # of its only variant the name will do
+
+    @classmethod
+    def twin(cls, of: str, device: DeviceKind, label: str, **told: Any) -> Variant:
+        """What does on a CPU, or on the CPU queue, what the variant of that name does, and stands in for its line.
+
+        >>> Variant.twin("fused-mul", "cpu-queue", "in one pass").its_line("busy_s").name
+        'queue fused mul'
+
+        `told` are further fields of it; `implementation` and `stands_in_for` only where the name does not tell them.
+        """
+        usual = {"implementation": of, "stands_in_for": of.replace("-", " ")}
+        return cls(f"{'queue' if is_queue(device) else 'cpu'}-{of}", label, device, **{**usual, **told})
 
     @property
     def on_gpu(self) -> bool:
@@ -223,28 +240,91 @@ class PredictedRun:
     dtype: str = "float32"
 
 
+Function = Callable[..., Any]
 Run = Callable[[], Any]
 """What is timed: a call that returns its result."""
+
+UNTOLD = Cost(0.0, 0.0)
+
+
+def giving(out: Any, launch: Run, held: object = None) -> Run:
+    """The launch, then its result. A launch knows addresses only, so its inputs are held, lest torch give them away.
+
+    >>> giving(3, lambda: None)()
+    3
+    """
+
+    def run(kept: object = held) -> Any:
+        launch()
+        return out
+
+    return run
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What a variant becomes at one point on one device: a callable, its cost, and a check of its result.
+    """What a variant becomes at one point on one device: a callable, and a check of its result.
 
     `error` takes the callable's result and returns ||result - reference|| / ||reference||, the reference in higher
-    precision and on fresh random input. `close` frees what `run` holds. `queue` is the `CpuQueue` that `run` submits
-    to, if any; `others` holds what single timers need beside `run`, by name (`with_transfers`, `measured`), and
-    `peak_bytes`, which measures the memory of a call.
+    precision and on fresh random input. `close` frees what `run` holds; `others` holds what single timers need beside
+    `run`, by name (`with_transfers`, `measured`), and `peak_bytes`, which measures the memory of a call.
+
+    The rest is told only where it is not as usual: the experiment fills in `cost`, what waits for a GPU, and the queue
+    to which a CPU queue's `run` goes as one order. With `warm`, a GPU calls `run` once beforehand: what happens once
+    (loading, choosing) is no part of a call.
     """
 
     run: Run
-    cost: Cost
     error: Callable[[Any], float]
     tolerance: float
+    cost: Cost = UNTOLD
     synchronize: Callable[[], None] | None = None
     close: Callable[[], None] = lambda: None
     queue: Any = None
     others: Mapping[str, Callable[[], Any]] = dataclasses.field(default_factory=dict)
+    warm: bool = False
+
+    @classmethod
+    def in_orders(
+        cls, orders: Sequence[Run], result: Any, error: Callable[[Any], float], tolerance: float, held: object = None
+    ) -> Workload:
+        """Orders to a CPU queue of their own, one after the other, which leave `result` behind, on what is `held`.
+
+        >>> kept = []
+        >>> toy = Workload.in_orders([lambda: kept.append(1)] * 3, kept, lambda found: abs(len(found) - 3), 0.0)
+        >>> toy.check()
+        0
+        >>> toy.close()
+        """
+        queue = CpuQueue()
+
+        def run(kept: object = held) -> Any:
+            for order in orders:
+                queue.submit(order)
+            return result
+
+        return cls(run, error, tolerance, synchronize=queue.synchronize, close=queue.close, queue=queue)
+
+    def queued(self) -> Workload:
+        """The same work and check as one order to a queue of its own; `kernel_s` is then the work's own time.
+
+        >>> toy = Workload(lambda: 3, lambda result: abs(result - 3), 0.0).queued()
+        >>> toy.check()
+        0
+        >>> toy.close()
+        """
+        kept = dict[str, Any]()
+
+        def order() -> None:
+            kept["result"] = self.run()
+
+        made = self.in_orders([order], kept, lambda found: self.error(found.get("result")), self.tolerance)
+
+        def close() -> None:
+            made.close()
+            self.close()
+
+        return dataclasses.replace(made, cost=self.cost, close=close)
 
     def check(self) -> float:
         """Run once and return the relative error; WrongResultError above the tolerance, and for NaN."""
@@ -292,13 +372,13 @@ class Experiment:
     lines : tuple of Line
         What is drawn. With `field` each variant has its own line already, and these come on top.
     field : str, optional
-        The time that the variants' lines show, such as "period_s".
+        The time that the variants' lines show; "period_s" where neither it nor a line is told.
     package : str
         The experiment's module (`__name__`). Its function `workload` makes a `Workload` of a variant and a point, and
         the expressions of its claims may call its other functions. Functions named `supports`, `cost`, `predicted` or
         `settle_s` that stand before the experiment need not be passed as arguments (ROLES).
     supports : callable, optional
-        Whether a variant exists at a point. By default all do.
+        Whether a variant exists at a point, as far as no axis ends before. By default all do.
     anchors : tuple of mapping
         Points that are measured again in each run of a recording, to see a drift.
     cost : callable, optional
@@ -352,7 +432,8 @@ class Experiment:
         for field, role in ROLES.items() if self.package else ():
             if getattr(self, field) is None:
                 object.__setattr__(self, field, getattr(sys.modules.get(self.package), role, None))
-        found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
+        shows = self.field or (None if self.lines else "period_s")
+        found = () if shows is None else tuple(each.its_line(shows) for each in self.variants)
         own = [line for line in found if line.name not in {each.name for each in self.lines}]  # by name: `replace`
         first, last = ([line for line in own if bool(line.stands_in_for) == late] for late in (False, True))
         object.__setattr__(self, "lines", (*first, *self.lines, *last))
@@ -429,8 +510,20 @@ class Experiment:
 
     def workload(self, variant: str, point: Point) -> Workload:
         """The workload of a variant at a point (this loads torch or numpy)."""
-        made = import_module(self.package).workload(self.variant(variant), self.point(**point))
-        assert isinstance(made, Workload)
+        return self.made(self.variant(variant), self.point(**point))
+
+    def made(self, variant: Variant, point: Point) -> Workload:
+        """The same of a variant that the experiment need not have; what its module does not tell is filled in."""
+        made: Workload = import_module(self.package).workload(variant, point)
+        if made.cost is UNTOLD and self.cost:
+            made = dataclasses.replace(made, cost=self.cost(variant, point) or UNTOLD)
+        if is_queue(variant.device) and made.queue is None:
+            return made.queued()
+        if variant.on_gpu and self.devices == 1:
+            made = dataclasses.replace(made, synchronize=made.synchronize or synchronize)
+            if made.warm:
+                made.run()
+                synchronize()
         return made
 
     def _unknown(self, what: str, name: str, among: Sequence[Axis | Variant | Line]) -> NoReturn:
@@ -439,7 +532,10 @@ class Experiment:
 
     def has(self, variant: str, point: Point) -> bool:
         """Whether the variant exists at the point. One on the CPU may stop at a size that would take too long."""
-        return self.supports is None or self.supports(self.variant(variant), point)
+        found = self.variant(variant)
+        if any(axis.most and float(point[axis.name]) > axis.most.get(found.device, inf) for axis in self.axes):
+            return False
+        return self.supports is None or self.supports(found, point)
 
     def cost_at(self, variant: str, point: Point) -> Cost | None:
         """FLOP and bytes of a variant at a point; None if the experiment cannot tell without running it."""

@@ -58,6 +58,9 @@ class Measured(Protocol):
     def sheet(self, *names: str) -> float:
         """A figure of a datasheet: that of the measured device, where no other is named before it."""
 
+    def traced(self, variant: str, figure: str, **at: Value) -> float:
+        """A figure of a variant's timeline, at the first traced point that lies there."""
+
 
 @dataclass
 class Scope:
@@ -115,13 +118,15 @@ class Scope:
         """What a name in an expression calls."""
         if name in COLUMNS:
             return functools.partial(self.column, name)
-        if name in ("has", "sheet"):
-            return self.has if name == "has" else self._measured.sheet
+        if name == "has":
+            return self.has
+        if name in ("sheet", "traced"):
+            return getattr(self._measured, name)  # type: ignore[no-any-return]
         if name in FUNCTIONS:
             return FUNCTIONS[name]
         if name in self.functions:
             return functools.partial(self.functions[name], self.evidence)
-        known = ", ".join(sorted({*COLUMNS, *FUNCTIONS, *self.functions, "has", "sheet"}))
+        known = ", ".join(sorted({*COLUMNS, *FUNCTIONS, *self.functions, "has", "sheet", "traced"}))
         raise ExpressionError(f"{name} is no function; expected one of {known}")
 
 

@@ -1,5 +1,7 @@
 """Where the course's data and its lessons lie."""
 
+import csv
+from functools import cache
 from pathlib import Path
 
 from brrr.core import files
@@ -17,3 +19,14 @@ def share(name: str) -> Path:
     'notebooks'
     """
     return files.share(name, COURSE)
+
+
+@cache
+def published(name: str) -> tuple[dict[str, str], ...]:
+    """The rows of a source's own figures: facts to compare with, never measurements of this project.
+
+    >>> published("pseudo_linear")[0]
+    {'table': 'gpu_a_eager', 'width': '128', 'speedup': '0.9691576570785311'}
+    """
+    with (share("data") / "published" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import FIELDS, Badge, Estimate, Field, Measurement, Point, Value
 from brrr.gpu import is_queue
-from brrr.gpu.datasheet import find_hardware, hardware
+from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.expression import Table
 
@@ -245,13 +246,44 @@ class Evidence:
         twins = [twin for line in lines for twin in self.experiment.twins(line.name)[1:]]
         return [(twin.variant, twin.field if column in FIELDS else column) for twin in twins]
 
+    def twin_curve(self, line: str, axis: str, **at: Value) -> dict[int, Estimate]:
+        """A line along a numeric axis, the others held; that of the CPU queue where the line itself is missing."""
+        for each in self.experiment.twins(line):
+            with suppress(NotRecordedError):
+                return {int(size): time for size, time in self.curve(each.name, axis, **at).items()}
+        names = " or ".join(each.name for each in self.experiment.twins(line))
+        raise NotRecordedError(f"no point of {names} was measured")
+
+    def traced(self, variant: str, figure: str, **at: Value) -> float:
+        """A figure of a variant's `Timeline`, or of the CPU queue's, at its first point; of `streams` their number.
+
+        >>> from brrr_course.experiments import experiment
+        >>> from brrr_course.sources import source
+        >>> evidence = Evidence(experiment("nested_sine"), source("recorded:h200"))
+        >>> evidence.traced("gpu-transfers", "streams", elements=2**28)
+        1
+
+        NotRecordedError where it was not traced before: a claim traces nothing.
+        """
+        for name in (variant, f"queue-{variant}"):
+            for point in self.source.traced(self.experiment, name):
+                if at.items() <= point.items():
+                    found = getattr(self.source.timeline(self.experiment, name, point), figure)
+                    return len(found) if isinstance(found, tuple) else found or 0.0
+        raise NotRecordedError(f"there is no timeline of {variant} at {', '.join(f'{k} {v}' for k, v in at.items())}")
+
+    def datasheet(self) -> Hardware:
+        """The datasheet of the device that was measured; NotRecordedError where the course has none of it."""
+        device = self.source.badge(self.experiment).device
+        found = find_hardware(device)
+        if found is None:
+            raise NotRecordedError(f"there is no datasheet of {device or 'this device'} here")
+        return found
+
     def sheet(self, *names: str) -> float:
         """A figure of the device's datasheet, or of the one named before it: a peak by its type, or a field of it."""
         *device, figure = names
-        name = device[0] if device else self.source.badge(self.experiment).device
-        found = hardware(name) if device else find_hardware(name)
-        if found is None:
-            raise NotRecordedError(f"there is no datasheet of {name or 'this device'} here")
+        found = hardware(device[0]) if device else self.datasheet()
         if figure == "host_link_bytes_per_s" and found.host_link:
             return found.host_link.bytes_per_s
         if hasattr(found, figure) and not getattr(found, figure):

@@ -223,7 +223,7 @@ def slider_values(
     """
     values = {axis.name: source.values(experiment, axis.name) for axis in experiment.axes}
     values = {name: tuple(v for v in all_ if v in keep.get(name, all_)) or all_ for name, all_ in values.items()}
-    if experiment.supports and lines:
+    if lines:
         variants = dict.fromkeys(line.variant for line in lines)
         points = [dict(zip(values, each, strict=True)) for each in product(*values.values())]
         there = [point for point in points if any(experiment.has(variant, point) for variant in variants)]

@@ -72,11 +72,11 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_six_files_and_all_is_in_its_form(clone: Path) -> None:
+def test_three_files_and_two_tables_are_in_their_form(clone: Path) -> None:
     before = {path: path.read_bytes() for path in clone.rglob("*") if path.is_file()}
     written = new_lesson.write(clone, "19", "sorting")
     after = {path for path in clone.rglob("*") if path.is_file() and path.read_bytes() != before.get(path)}
-    assert after == {*written} and len(written) == 6
+    assert after == {*written} and len(written) == 5
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(clone), str(ROOT), str(ROOT / "tests")))}
     seen = subprocess.run(
         [sys.executable, "-c", SEEN.format(root=str(clone))], cwd=clone, env=environment, capture_output=True, text=True

@@ -6,7 +6,7 @@ import torch
 from brrr.core.measurement import Point
 from brrr_course.experiments import experiment
 from brrr_course.experiments.checked import peak_bytes_of
-from brrr_course.experiments.rnn import TOLERANCES, workload
+from brrr_course.experiments.rnn import TOLERANCES
 from tests.gpu.measuring import timed
 
 RNN = experiment("rnn")
@@ -28,7 +28,7 @@ def test_every_way_is_right_and_measured(cell: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("cell", ["rnn_tanh", "lstm"])
 def test_tf32_is_not_used(cell: str) -> None:
-    exact = workload(RNN.variant("cudnn"), at(cell, "float32", batch=32, hidden=512))
+    exact = RNN.workload("cudnn", at(cell, "float32", batch=32, hidden=512))
     for before in (False, True):  # whatever the user has set
         torch.backends.cudnn.allow_tf32 = before
         assert exact.check() <= TOLERANCES["float32"]

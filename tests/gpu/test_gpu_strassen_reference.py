@@ -7,7 +7,7 @@ from brrr.strassen.accuracy import amplification
 from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.algebra.reference import post_add, pre_add, product
-from brrr_course.experiments.strassen_errors import STEPS, RowScaling
+from brrr_course.lessons.scaling_by_powers import STEPS, RowScaling
 
 BOTH = pytest.mark.parametrize("form", FORMS)
 LEVELS = pytest.mark.parametrize("level", range(4))

@@ -16,7 +16,8 @@ from brrr.strassen.predictor import Predictor, issuing_s
 from brrr.strassen.problem import Problem
 from brrr.strassen.request import Limits, Request
 from brrr.strassen.workspace import Buffers, Traffic, launches
-from brrr_course.experiments.strassen_errors import random_inputs, relative_error, summed_product
+from brrr_course.experiments.strassen_errors import random_inputs, relative_error
+from brrr_course.lessons.scaling_by_powers import summed_product
 from tests.refusals import refused, values
 
 # --- ways -------------------------------------------------------------------------------------------------------------

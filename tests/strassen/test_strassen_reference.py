@@ -9,7 +9,8 @@ import torch
 from brrr.strassen.algebra.blocks import products_shape
 from brrr.strassen.algebra.forms import FORMS
 from brrr.strassen.algebra.reference import post_add, pre_add, product
-from brrr_course.experiments.strassen_errors import INPUTS, random_inputs, relative_error, summed_product
+from brrr_course.experiments.strassen_errors import INPUTS, random_inputs, relative_error
+from brrr_course.lessons.scaling_by_powers import summed_product
 from tests.refusals import refused
 from tests.strassen_error_growth import bound, growth
 

@@ -16,9 +16,9 @@ from brrr.counting.cost import Matmul
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import MOST, SWEPT, blocks, foretold, heuristics_s, launched, tile
-from brrr_course.experiments.judging import datasheet
+from brrr_course.experiments.gemm import MOST, SWEPT, blocks, launched, tile
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
+from brrr_course.lessons.gemm_estimates import foretold, heuristics_s
 from brrr_course.nouns.source import Evidence, Source
 
 DTYPES = ("float32", "bfloat16")
@@ -36,7 +36,7 @@ def drawing(source: Source) -> Made:
     times = cache(lambda dtype: _swept(foretold(evidence, dtype, some=partial(_drawn, dtype))))  # when it is shown
     kernels = {dtype: launched(evidence, dtype) for dtype in DTYPES}
     dials = (Dial("columns", "columns N", STOPS, start=385), Dial("dtype", "type", DTYPES))
-    sms = datasheet(evidence).sm_count or 1
+    sms = evidence.datasheet().sm_count or 1
     peers = {dtype: _peer(dtype) for dtype in DTYPES}
     made = partial(draw, times=times, kernels=kernels, sms=sms, peers=peers)
     return dials, made, str(source.badge(evidence.experiment))

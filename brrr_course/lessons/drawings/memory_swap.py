@@ -10,7 +10,6 @@ from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
-from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.memory_swap import (
     CALLS,
     REFERENCE,
@@ -44,7 +43,7 @@ DRAWING = LessonDrawing("memory-swap", drawing)
 def text(call: str, both: tuple[Evidence, Evidence], ratio: float) -> str:
     """A call's times on both devices, with clocks and powers; what they say, and what was predicted."""
     told, more = [], gain(both[0])
-    for each, sheet in zip(both, (datasheet(both[0]), hardware(REFERENCE)), strict=True):
+    for each, sheet in zip(both, (both[0].datasheet(), hardware(REFERENCE)), strict=True):
         clock = units.quantity(each.table("eager", "sm_clock_hz", {"call": call}).values[()], "Hz", 3)
         time = units.seconds(each.get("eager", call=call).median, 3)
         told.append(f"{time} on an {sheet.name} ({clock}, up to {sheet.tdp_w} W)")
@@ -66,7 +65,7 @@ def draw(settings: Mapping[str, Value], both: tuple[Evidence, Evidence], ratios:
         style.draw_line(on, list(there), list(there.values()), number, label).set_linestyle("none")
     style.draw_guide(on, ends, [gain(both[0])] * 2, 0, "DATASHEET the bandwidths' ratio")
     style.draw_guide(on, ends, [1.0] * 2, 1, "no difference")
-    for sheet in (datasheet(both[0]), hardware(REFERENCE)):
+    for sheet in (both[0].datasheet(), hardware(REFERENCE)):
         size, side = sheet.l2_bytes or 0, "left" if sheet.key == REFERENCE else "right"
         on.axvline(size, color=style.FAINT, linewidth=0.9, zorder=0)
         on.text(size, limits[1], f" {sheet.key.upper()}'s L2 ", ha=side, va="top", fontsize=8, color=style.FAINT)

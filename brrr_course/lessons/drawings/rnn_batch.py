@@ -17,7 +17,6 @@ from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import Hardware
 from brrr.roofline.device_model import model_of
 from brrr_course.experiments import experiment
-from brrr_course.experiments.judging import datasheet
 from brrr_course.experiments.rnn_ladder import BATCHES, CELLS, GATES, HIDDEN, STEPS
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.nouns.source import Evidence, Source
@@ -67,7 +66,7 @@ def drawing(source: Source) -> Made:
             f"{source.name} has no product of a recurrent state: brrr record rnn_ladder measures it on a GPU"
         )
     dials = (Dial("batch", "mini-batch", BATCHES), Dial("cell", "cell", tuple(times), start=list(times)[-1]))
-    made = partial(draw, times=times, device=datasheet(evidence))
+    made = partial(draw, times=times, device=evidence.datasheet())
     return dials, made, str(source.badge(evidence.experiment))
 
 

@@ -13,9 +13,10 @@ from brrr.drawing import style
 from brrr.drawing.style import Picture
 from brrr.roofline.persistent import Step
 from brrr_course.experiments import experiment
-from brrr_course.experiments.rnn import BATCHES, best_cudnn, floor_of, place, step
+from brrr_course.experiments.rnn import BATCHES, floor_of, place, step
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.drawings.rnn_batch import over_batches
+from brrr_course.lessons.rnn_data import best_cudnn
 from brrr_course.nouns.source import Evidence, Source
 
 CELLS, DTYPES = ("rnn_tanh", "lstm"), ("float32", "float16")

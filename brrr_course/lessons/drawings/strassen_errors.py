@@ -39,7 +39,8 @@ def errors(inputs: str, scaling: str, form: str) -> tuple[float, ...]:
     >>> len(found), found[0] < 1e-6 < found[3] * 10
     (4, True)
     """
-    from brrr_course.experiments.strassen_errors import random_inputs, row_error, scaled_product
+    from brrr_course.experiments.strassen_errors import random_inputs, row_error
+    from brrr_course.lessons.scaling_by_powers import scaled_product
 
     a, b = random_inputs(inputs, INNER, SIZE, SEED)
     wanted = a.double() @ b.double()

@@ -1,6 +1,7 @@
 """The drawing of time against error with the size as a slider: the frontier a line, what is beaten small and hollow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import cos, sin
@@ -18,7 +19,7 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Value
 from brrr.drawing import style
 from brrr.drawing.style import Picture
-from brrr_course.experiments.strassen import Place, accuracy_of, chosen, clocks_note, frontier, short, way_of
+from brrr_course.experiments.strassen import Place, accuracy_of, apart, chosen, places, way_of
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.strassen_levels import described, sizes_with_errors
 from brrr_course.nouns.source import Source
@@ -207,3 +208,50 @@ def _rings(on: Axes, taken: Sequence[Place]) -> list[tuple[str, Place]]:
     for place in taken:
         groups.setdefault(tuple((_pixels(on, place) / (ONE_RING * style.SHARP)).round()), []).append(place)
     return [(f"matmul({', '.join(accuracy_of(p.variant) for p in group)})", group[0]) for group in groups.values()]
+
+
+# ---- the ways of a size ----
+
+
+def judged(found: Sequence[Place]) -> list[Place]:
+    """Each place with the fastest other one that beats it, the fastest first."""
+    ordered = sorted(found, key=lambda place: (place.time_s, place.error))
+    return [replace(p, dominated_by=next((o.variant for o in ordered if o.beats(p)), "")) for p in ordered]
+
+
+def frontier(source: Source, size: int, *, prepared: bool = False) -> list[Place]:
+    """All ways that a source has at a size, judged: those that time everything, or those with a prepared right side.
+
+    With `prepared` a way that has a prepared twin is left out for it; what `matmul` chose is never among them.
+    """
+    found = [(place, way_of(place.variant)) for place in places(source, size) if not accuracy_of(place.variant)]
+    ready = {way for _, way in found if way is not None and way.prepared}
+    left_out = {replace(way, prepared=False) for way in ready} if prepared else ready
+    return judged([place for place, way in found if way not in left_out])
+
+
+def clocks_note(clocks: Iterable[float | None]) -> str:
+    """A sentence for times that stand beside each other though they were measured at different clocks, else nothing.
+
+    >>> clocks_note([1.98e9, 1.40e9])
+    ' As measured, at SM clocks of 1.4 GHz to 1.98 GHz: a power limit held some back.'
+    """
+    known = [each for each in clocks if each]
+    if not apart(known):
+        return ""
+    low, high = (units.quantity(each, "Hz") for each in (min(known), max(known)))
+    return f" As measured, at SM clocks of {low} to {high}: a power limit held some back."
+
+
+def short(name: str) -> str:
+    """How a variant reads beside its marker: S or W with the levels, a star for a prepared right side.
+
+    >>> short("sgemm-strassen-2-prepared"), short("cpu-sgemm-winograd-1"), short("auto-fp32"), short("torch-fp16x3")
+    ('sgemm S2*', 'sgemm W1', 'matmul(fp32)', 'torch fp16x3')
+    """
+    found = way_of(name)
+    if found is None:
+        accuracy = accuracy_of(name)
+        return f"matmul({accuracy})" if accuracy else name.replace("-", " ")
+    level = f" {str(found.form)[0].upper()}{found.level}" if found.level else ""
+    return f"{found.inner}{level}{'*' * found.prepared}"

@@ -14,7 +14,6 @@ import numpy as np
 from brrr.core import units
 from brrr.core.errors import BrrrError, NotRecordedError
 from brrr_course.experiments import experiment
-from brrr_course.experiments.judging import curve
 from brrr_course.experiments.nested_sine import SINES
 from brrr_course.lessons.marks import Wrong, ask, exercise
 from brrr_course.lessons.pretend import Gpu, OnGpu
@@ -102,7 +101,7 @@ def cost_of(evidence: Evidence) -> Callable[[float], float]:
 
     NotRecordedError where no copy was measured, or one size only.
     """
-    times = curve(evidence, "up pageable once", "nbytes")
+    times = evidence.twin_curve("up pageable once", "nbytes")
     if len(times) < 2:
         raise NotRecordedError("one size does not tell the fixed cost from the bandwidth")
     floor = min(time.median for time in times.values())
@@ -132,7 +131,7 @@ def sines_that_pay(_: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _crossings(where: str, evidence: Evidence) -> Iterator[dict[str, Any]]:
     """Where k sines on the GPU and the transfers take as long as k on the CPU; nothing where the GPU is no faster."""
     try:
-        lines = [curve(evidence, line, "elements") for line in ("cpu", "with transfers", "without transfers")]
+        lines = [evidence.twin_curve(line, "elements") for line in ("cpu", "with transfers", "without transfers")]
     except BrrrError:
         return
     for elements in sorted(set.intersection(*map(set, lines)), reverse=True):

@@ -11,7 +11,7 @@ from brrr.core.errors import DeviceMemoryError, UnavailableError
 from brrr.gpu.datasheet import hardware
 from brrr_course.experiments import experiment
 from brrr_course.experiments.bits import IMPLEMENTATIONS, ORDINARY, OUTLIERS, LayerInputs, fours, run_of, scaled, whole
-from brrr_course.experiments.energy import energy_launched
+from brrr_course.experiments.working_set import energy_launched
 
 BITS = experiment("bits")
 ERRORS = {"float32": 1e-6, "bf16": 5e-3, "fp8": 0.05, "fp8-cast": 0.05, "fp8-rows": 0.05, "int8": 0.015,
@@ -86,7 +86,7 @@ def test_what_cannot_run_says_why(monkeypatch: pytest.MonkeyPatch, given: LayerI
 
 def test_energy_is_power_times_time(monkeypatch: pytest.MonkeyPatch) -> None:
     counts, clock = iter([10.0, 110.0, None, None]), iter(range(99))
-    own, ran = "brrr_course.experiments.energy", list[int]()
+    own, ran = "brrr_course.experiments.working_set", list[int]()
     monkeypatch.setattr(f"{own}.energy_j", lambda: next(counts))
     monkeypatch.setattr(f"{own}.time", SimpleNamespace(perf_counter=lambda: next(clock) / 4))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)

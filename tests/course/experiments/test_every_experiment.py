@@ -85,8 +85,8 @@ def what_is_there_stays() -> None:
     gc.freeze()
 
 
-NONE_HERE = {"timers", "overlap", "unary", "working_set", "strides", "vocabulary", "block", "utilisation", "occupancy",
-             "norms", "recompiles", "collective", "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
+NONE_HERE = {"timers", "overlap", "vocabulary", "block", "utilisation", "occupancy", "recompiles", "collective",
+             "data_parallel", "tensor_parallel", "schedule", "tiling"}  # fmt: skip
 """Experiments none of whose variants runs on a CPU alone, without a queue or a timer of its own, in a short time."""
 MOST_FLOP = 2e8
 """What takes longer on a CPU is not run."""
@@ -111,7 +111,7 @@ def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(
     for variant, point in at_their_smallest(found):
         here = replace(variant, name="a name that says nothing", device="cpu" if variant.on_gpu else variant.device)
         try:
-            workload = import_module(found.package).workload(here, point)
+            workload = found.made(here, point)
             workload.others.get("prepare", lambda: None)()
             result = workload.run()
         except (BrrrError, AssertionError, RuntimeError, KeyError):
@@ -127,8 +127,6 @@ def test_each_way_does_what_is_counted_and_a_spoilt_result_is_refused(
             for how, wrong in spoilt(result, workload.tolerance, name in LOOSE or "tf32" in at)
             if name not in SPARED.get(how, ()) and accepts(workload, wrong)
         ] == [], at
-        told = found.cost and found.cost(here, point)
-        assert told in (None, workload.cost), at
         if workload.queue is None and name not in UNTRACED and point == first_of(found, variant, quick=True):
             as_traced(name, variant, workload, found.predicts and found.predicts(here, point))
         workload.close()
@@ -185,7 +183,7 @@ LOOSE = {"rnn", "bits", "strassen_errors"}
 """Some of their ways round to fewer bits, or to as many at other sizes."""
 NUMBERS_ALONE = {"matmul", "timers", "pseudo_linear", "pseudo_linear_flaws", "adds", "scaling", "gemm_many"}
 SPARED = {"another shape": NUMBERS_ALONE,
-          "another type": {*NUMBERS_ALONE, "nested_sine", "mlp", "strassen", "strassen_errors"}}  # fmt: skip
+          "another type": {*NUMBERS_ALONE, "mlp", "strassen", "strassen_errors", "working_set", "strides"}}  # fmt: skip
 """Whose checks do not look at these."""
 SPOILT: dict[str, Callable[[torch.Tensor, float], torch.Tensor]] = {
     "another type": lambda y, off: y.double() if y.dtype != torch.float64 else y.float(),
@@ -209,8 +207,8 @@ OTHERWISE = {
 """What random numbers take, what a kernel leaves out, what is computed again, fewer multiplications, short types."""
 PASSED_OVER = {"repeat", "cos_cos", "sines", "fusion", "remat"}
 """Their costs also tell what the operators one by one move."""
-UNTRACED = {"strassen"}
-"""They look at values."""
+UNTRACED = {"strassen", "unary", "strides", "norms"}
+"""One looks at values; the others count what an operator is for, whatever its steps, and useful bytes alone."""
 
 
 def as_traced(name: str, variant: Variant, workload: Workload, run: PredictedRun | None) -> None:

@@ -49,7 +49,7 @@ def test_a_step_of_the_last_layer_is_three_products() -> None:
 
 def on_cpu(described: Experiment, name: str, point: Point, work: Any) -> Workload:
     """A GPU's way with its tensors on the CPU."""
-    made: Workload = work.workload(replace(described.variant(name), device="cpu"), point)
+    made: Workload = described.made(replace(described.variant(name), device="cpu"), point)
     return made
 
 

@@ -101,7 +101,7 @@ def test_every_operator_is_called_and_every_call_has_one() -> None:
 
 
 def test_a_workload_checks_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swap_work, "refuse_too_large", lambda *_: None)
+    monkeypatch.setattr(swap_work, "must_fit", lambda *_: None)
     variant = replace(SWAP.variant("eager"), device="cpu")
     one = swap_work.workload(variant, {"call": "sort 17x1021 float32"})
     assert one.check() == 0.0 and one.cost.bytes == cost_of("sort 17x1021 float32").bytes

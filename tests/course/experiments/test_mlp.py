@@ -16,8 +16,7 @@ from brrr.networks import IMPLEMENTATIONS
 from brrr.networks.implementations import NetworkImplementation
 from brrr_course.experiments import experiment
 from brrr_course.experiments.mlp import LARGE, STRASSEN, TRAINING, TUNED, floor_s, workload
-from brrr_course.experiments.published import mlp_speedups
-from brrr_course.lessons.speedup_table import SLOWER, shade, speedup_table
+from brrr_course.lessons.speedup_table import SLOWER, published_gains, shade, speedup_table
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.sources.plan import DurationEstimator, prioritized, steps
@@ -31,8 +30,7 @@ SMALL: dict[str, Value] = {"layers": 3, "batch": 5, "hidden": 33}
 
 
 def test_the_grid_is_the_sources() -> None:
-    theirs = {(row.layers, row.batch, row.hidden) for row in mlp_speedups()}
-    assert {tuple(point.values()) for point in MLP.points()} == theirs
+    assert {tuple(point.values()) for point in MLP.points()} == {*published_gains("fusion")}
 
 
 def test_the_whole_recording_fits_into_few_runs_and_every_step_into_one() -> None:
@@ -148,11 +146,8 @@ def eager(layers: int, batch: int, hidden: int) -> float:
     return max(layers * 12e-6, layers * 1.6e-6 + work) + 1e-6
 
 
-PUBLISHED = {(row.layers, row.batch, row.hidden, row.variant): row.speedup for row in mlp_speedups()}
-
-
 def as_published(variant: str) -> Formula:
-    return lambda n, b, h: eager(n, b, h) / PUBLISHED[n, b, h, variant]
+    return lambda n, b, h: eager(n, b, h) / published_gains(variant)[n, b, h]
 
 
 def of(base: Formula, factor: float) -> Formula:

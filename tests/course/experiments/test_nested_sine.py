@@ -8,14 +8,15 @@ from formulas import Formula, Made
 
 from brrr.core.errors import WrongResultError
 from brrr_course.experiments import experiment
+from brrr_course.experiments.checked import sampled, sampled_error
 from brrr_course.experiments.nested_sine import (
     SAMPLE,
+    SINES,
     UNIFORM_TOLERANCE,
     nested_sine,
-    sample_error,
-    sampled,
     uniform_error,
 )
+from brrr_course.experiments.sines import chain
 from brrr_course.lessons.checking import check
 from brrr_course.lessons.exercises import lesson_02
 from brrr_course.sources.timers import measure_point
@@ -52,7 +53,7 @@ def test_three_sines_are_found_out(variant: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("elements", [5, 100_003])
 def test_the_check_finds_a_wrong_end_a_wrong_stretch_and_nan(elements: int) -> None:
     x = torch.randn(elements)
-    error, right = sample_error(x), nested_sine(x)
+    error, right = sampled_error(chain(SINES), x, SAMPLE), nested_sine(x)
     assert error(right) < 1e-6
     stretch = elements // 40 + 1  # a kernel that left out one of forty blocks
     for place in (slice(0, 1), slice(-1, None), slice(elements // 2, elements // 2 + stretch)):
@@ -74,11 +75,11 @@ def test_random_numbers_that_are_not_are_found_out() -> None:
 
 
 def test_the_sample_reaches_every_part() -> None:
-    places = sampled(10 * SAMPLE + 7)
+    places = sampled(10 * SAMPLE + 7, SAMPLE)
     assert places[0] == 0
     assert places[-1] == 10 * SAMPLE + 6
     assert torch.equal(places[1:-1] // 10, torch.arange(SAMPLE))
-    assert not torch.equal(sampled(10**6), sampled(10**6))
+    assert not torch.equal(sampled(10**6, SAMPLE), sampled(10**6, SAMPLE))
 
 
 # ---- exercise 02-sines ----

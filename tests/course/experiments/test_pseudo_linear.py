@@ -20,11 +20,11 @@ from brrr_course.experiments import pseudo_linear as theory
 from brrr_course.experiments import pseudo_linear as thread_claims
 from brrr_course.experiments import pseudo_linear as work
 from brrr_course.experiments import pseudo_linear_flaws as flaws_work
-from brrr_course.experiments.published import pseudo_linear
 from brrr_course.lessons.claims_table import claims
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.guessing import forget, guess
 from brrr_course.nouns.claim import Verdict
+from brrr_course.nouns.places import published
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import Step
 from brrr_course.sources.recorded import Recorded
@@ -207,7 +207,8 @@ def clever(root: Path, **machine: Any) -> Verdict:
 def test_the_threads_tables_are_read_by_the_width() -> None:
     found = thread_claims.thread(Evidence(PSEUDO, Made({}, ())), "gpu_b_eager")  # type: ignore[arg-type]
     assert found.axes == ("width",)
-    assert found.values == {(row.width,): row.speedup for row in pseudo_linear("gpu_b_eager")}
+    rows = [row for row in published("pseudo_linear") if row["table"] == "gpu_b_eager"]
+    assert found.values == {(int(row["width"]),): float(row["speedup"]) for row in rows}
 
 
 def test_a_stand_in_at_the_bandwidth_speaks_against_fewer_multiplications(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ from statistics import mean
 
 import pytest
 
-from brrr_course.experiments import published
+from brrr_course.lessons.speedup_table import published_gains
+from brrr_course.nouns.places import published
 
-SPEEDUP = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in published.mlp_speedups()}
+SPEEDUP = {(*at, way): gain for way in ("overhead", "fusion", "strassen") for at, gain in published_gains(way).items()}
 BATCHES = sorted({batch for _, batch, _, _ in SPEEDUP})
 
 
@@ -16,9 +17,9 @@ def gain(variant: str, over: str) -> dict[tuple[int, int, int], float]:
 
 
 def test_the_grids_are_complete_and_in_range() -> None:
-    assert len(SPEEDUP) == len(published.mlp_speedups()) == 4 * 7 * 6 * 3
+    assert len(SPEEDUP) == 6 * 3 * len(published("mlp_speedup_gtx1070")) == 4 * 7 * 6 * 3
     assert BATCHES == [2, 4, 8, 16, 32, 64, 128]
-    every = [row.speedup for row in (*published.mlp_speedups(), *published.pseudo_linear())]
+    every = [*SPEEDUP.values(), *(float(row["speedup"]) for row in published("pseudo_linear"))]
     assert min(every) > 0 and max(every) < 1000
 
 
@@ -44,14 +45,17 @@ def test_strassen_claims() -> None:
     assert max(added.values()) == pytest.approx(1.53, abs=0.005)
 
 
+def pseudo_linear(table: str) -> dict[int, float]:
+    return {int(row["width"]): float(row["speedup"]) for row in published("pseudo_linear") if row["table"] == table}
+
+
 def test_pseudo_linear_gains_with_width() -> None:
     for table in ("gpu_a_eager", "gpu_b_eager", "gpu_b_cuda_graph"):
-        rows = published.pseudo_linear(table)
-        assert {row.table for row in rows} == {table}
-        assert [row.width for row in rows] == sorted({row.width for row in rows})
-        assert rows[-1].speedup == max(row.speedup for row in rows)
+        rows = pseudo_linear(table)
+        assert rows and [*rows] == sorted(rows)
+        assert rows[max(rows)] == max(rows.values())
 
 
 def test_a_cuda_graph_helps_at_every_width() -> None:
-    eager = {row.width: row.speedup for row in published.pseudo_linear("gpu_b_eager")}
-    assert all(row.speedup > eager[row.width] for row in published.pseudo_linear("gpu_b_cuda_graph"))
+    eager = pseudo_linear("gpu_b_eager")
+    assert all(gain > eager[width] for width, gain in pseudo_linear("gpu_b_cuda_graph").items())

@@ -16,8 +16,7 @@ from brrr.core.measurement import Point
 from brrr.timing import activity
 from brrr.tracing.events import Event
 from brrr_course.experiments import experiment, ranks
-from brrr_course.experiments.ranked import Together, in_lanes, ranked
-from brrr_course.experiments.ranks import Ranks, end_ranks, require_devices
+from brrr_course.experiments.ranks import Ranks, Together, end_ranks, in_lanes, ranked, require_devices
 from brrr_course.sources.live import Live
 from brrr_course.sources.rows import Timed
 from brrr_course.sources.timers import measure_point, trace_variant
@@ -220,7 +219,7 @@ def test_a_timeline_in_which_a_gpu_recorded_nothing_is_taken_again_or_refused(
         return [(events, 1e-3) for events in recorded[len(asked_for) - 1]]
 
     monkeypatch.setattr(made, "call", call)
-    monkeypatch.setattr("brrr_course.experiments.ranked.name_of", lambda _: "GPU")
+    monkeypatch.setattr("brrr_course.experiments.ranks.name_of", lambda _: "GPU")
     if empty < activity.ATTEMPTS:
         assert made.traced("one").streams == ("GPU 0 compute", "GPU 1 compute")
     else:

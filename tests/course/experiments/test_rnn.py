@@ -21,12 +21,12 @@ from brrr_course.experiments.rnn import (
     MAKERS,
     TOLERANCES,
     RecurrentInputs,
-    best_cudnn,
     gradients,
     make_module,
     place,
     step,
 )
+from brrr_course.lessons.rnn_data import best_cudnn
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import steps as planned

@@ -11,7 +11,8 @@ from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Measurement
 from brrr_course.experiments import experiment
 from brrr_course.experiments import rnn_ladder as grid
-from brrr_course.experiments.rnn_ladder import TOLERANCES, LadderInputs, grids, place, product, product_of, way
+from brrr_course.experiments.rnn import TOLERANCES, RecurrentInputs
+from brrr_course.experiments.rnn_ladder import grids, place, product, product_of, way
 from brrr_course.nouns.source import Evidence
 from brrr_course.sources.plan import steps as planned
 
@@ -39,7 +40,7 @@ def test_the_recording_stays_small() -> None:
 @pytest.mark.parametrize("cell", grid.CELLS)
 @pytest.mark.parametrize("name", ["naive", "inputs", "cudnn"])
 def test_every_way_gives_the_network_and_a_wrong_one_is_refused(name: str, cell: str, dtype: str) -> None:
-    given = LadderInputs(cell, 24, 2, 3, 6, dtype, "cpu")
+    given = RecurrentInputs(cell, 24, 3, 6, dtype, "cpu", 2)
     right, allowed = way(name, given)(), TOLERANCES[dtype]
     assert given.error(right) <= allowed < given.error(right * (1 + 3 * allowed))
     assert math.isnan(given.error(right.double()))
@@ -47,7 +48,7 @@ def test_every_way_gives_the_network_and_a_wrong_one_is_refused(name: str, cell:
 
 @pytest.mark.parametrize("name", grid.PRODUCTS)
 def test_products_are_those_of_the_first_layer(name: str) -> None:
-    given = LadderInputs("lstm", 8, 1, 3, 5, "float32", "cpu")
+    given = RecurrentInputs("lstm", 8, 3, 5, "float32", "cpu")
     run, error = product(name, given)
     found = run().clone()
     assert found.shape == product_of(name, {"cell": "lstm", "hidden": 8, "batch": 3, "steps": 5})[:2]

@@ -29,15 +29,12 @@ from brrr_course.experiments.strassen import (
     chosen,
     fp32_bound,
     fp32_peak,
-    frontier,
-    judged,
-    short,
     sizes,
     split_products,
     way_of,
     workspace_bytes,
 )
-from brrr_course.lessons.drawings.strassen_frontier import free, text
+from brrr_course.lessons.drawings.strassen_frontier import free, frontier, judged, short, text
 from brrr_course.lessons.speedup_table import speedup_table
 from brrr_course.nouns.experiment import Experiment
 from brrr_course.nouns.source import Evidence

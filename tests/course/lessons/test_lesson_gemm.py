@@ -13,10 +13,11 @@ from brrr.gpu.datasheet import hardware
 from brrr.roofline.shapes import product_time_s
 from brrr_course import model_lines
 from brrr_course.experiments import experiment
-from brrr_course.experiments.gemm import DTYPES, MOST, foretold
+from brrr_course.experiments.gemm import DTYPES, MOST
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import drawing, gemm_tiles
 from brrr_course.lessons.drawings.gemm_tiles import STOPS, Tiling, classes
+from brrr_course.lessons.gemm_estimates import foretold
 from brrr_course.nouns.source import Evidence
 
 SMS = hardware("h200").sm_count

@@ -8,10 +8,9 @@ from formulas import Kept, time_of
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import FIELDS, Measurement
 from brrr_course.experiments.mlp import BATCHES, HIDDEN, LAYERS
-from brrr_course.experiments.published import mlp_speedups
 from brrr_course.lessons.drawings import drawing
 from brrr_course.lessons.drawings.network_divide import ALONE, curves, in_words, limits
-from brrr_course.lessons.speedup_table import TablePart, measured_parts, published_part, speedup_table
+from brrr_course.lessons.speedup_table import TablePart, measured_parts, published_gains, published_part, speedup_table
 
 VARIANTS = ("module", "graph", "pycuda", "pycuda-fused", "pycuda-graph", "megakernel", "best")
 GAIN = {"pycuda": 1.5, "pycuda-fused": 2.0, "pycuda-graph": 1.25}
@@ -29,13 +28,13 @@ SOURCE: Any = Kept(KEPT, "recorded:h200", "Synthetic H200")
 
 
 def test_the_published_panel_is_the_sources_table() -> None:
-    rows = {(r.layers, r.batch, r.hidden, r.variant): r.speedup for r in mlp_speedups()}
+    rows = published_gains("fusion")
     for layers in LAYERS:
         for batch in BATCHES:
             found = curves(published_part("mlp"), layers, batch)
             assert list(found["three kernels a layer"]) == list(HIDDEN)
             for hidden, gain in found["bias and ReLU fused"].items():
-                assert gain == rows[layers, batch, hidden, "fusion"]
+                assert gain == rows[layers, batch, hidden]
 
 
 def test_each_panel_has_its_own_badge_and_its_own_divide() -> None:
@@ -46,7 +45,7 @@ def test_each_panel_has_its_own_badge_and_its_own_divide() -> None:
     assert f"{ALONE} 1.25x to 1x" in ours and ALONE not in theirs
     assert "PUBLISHED" in made.badge and "RECORDED" in made.badge
     low, high = limits((published_part("mlp"), measured_parts("mlp", SOURCE)[0]))
-    assert low < 1.0 and high > max(row.speedup for row in mlp_speedups() if row.variant == "fusion")
+    assert low < 1.0 and high > max(published_gains("fusion").values())
 
 
 def test_what_the_drawing_lacks_is_said() -> None:

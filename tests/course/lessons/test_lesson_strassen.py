@@ -15,11 +15,12 @@ from brrr.drawing.style import Picture
 from brrr.gpu.datasheet import hardware
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments import experiment
-from brrr_course.experiments.strassen import chosen, frontier, sizes
+from brrr_course.experiments.strassen import chosen, sizes
 from brrr_course.lessons.comparing import compare
 from brrr_course.lessons.drawings import Dial, Drawing, drawing, drawings
 from brrr_course.lessons.drawings.strassen_errors import errors
 from brrr_course.lessons.drawings.strassen_flow import STEPS, A, B, Walk, expanded, result
+from brrr_course.lessons.drawings.strassen_frontier import frontier
 from brrr_course.lessons.guessing import guess
 from brrr_course.lessons.layer_model import Layer, Waves, after, before
 from brrr_course.lessons.special_quantities import BATCHES, HIDDEN, counted_gain, published_gain

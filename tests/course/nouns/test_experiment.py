@@ -39,7 +39,7 @@ def supports_small(variant: Variant, point: Point) -> bool:
 
 
 def build(variant: Variant, point: Point) -> Workload:
-    return Workload(lambda: variant.name, Cost(2.0, 3.0), lambda result: 0.0, 1e-6)
+    return Workload(lambda: variant.name, lambda result: 0.0, 1e-6, Cost(2.0, 3.0))
 
 
 THREE = Experiment(
@@ -126,6 +126,29 @@ def test_an_unknown_name_names_those_there_are(what: str, among: str) -> None:
         getattr(THREE, what)("nothing")
 
 
+def test_a_variant_ends_where_an_axis_says_so_of_its_kind_of_device() -> None:
+    ended = dataclasses.replace(THREE, axes=(dataclasses.replace(SIZE, most={"cpu": 2}), SHARE, KIND))
+    there = {name: [size for size in SIZE.values if ended.has(name, {"size": size, "share": 0.5, "kind": "zeta"})]
+             for name in ("a", "b")}  # fmt: skip
+    assert there == {"a": [*SIZE.values], "b": [1, 2]}
+
+
+def test_what_a_workload_does_not_tell_the_experiment_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    monkeypatch.setattr("brrr_course.nouns.experiment.synchronize", lambda: waited.append("wait"))
+    told = [Workload(lambda: waited.append("run"), lambda found: 0.0, 1.0, warm=True)]
+    monkeypatch.setitem(sys.modules, "three", SimpleNamespace(workload=lambda variant, point: told[0]))
+    counted = dataclasses.replace(THREE, cost=lambda variant, point: Cost(2.0, 3.0))
+    on_gpu, on_cpu, in_queue = (counted.made(Variant("c", "C", device), {}) for device in ("cuda", "cpu", "cpu-queue"))
+    assert waited == ["run", "wait"], "a GPU's first call, and no other"
+    assert [each.cost for each in (on_gpu, on_cpu, in_queue)] == [Cost(2.0, 3.0)] * 3
+    assert on_gpu.check() == 0.0 and waited[2:] == ["run", "wait"]
+    assert on_cpu.synchronize is None and in_queue.queue is not None
+    in_queue.close()
+    told[0] = dataclasses.replace(told[0], cost=Cost(5.0, 7.0), warm=False)
+    assert counted.made(Variant("c", "C", "cuda"), {}).cost == Cost(5.0, 7.0) and len(waited) == 4
+
+
 def test_what_an_experiment_is_given_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "three", SimpleNamespace(workload=build))
     assert THREE.has("a", {"size": 1024})
@@ -179,13 +202,13 @@ def test_an_unknown_experiment_and_an_unknown_field_of_a_line_are_refused() -> N
 @pytest.mark.parametrize("error", [math.nan, math.inf, 1.001e-6, 1.0])
 def test_a_wrong_result_is_refused_and_nan_is_wrong(error: float) -> None:
     with pytest.raises(WrongResultError, match=r"expected at most 1e-06\. No time is shown"):
-        Workload(lambda: 1, Cost(1, 1), lambda result: error, 1e-6).check()
+        Workload(lambda: 1, lambda result: error, 1e-6).check()
 
 
 def test_a_right_result_gives_its_error_after_waiting_for_it() -> None:
     order: list[str] = []
     workload = Workload(
-        lambda: order.append("run"), Cost(1, 1), lambda result: len(order) * 1e-7, 1e-6, lambda: order.append("wait")
+        lambda: order.append("run"), lambda result: len(order) * 1e-7, 1e-6, synchronize=lambda: order.append("wait")
     )
     assert workload.check() == 2e-7
     assert order == ["run", "wait"]

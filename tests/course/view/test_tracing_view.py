@@ -100,10 +100,9 @@ def test_a_wrong_result_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def wrong_workload(variant: Variant, point: Any) -> Any:
     """A product whose result is not a number."""
-    from brrr.counting.cost import Cost
     from brrr_course.nouns.experiment import Workload
 
-    return Workload(lambda: float("nan"), Cost(1, 1), lambda result: result, 1e-3)
+    return Workload(lambda: float("nan"), lambda result: result, 1e-3)
 
 
 def test_a_first_call_has_no_loop() -> None:

@@ -5,15 +5,8 @@ import torch
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.forms import FORMS, form_of
-from brrr_course.experiments.strassen_errors import (
-    STEPS,
-    RowScaling,
-    random_inputs,
-    relative_error,
-    row_error,
-    scaled_product,
-    shifted,
-)
+from brrr_course.experiments.strassen_errors import random_inputs, relative_error, row_error
+from brrr_course.lessons.scaling_by_powers import STEPS, RowScaling, scaled_product, shifted
 
 IMPLEMENTATIONS = pytest.mark.parametrize("way", STEPS)
 

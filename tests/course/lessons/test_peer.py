@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from brrr.counting.cost import Matmul
-from brrr_course.experiments import gemm as peer
+from brrr_course.lessons import gemm_estimates as peer
 
 
 class Interface:
