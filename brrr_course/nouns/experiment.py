@@ -432,8 +432,9 @@ class Experiment:
         for field, role in ROLES.items() if self.package else ():
             if getattr(self, field) is None:
                 object.__setattr__(self, field, getattr(sys.modules.get(self.package), role, None))
-        shows = self.field or (None if self.lines else "period_s")
-        found = () if shows is None else tuple(each.its_line(shows) for each in self.variants)
+        if self.field is None and not self.lines:
+            object.__setattr__(self, "field", "period_s")
+        found = () if self.field is None else tuple(each.its_line(self.field) for each in self.variants)
         own = [line for line in found if line.name not in {each.name for each in self.lines}]  # by name: `replace`
         first, last = ([line for line in own if bool(line.stands_in_for) == late] for late in (False, True))
         object.__setattr__(self, "lines", (*first, *self.lines, *last))
