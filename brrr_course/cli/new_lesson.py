@@ -1,6 +1,6 @@
 """`brrr new-lesson`: the three files of a lesson with its experiment, as a skeleton that runs, records and builds.
 
-brrr new-lesson 11 sorting        # in a clone of the repository
+brrr new-lesson 15 sorting        # in a clone of the repository
 
 What is to be written in them is marked TODO; CONTRIBUTING.md tells what each file holds.
 """

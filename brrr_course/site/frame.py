@@ -27,9 +27,19 @@ def plain(name: str, title: str, html: str, script: str = "") -> str:
     return whole(title, f"{ways(name)}<main>{html}</main>", script)
 
 
+def figures(then: str = "") -> str:
+    """The script of a page with figures; `then` comes behind it."""
+    return f"{drawn('scene.bundle.js')}{read('site.js')}{then}"
+
+
+def drawn(name: str) -> str:
+    """A file of what draws a scene, as it was built: `brrr_course/view/drawn`."""
+    return (Path(__file__).parents[1] / "view" / "drawn" / "built" / name).read_text(encoding="utf-8")
+
+
 def whole(title: str, body: str, script: str = "", style: str = "") -> str:
     """A page, which needs no other file; its policy lists what default-src does not cover too."""
-    allowed, style = b64encode(sha256(script.encode()).digest()).decode(), read("site.css") + style
+    allowed, style = b64encode(sha256(script.encode()).digest()).decode(), read("site.css") + drawn("scene.css") + style
     told = {"title": escape(title), "style": style, "body": reachable(body), "script": script, "allowed": allowed}
     return Template(read("page.html")).substitute(told)
 

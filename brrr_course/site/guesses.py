@@ -58,6 +58,5 @@ def comparison(waiting: Waiting, pieces: Pieces) -> dict[str, Any]:
 
 
 def numbers() -> dict[str, Any]:
-    """What the script needs to write numbers as `units` does, and to judge a quantity."""
-    return {"prefixes": units.PREFIXES, "ranges": units.RANGES, "counts": units.COUNTS, "close": CLOSE,
-            "seconds": {unit: power for unit, power in units.SECONDS.items() if unit}}  # fmt: skip
+    """What the script needs to read a time, and to judge a quantity."""
+    return {"close": CLOSE, "seconds": {unit: power for unit, power in units.SECONDS.items() if unit}}

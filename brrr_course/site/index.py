@@ -7,7 +7,7 @@ from string import Template
 
 from brrr_course.site.addresses import in_repository
 from brrr_course.site.documents import page_of_term, terms
-from brrr_course.site.frame import WAYS, plain, read
+from brrr_course.site.frame import WAYS, figures, plain, read
 from brrr_course.site.page import Page
 from brrr_course.site.questions import Question
 
@@ -29,7 +29,9 @@ def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Ma
         found=_items({**links, **questions, **more, **known}), questions=_items(questions), documents=_items(more),
         repository=f'<a href="{address}">the repository</a>' if address else "a clone of the repository",
     )  # fmt: skip
-    return plain("index", "brrr: why GPU code is fast or slow", body, read("site.js") * len(figure) + read("index.js"))
+    return plain(
+        "index", "brrr: why GPU code is fast or slow", body, figures(read("index.js")) if figure else read("index.js")
+    )
 
 
 def _items(links: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from brrr_course.site.frame import ASKS, packed, read, ways, whole
+from brrr_course.site.frame import ASKS, figures, packed, read, ways, whole
 from brrr_course.site.lesson import LessonPage
 from brrr_course.site.questions import Question
 from brrr_course.site.slides import slides
@@ -71,7 +71,7 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
         parts.append('<p class="origin">What is covered stands in this page\'s source: no server keeps it.</p>')
     if found.shown["guess"]:
         parts.append('<button type="button" id="again">Start again</button>')
-    html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), read("site.js"))
+    html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), figures())
     badge = next((each["badge"] for each in views if each.get("badge")), "")
     return Page(found.name, found.title, found.question, badge, found.missing, html)
 
@@ -79,7 +79,7 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
 def slides_page(found: LessonPage) -> str:
     """The slides of a lesson that was run, as a file that needs no other."""
     body = Template(read("slides.html")).substitute(slides="".join(slides(found)), name=found.name)
-    return whole(found.title, body + _data(found), read("site.js") + read("slides.js"), read("slides.css"))
+    return whole(found.title, body + _data(found), figures(read("slides.js")), read("slides.css"))
 
 
 def _data(found: LessonPage) -> str:

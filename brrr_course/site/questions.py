@@ -10,7 +10,7 @@ from brrr.core.errors import BrrrError
 from brrr.drawing.style import kept_figures
 from brrr_course.lessons.claims_table import judged
 from brrr_course.nouns.places import share
-from brrr_course.site.frame import ASKS, packed, plain, read
+from brrr_course.site.frame import ASKS, figures, packed, plain
 from brrr_course.site.guesses import numbers
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
@@ -41,7 +41,7 @@ class Question:
         lesson = f'<p>Explained in <a href="{name}.html#{self.figure}">{escape(title)}</a>.</p>' if name else ""
         figure = f'<h2>Try it</h2><div class="view" data-at="0">{ASKS}</div>{packed(self.data(seen))}' if seen else ""
         body = f"<h1>{escape(self.question)}</h1>{markdown(self.answer)}{figure}<h2>What was measured</h2>"
-        return plain("", self.question, f"{body}{self.evidence()}{lesson}", read("site.js") if seen else "")
+        return plain("", self.question, f"{body}{self.evidence()}{lesson}", figures() if seen else "")
 
     def evidence(self) -> str:
         """Its claims with their verdicts, on the lesson's recording, or on another device's as in `ID@h100`."""

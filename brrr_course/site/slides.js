@@ -1,6 +1,6 @@
 
 // -- slides: one section at a time, by arrow keys; the address keeps which
-const deck = [...document.querySelectorAll(".deck section")], [back, where, on] = document.querySelectorAll("#turn > :not(a)");
+const deck = [...document.querySelectorAll(".deck > section")], [back, where, on] = document.querySelectorAll("#turn > :not(a)");
 let here = 0;
 function fit() {  // a slide that is too long is set smaller, and scrolls where that is not enough
   const {style} = document.documentElement, slide = deck[here];
@@ -29,6 +29,13 @@ addEventListener("keydown", event => {
 back.addEventListener("click", () => turn(here - 1));
 on.addEventListener("click", () => turn(here + 1));
 for (const name of ["resize", "submit", "toggle"]) addEventListener(name, () => requestAnimationFrame(fit), true);
+const grown = new ResizeObserver(() => requestAnimationFrame(fit));  // a figure draws itself once its slide is seen
+document.querySelectorAll(".view").forEach(each => grown.observe(each));
+addEventListener("beforeprint", () => {  // all slides are seen on paper
+  deck.forEach(slide => { slide.hidden = false; });
+  document.querySelectorAll(".view").forEach(each => each.view?.drawn?.again());
+});
+addEventListener("afterprint", () => turn(here));
 addEventListener("hashchange", () => { if (+location.hash.slice(1)) turn(location.hash.slice(1) - 1); });
-deck.forEach((slide, n) => Object.assign(slide, {tabIndex: -1, ariaRoleDescription: "slide", ariaLabel: `${n + 1} of ${deck.length}`}));
+deck.forEach((slide, n) => Object.assign(slide, {tabIndex: 0, ariaRoleDescription: "slide", ariaLabel: `${n + 1} of ${deck.length}`}));
 turn((parseInt(location.hash.slice(1)) || 1) - 1);

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import sha256
 from io import StringIO
@@ -17,29 +16,12 @@ from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
 from matplotlib.textpath import text_to_path
 
-POINTS = 72
-"""Points of an inch, which the drawings are measured in."""
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "brrr"}  # salted ids are made of the content alone
 _GEOMETRY = ("d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "points")  # attributes of numbers alone
 _DROPPED = ("font-family", "xmlns")
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
-_named = itertools.count()
 measured = lru_cache(maxsize=4096)(text_to_path.get_text_width_height_descent)
 """How large a text is, kept from one picture to the next."""
-
-
-class Kept(str):
-    """The id of what is drawn with some artists, in whose place `Pieces.draw` puts the number of its piece."""
-
-    BEGIN = "piece:"
-
-
-def kept(artists: Iterable[Any]) -> Kept | None:
-    """Make one piece of what some artists draw; None for no artists."""
-    name, artists = Kept(f"{Kept.BEGIN}{next(_named)}"), list(artists)
-    for artist in artists:
-        artist.set_gid(name)
-    return name if artists else None
 
 
 class Pieces:
@@ -63,12 +45,8 @@ class Pieces:
         """All pieces, by their numbers."""
         return list(self._numbers)
 
-    def draw(self, figure: Figure | None, told: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What `told` holds, with the numbers of the pieces in place of what was kept, and its floats rounded.
-
-        Beside it the figure's `height`, and as `still` the numbers of all other pieces in the order of drawing; of a
-        single pair of axes, the `edge` where they begin.
-        """
+    def draw(self, figure: Figure | None, **told: str) -> dict[str, Any]:
+        """The numbers of a figure's pieces in the order of drawing, as `still`; its `height`; and what is told."""
         assert figure is not None  # it was made within `kept_figures`
         stream = StringIO()
         with rc_context(_SVG), patch.object(RendererSVG, measured.__name__, lambda _, *text: measured(*text)):
@@ -77,12 +55,8 @@ class Pieces:
         for element in root.iter():
             _clean(element)
         self._take_defs(root)
-        found: dict[str, str] = {}
-        still = [self.add(text) for text in _apart(root, found)]
-        _, _, wide, height = map(float, root.attrib["viewBox"].split())
-        edges = [axes.get_position().x0 * wide for axes in figure.axes if axes.axison]
-        told = {"height": height, "edge": edges[0] if len(edges) == len(figure.axes) == 1 else 0.0, **(told or {})}
-        return {"still": still, **self._numbered(told, found)}
+        height = round(float(root.attrib["viewBox"].split()[3]), 2)
+        return {"still": [self.add(text) for text in _apart(root)], "height": height, **told}
 
     def _take_defs(self, root: ElementTree.Element) -> None:
         """Take what others refer to out of the drawing, under an id made of its content."""
@@ -99,27 +73,13 @@ class Pieces:
                 if "#" in value:
                     element.set(key, re.sub(r"#(\w+)", lambda found: f"#{ids.get(found[1], found[1])}", value))
 
-    def _numbered(self, told: Any, found: dict[str, str]) -> Any:
-        if isinstance(told, Kept):
-            return self.add(found.get(told, ""))
-        if isinstance(told, dict):
-            return {key: self._numbered(each, found) for key, each in told.items()}
-        if isinstance(told, float):
-            return round(float(told), 2)
-        return [self._numbered(each, found) for each in told] if isinstance(told, list) else told
 
-
-def _apart(element: ElementTree.Element, kept_ones: dict[str, str]) -> Iterator[str]:
-    """The pieces of an element one by one but for the kept ones; a group that changes nothing is dissolved."""
+def _apart(element: ElementTree.Element) -> Iterator[str]:
+    """The pieces of an element one by one; a group that changes nothing is dissolved."""
     for child in element:
-        name = child.attrib.pop("id", "")
-        if name.startswith(Kept.BEGIN):
-            kept_ones[name] = kept_ones.get(name, "") + "".join(map(_text, child))
-        elif name.startswith("legend") and not any(each.get("id", "").startswith(Kept.BEGIN) for each in child.iter()):
-            child.set("class", "legend")  # whoever draws it narrower leaves it whole
-            yield _text(child)
-        elif child.tag == "g" and not child.attrib:
-            yield from _apart(child, kept_ones)
+        child.attrib.pop("id", None)
+        if child.tag == "g" and not child.attrib:
+            yield from _apart(child)
         else:
             yield _text(child)
 

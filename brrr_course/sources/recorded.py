@@ -83,6 +83,7 @@ class Recorded:
         self._shipped = [each for each in self.folders if root is not None or ships(each.parent)]
         self._recordings: dict[int, tuple[Experiment, Recording]] = {}  # by the experiment: another may have its name
         self._known: dict[tuple[int, str], Mapping[Key, Measurement]] = {}
+        self._failed: dict[int, Mapping[tuple[str, frozenset[tuple[str, Value]]], str]] = {}
         self._newest: dict[int, dict[str, dict[Key, Row]]] = {}
         self._timelines: dict[Path, Timeline] = {}
         self._drifts: dict[int, dict[tuple[str, str], float]] = {}
@@ -123,7 +124,8 @@ class Recorded:
         """
         every, runs = self._chosen(experiment), {run.id: run for run in self._runs(experiment)}
         rows = [row for found in every.values() for row in found.values()]
-        used = {tuple(each.uuid for each in runs[row.run].devices[: experiment.devices]) for row in rows} - {("",)}
+        measured = [runs[run].devices[: experiment.devices] for run in {row.run for row in rows}]
+        used = {tuple(each.uuid for each in devices) for devices in measured} - {("",)}
         if shown is not None:
             rows = [row for row in rows if row.point in shown.get(row.variant, ())] or rows
         date = max((run.date[:10] for run in runs.values()), default="")
@@ -134,14 +136,20 @@ class Recorded:
 
     def _told(self, experiment: Experiment, rows: Sequence[Row], runs: Mapping[str, RunInfo]) -> str:
         """The software of some rows: most of them first, then where the others stand."""
-        several, every = {runs[row.run].software for row in rows}, {row.point for row in rows}
+        used, every = [runs[run] for run in {row.run for row in rows}], {row.point for row in rows}
+        several = {run.software for run in used}
         drivers = len(several) > len({torch for *_, torch in several})
+        said = {
+            run.id: [
+                f"torch {run.torch}" * bool(run.torch),
+                f"driver {run.driver}" * drivers,
+                OWN * self._is_own(run.id),
+            ]
+            for run in used
+        }
         parts: dict[str, dict[Key, None]] = {}
         for row in rows:
-            run = runs[row.run]
-            said = [f"torch {run.torch}" if run.torch else "", f"driver {run.driver}" if drivers else ""]
-            said.append(OWN if self._is_own(row.run) else "")
-            parts.setdefault(", ".join(filter(None, said)), {})[row.point] = None
+            parts.setdefault(", ".join(filter(None, said[row.run])), {})[row.point] = None
         first, *others = sorted(parts, key=lambda part: len(parts[part]), reverse=True) or [""]
         return "; ".join([first, *(f"{each} {_where(experiment, parts[each], every)}" for each in others)])
 
@@ -165,11 +173,17 @@ class Recorded:
 
     def refused(self, experiment: Experiment, variant: str, point: Point) -> str:
         """Why a point could not be measured, as a sentence; empty where nothing failed."""
-        wanted = experiment.name, variant, dict(point)
-        every = (each for run in self.recording(experiment).machine.runs for each in run.failed)
-        reasons = (each.reason for each in every if (each.experiment, each.variant, dict(each.point)) == wanted)
-        reason = next(reasons, "").partition(";")[0]
+        reason = self._reasons(experiment).get((variant, frozenset(point.items())), "").partition(";")[0]
         return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
+
+    def _reasons(self, experiment: Experiment) -> Mapping[tuple[str, frozenset[tuple[str, Value]]], str]:
+        """Why points of an experiment failed, by variant and point; of several runs, what the first says."""
+        if id(experiment) not in self._failed:
+            runs = self.recording(experiment).machine.runs
+            every = [each for run in runs for each in run.failed if each.experiment == experiment.name]
+            reasons = {(each.variant, frozenset(each.point.items())): each.reason for each in reversed(every)}
+            self._failed[id(experiment)] = reasons
+        return self._failed[id(experiment)]
 
     def variants(self, experiment: Experiment) -> tuple[str, ...]:
         """The variants that were recorded, in the experiment's order."""

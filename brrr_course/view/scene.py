@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import contains
 from typing import TYPE_CHECKING, NamedTuple
 
 from brrr.core.measurement import Badge, Estimate, Value
@@ -66,6 +67,7 @@ class Scene:
         self.guides = ReferenceLines(experiment, source, self.quantity.guide_view, self.values, names)
         self.predictions = Predictions(experiment, source, predict)
         self.looks = looks(experiment, self.lines)
+        self._others = [axis.name for axis in experiment.axes if axis.name != view.x]
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
         self._held = set(self.on)  # lines that were on at some time: what the axis of values holds
@@ -98,7 +100,7 @@ class Scene:
         self.experiment.line(line)
         if on and line not in self._held:
             self._held.add(line)
-            self._limits = self._make_limits()
+            self._limits = self.limits_of(self._held)
         self.on = [each.name for each in self.lines if (on if each.name == line else each.name in self.on)]
 
     def refresh(self) -> None:
@@ -106,7 +108,7 @@ class Scene:
         points = {line.name: self.quantity.points(line) for line in self.lines}
         self.everywhere = {line: self._in_reach(found) for line, found in points.items()}
         self._along = {line: self._by_the_others(found) for line, found in points.items()}
-        self._limits = self._make_limits()
+        self._limits = self.limits_of(self._held)
         self.guessed = self._guessed()
         self._cut()
 
@@ -141,20 +143,20 @@ class Scene:
 
     def _cut(self) -> None:
         """Each line along x at the values of the other axes."""
-        self._cuts = {line.name: self._along_x(line) for line in self.lines}
+        self._cuts = {line.name: self.along_x(line.name, self.point) for line in self.lines}
+
+    def along_x(self, line: str, point: Mapping[str, Value]) -> dict[Value, Estimate]:
+        """A line's points in the order of x, at a point's values of the other axes."""
+        return self._along[line].get(tuple(map(point.__getitem__, self._others)), {})
 
     def _by_the_others(self, points: Points) -> dict[tuple[Value, ...], dict[Value, Estimate]]:
-        """A line's points along x, by the values of the other axes."""
+        """A line's points in the order of x, by the values of the other axes."""
         x = [axis.name for axis in self.experiment.axes].index(self.view.x)
         found: dict[tuple[Value, ...], dict[Value, Estimate]] = {}
         for key, estimate in points.items():
             found.setdefault((*key[:x], *key[x + 1 :]), {})[key[x]] = estimate
-        return found
-
-    def _along_x(self, line: Line) -> dict[Value, Estimate]:
-        others = tuple(self.point[axis.name] for axis in self.experiment.axes if axis.name != self.view.x)
-        found = self._along[line.name].get(others, {})
-        return {x: found[x] for x in self.values[self.view.x] if x in found}
+        values = self.values[self.view.x]
+        return {others: {x: along[x] for x in values if x in along} for others, along in found.items()}
 
     @property
     def data(self) -> dict[str, list[Row]]:
@@ -163,6 +165,12 @@ class Scene:
             x = self.point[self.view.x]
             return {name: [(x, e.median, e.low, e.high)] for name, e in self.here().items()}
         return {name: [(x, e.median, e.low, e.high) for x, e in self._cuts[name].items()] for name in self.on}
+
+    @property
+    def drawn(self) -> list[Line]:
+        """The lines switched on that have something to show."""
+        there: Mapping[str, object] = self.here() if self.view.is_bars else self._cuts
+        return [line for line in self.lines if line.name in self.on and there.get(line.name)]
 
     @property
     def guide_data(self) -> dict[str, list[tuple[Value, float]]]:
@@ -205,7 +213,7 @@ class Scene:
     def _in_reach(self, points: Points) -> Points:
         """Those at values that the sliders take: what fixed axes must hold."""
         reach = [frozenset(self.values[axis.name]) for axis in self.experiment.axes]
-        return {key: e for key, e in points.items() if all(v in r for v, r in zip(key, reach, strict=True))}
+        return {key: e for key, e in points.items() if all(map(contains, reach, key))}
 
     # -- in words --------------------------------------------------------------------------------------------------
 
@@ -313,12 +321,12 @@ class Scene:
         low, high = self.span
         return high > LINEAR_UP_TO * low
 
-    def _make_limits(self) -> tuple[float, float]:
-        """Round numbers around every point of every line that is or was on, at all values of all sliders.
+    def limits_of(self, names: Collection[str]) -> tuple[float, float]:
+        """Round numbers around every point of these lines, at all values of all sliders.
 
         Of what is predicted, around what is drawn to begin with: elsewhere it may be far from everything measured.
         """
-        held = [points for line, points in self.everywhere.items() if line in self._held]
+        held = [points for line, points in self.everywhere.items() if line in names]
         bounds = [e.median for points in held for e in points.values()] + self._foretold
         if not bounds:
             bounds = list(_EMPTY_LIMITS.get(self.quantity.unit, _EMPTY_RATES))

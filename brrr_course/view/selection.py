@@ -103,6 +103,25 @@ class TimelineSelection:
         points = self._pinned()
         return points[0] if self.axis is None else next(p for p in points if p[self.axis.name] == self.value)
 
+    def values_for(self, variant: str) -> tuple[Value | None, ...]:
+        """The slider's values of a variant."""
+        before, self.variant = self.variant, variant
+        try:
+            return self.values
+        finally:
+            self.variant = before
+
+    def at_place(self, variant: str, value: Value | None) -> Timeline | None:
+        """A variant's timeline at a value; None where there is none."""
+        if value not in self.values_for(variant):
+            return None
+        before = self.variant, self.value
+        self.variant, self.value = variant, value
+        try:
+            return self.timeline
+        finally:
+            self.variant, self.value = before
+
     # -- moving ----------------------------------------------------------------------------------------------------
 
     def move(self, value: Value) -> None:

@@ -172,6 +172,8 @@ def _pair(sides: list[tuple[float, Reading]], relation: str) -> str:
     if sides[0] == sides[1]:
         return "{}: {}{}".format(*sides[0][1])
     (large, most), (small, least) = sorted(sides, key=lambda side: -side[0])
+    if not small:  # of nothing, nothing is a multiple
+        return f"{most.label}: {most.value}; {least.label}: {least.value}"
     if large < ALIKE * small:
         (_, most), (_, least) = sides
         within = f"(within {units.percent(ALIKE - 1)})"

@@ -14,6 +14,7 @@ from brrr_course.lessons.waiting import Waiting
 from brrr_course.site.lesson import LessonPage
 from brrr_course.site.page import page_of
 from brrr_course.view.display import Shown
+from brrr_course.view.explorer import Explorer
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 SOURCE = {"BRRR_SOURCE": "recorded:h200", "BRRR_STATIC": "", "BRRR_RECORDINGS": ""}
@@ -28,19 +29,18 @@ _ANSWER = """given => document.querySelectorAll('.guess form').forEach((form, n)
 })"""
 _STATES = """([number, states]) => {
   const view = document.querySelectorAll('.view')[number].view;
-  return states.map(({index, on, held, predicting, variant, texts}) => {
-    Object.assign(view, {index: [...index], on: [...on], held: new Set(held), predicting, variant, tabled: !!texts});
+  return states.map(state => {
+    Object.assign(view, state);
     view.show();
-    const words = texts ? [...view.figure.querySelectorAll('text')].map(each => each.textContent) : [];
-    const svg = view.figure.querySelector('svg');
-    const places = texts ? [...view.figure.querySelectorAll('text')].map(each => {
-      const to = svg.getScreenCTM().inverse().multiply(each.getScreenCTM());
-      const at = name => +(each.getAttribute(name) ?? 0);
-      return [to.a * at('x') + to.e, to.d * at('y') + to.f];
-    }) : [];
-    const table = [...view.table.querySelectorAll('td, th, caption, div')].map(each => each.textContent);
-    const said = [view.text, view.rest].map(each => each.textContent).filter(Boolean).join(' ');
-    return {said, words, places, predicted: view.predicted.textContent, table};
+    return [view.text.textContent, [...view.figure.querySelectorAll('text')].map(each => each.textContent)];
+  });
+}"""
+_PLACES = """([number, places]) => {
+  const place = document.querySelectorAll('.view')[number];
+  return places.map(at => {
+    place.view.drawn.stand(at);
+    const here = [...place.querySelectorAll('circle.here')].map(({__data__: {line, row}}) => [line.name, row[2]]);
+    return [place.querySelector('.say').textContent.replaceAll('\u00a0', ' '), here];
   });
 }"""
 
@@ -99,10 +99,24 @@ class Opened:
         """Give an answer to each guess of the page, in order."""
         self.page.evaluate(_ANSWER, given)
 
-    def states(self, number: int, states: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What a view says in each of these states."""
-        found: list[dict[str, Any]] = self.page.evaluate(_STATES, [number, states])
+    def states(self, number: int, states: list[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+        """What a picture's view says in each of these states, and the words in it."""
+        found: list[tuple[str, list[str]]] = self.page.evaluate(_STATES, [number, states])
         return found
+
+    def places(self, number: int, places: list[tuple[int, ...]]) -> list[tuple[str, list[tuple[str, float]]]]:
+        """What an explorer's figure says with its sliders at each of these places, and its lines' values there."""
+        found: list[tuple[str, list[tuple[str, float]]]] = self.page.evaluate(_PLACES, [number, places])
+        return found
+
+    def figure(self, name: str, nth: int = 0) -> Any:
+        """The figure of an experiment's explorer, the nth on the page."""
+        at = [
+            n
+            for n, each in enumerate(self.made.views)
+            if isinstance(each, Explorer) and each.scene.experiment.name == name
+        ]
+        return self.page.locator(".view").nth(at[nth])
 
     def close(self) -> None:
         self._context.close()

@@ -1,4 +1,4 @@
-"""Every view of a page against Python's own, at each place of its sliders, with the usual lines and random ones."""
+"""The views of a page against Python's own: pictures at each place of their sliders, explorers at some."""
 
 import math
 import random
@@ -11,6 +11,7 @@ from typing import Any
 from opened import NOTEBOOKS, Opened
 
 from brrr.drawing.style import kept_figures
+from brrr.tracing.timeline import verdict
 from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import exercises
 from brrr_course.lessons.drawings import Drawing
@@ -18,15 +19,13 @@ from brrr_course.lessons.guessing import Guess
 from brrr_course.site.exercises import typed
 from brrr_course.site.vector import Pieces
 from brrr_course.view import words
-from brrr_course.view.bars import bars_figure
-from brrr_course.view.canvas import Canvas
 from brrr_course.view.display import signed
 from brrr_course.view.explorer import Explorer
-from brrr_course.view.scene import Scene
+from brrr_course.view.spans import values_of
 from brrr_course.view.timeline_view import TimelineView
 
-RANDOM_SETS, DRAWN = 2, 3
-"""Sets of lines tried at each place beside the usual one, and states of each view held against a drawing."""
+DRAWN, FEW = 5, 40
+"""Places of each view at which it is held against Python; an explorer that has few is held at all of them."""
 
 
 def swept(page: Opened) -> int:
@@ -60,62 +59,19 @@ def usual(guess: Guess) -> Any:
 
 
 def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) -> int:
-    names, fresh = view.slider_names, view.fresh()
-    if not fresh.view.is_bars and fresh.view.x not in names:
-        names = (*names, fresh.view.x)  # a figure that stands still has a slider on a page
-    indices = list(product(*(range(len(fresh.values[name])) for name in names)))
-    shown = [line.name in fresh.on for line in fresh.lines]
-    stack = view.scene.view.form == "stack"
-    sets = [shown] if stack else [shown] + [[chance.random() < 0.6 for _ in shown] for _ in range(RANDOM_SETS)]
-    drawn = {chance.randrange(len(indices) * len(sets)) for _ in range(DRAWN)}
-    states, expected = [], []
-    scenes = [_switched(view.fresh(), on) for on in sets]
-    for nth, (index, (on, scene)) in enumerate(product(indices, list(zip(sets, scenes, strict=True)))):
+    """The figure says what Python says, and its points are the medians: at every place where these are few."""
+    names, scene = view.slider_names, view.fresh()
+    if scene.view.form == "lines" and scene.x_axis.scale != "category" and scene.view.x not in names:
+        names = (*names, scene.view.x)  # a figure that stands still has a slider on a page
+    every = list(product(*(range(len(scene.values[name])) for name in names)))
+    told = every if len(every) <= FEW else chance.sample(every, DRAWN)
+    for index, (said, points) in zip(told, page.places(number, told), strict=True):
         for name, at in zip(names, index, strict=True):
             scene.move(name, scene.values[name][at])
-        if on is not shown:
-            scene.predictions.on = scene.predictions.possible and chance.random() < 0.5
-        predicting = scene.predictions.on
-        held = [line.name for line, was, now in zip(scene.lines, shown, on, strict=True) if now and not was]
-        states.append({"index": index, "on": [] if stack else on, "held": held, "predicting": predicting, "variant": 0,
-                       "texts": nth in drawn})  # fmt: skip
-        expected.append((words.text(scene), _of_drawing(scene, predicting=predicting) if nth in drawn else None))
-    for state, found, (text, extra) in zip(states, page.states(number, states), expected, strict=True):
-        assert found["said"] == text, (found["said"], text, state)
-        if extra is not None:
-            _same_drawing(found, extra, state, stack=stack)
-    return len(states)
-
-
-def _switched(scene: Scene, on: list[bool]) -> Scene:
-    """The scene with these lines on; that predictions are on or off meanwhile moves no axis."""
-    predicting = scene.predictions.on
-    scene.predictions.on = scene.predictions.possible and not predicting
-    for line, switched in zip(scene.lines, on, strict=True):
-        if (line.name in scene.on) != switched:
-            scene.switch(line.name, on=switched)
-    scene.predictions.on = predicting
-    return scene
-
-
-def _of_drawing(scene: Scene, *, predicting: bool) -> dict[str, Any]:
-    """What the figure, the table of predictions and the data table say, by matplotlib and by `words`."""
-    if scene.view.is_bars:
-        figure = bars_figure(scene)
-    else:
-        canvas = Canvas()
-        canvas.draw_frame(scene.frame(), scene.curves())  # all texts: what it draws of the curves has none
-        canvas.said_artists(scene.marks()[0], scene.curves(), words.beside_marks(scene))
-        for curve in scene.curves():
-            if curve.name == "you":
-                canvas.curve_artists(curve)
-        if message := words.in_figure(scene):
-            canvas.message_artist(message)
-        figure = canvas.figure
-    table = re.findall(r"<(?:td|th|caption|div)[^>]*>([^<]+)<", words.table_of(scene))
-    predicted = [text for row in scene.predicted_here for text in words.cells(row)] if predicting else []
-    return {"drawing": svg_of(figure), "table": table, "predicted": predicted,
-            "origin": words.origin(scene) if predicting else ""}  # fmt: skip
+        assert said == words.verdict(scene), index
+        for name, value in points:
+            assert math.isclose(value, scene.here()[name].median, rel_tol=1e-4), (index, name)
+    return len(told)
 
 
 def svg_of(figure: Any) -> str:
@@ -129,54 +85,28 @@ def texts_of(drawing: str) -> list[str]:
     return [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)<", drawing)]
 
 
-def _same_drawing(found: dict[str, Any], extra: dict[str, Any], state: Any, *, stack: bool) -> None:
-    drawing = extra["drawing"]
-    assert Counter(found["words"]) == Counter(texts_of(drawing)), state
-    lacking = Counter(unescape(text) for text in extra["table"]) - Counter(found["table"])
-    assert not lacking, (state, lacking)
-    for text in extra["predicted"]:
-        assert text in found["predicted"], (state, text)
-    assert extra["origin"] in found["predicted"] or stack, state
-    for x, y, text in re.findall(r'<text x="([-\d.]+)" y="([-\d.]+)"(?![^>]*transform)[^>]*>([^<]*)<', drawing):
-        there = [place for said, place in zip(found["words"], found["places"], strict=True) if said == unescape(text)]
-        assert any(abs(left - float(x)) < 1 and abs(top - float(y)) < 1 for left, top in there), (
-            state,
-            text,
-            x,
-            y,
-            there,
-        )
-
-
 def _drawing(page: Opened, number: int, view: Drawing, chance: random.Random) -> int:
     indices = list(product(*(range(len(dial.values)) for dial in view.dials)))
-    drawn = {chance.randrange(len(indices)) for _ in range(DRAWN)}
-    states = [{"index": index, "on": [], "held": [], "predicting": False, "variant": 0, "texts": n in drawn}
-              for n, index in enumerate(indices)]  # fmt: skip
-    found = page.states(number, states)
-    for n, index in enumerate(indices):
-        if n in drawn:
-            settings = {dial.name: dial.values[at] for dial, at in zip(view.dials, index, strict=True)}
-            with kept_figures():
-                made = view._draw(settings)
-            assert found[n]["said"] == f"At {view._place(settings)}: {made.alt}"
-            assert Counter(found[n]["words"]) == Counter(texts_of(svg_of(made.figure)))
+    found = page.states(number, [{"index": index} for index in indices])
+    for n in {chance.randrange(len(indices)) for _ in range(DRAWN)}:
+        settings = {dial.name: dial.values[at] for dial, at in zip(view.dials, indices[n], strict=True)}
+        with kept_figures():
+            made = view._draw(settings)
+        said, seen = found[n]
+        assert said == f"At {view._place(settings)}: {made.alt}"
+        assert Counter(seen) == Counter(texts_of(svg_of(made.figure)))
     return len(indices)
 
 
 def _timeline(page: Opened, number: int, view: TimelineView) -> int:
-    selection, states, expected = view.selection, [], []
-    for at, variant in enumerate(selection.variants):
-        selection.choose(variant)
-        for index, value in enumerate(selection.values):
-            if value is not None:
-                selection.move(value)
-            states.append({"index": [index], "on": [], "held": [], "predicting": False, "variant": at, "texts": True})
-            expected.append((selection.text, Counter(texts_of(svg_of(selection.figure())))))
-    for found, (text, drawn) in zip(page.states(number, states), expected, strict=True):
-        assert found["said"] == text
-        assert Counter(found["words"]) == drawn
-    return len(states)
+    """At each place what the timeline there says, and the spans that begin in its window."""
+    selection, values = view.selection, values_of(view.selection)
+    every = list(product(range(len(selection.variants)), range(len(values)) if values != [None] else (0,)))
+    places = [(one, other) if selection.axis else (one,) for one, other in every]
+    for (one, other), (said, _) in zip(every, page.places(number, places), strict=True):
+        found = selection.at_place(selection.variants[one], values[other])
+        assert said == ("Not traced here." if found is None else verdict(found))
+    return len(places)
 
 
 def lessons() -> list[str]:

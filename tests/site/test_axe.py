@@ -11,7 +11,7 @@ from opened import NOTEBOOKS, made
 
 from brrr_course.site.documents import documents, glossary, page_of_term, terms
 from brrr_course.site.index import index_page
-from brrr_course.site.page import Page, page_of
+from brrr_course.site.page import Page, page_of, slides_page
 from brrr_course.site.questions import list_page, questions
 from brrr_course.site.reference import MODULES, reference
 
@@ -42,7 +42,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "questions": lambda: list_page(questions()),
     "glossary": lambda: glossary([])["glossary"],
     "term": lambda: glossary([Page("01_async_timing", "01", "?", "", [], "")])[page_of_term(terms()[0])],
-    **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "12")},
+    **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "03", "12")},
+    "slides 03": lambda: slides_page(made("03").lesson),
     **{name: lambda name=name: of_names()[name][1] for name in MODULES},
     **{name: lambda name=name: of_documents()[name][1] for name in DOCUMENTS},
 }
@@ -55,7 +56,8 @@ OPEN = """() => {
     form.requestSubmit();
   }
   document.querySelectorAll('details').forEach(each => { each.open = true; });
-  document.querySelectorAll('.switches input:not(:checked)').forEach(each => each.click());
+  document.querySelectorAll('.predict input').forEach(each => each.click());
+  document.querySelectorAll('.deck > section').forEach(each => { each.hidden = false; });
 }"""
 
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+import subprocess
 from base64 import b64decode
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -54,16 +55,6 @@ def test_an_export_leaves_the_view_as_it_was_and_is_the_same_again():
     settings = dict(drawn.settings)
     list(drawn.everywhere())
     assert drawn.settings == settings
-
-
-def test_marks_lie_on_their_curves():
-    pieces, explorer = Pieces(), matmul()
-    found = view(explorer, pieces)
-    for frame in found["frames"].values():
-        for x, heights in zip(frame["xs"], frame["ys"], strict=True):
-            for y, number in zip(heights, frame["cuts"][0]["lines"], strict=True):
-                points = re.findall(r"[ML]([\d.]+) ([\d.]+)", pieces.all[number])
-                assert any(abs(x - float(left)) < 0.06 and abs(y - float(top)) < 0.06 for left, top in points), (x, y)
 
 
 def test_a_view_without_an_exporter_ends_the_build():
@@ -132,6 +123,24 @@ def test_own_recordings_stand_beside_the_course_s(tmp_path, synthetic_root, monk
     data = json.loads(gzip.decompress(b64decode(page.partition('id="data">')[2].partition("<")[0])))
     badges = [each["badge"] for each in data["view"]]
     assert "H200" not in badges[0] and "H200" in badges[1]
+
+
+DRAWN = share("notebooks").parent / "brrr_course" / "view" / "drawn"
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
+def test_what_is_committed_is_what_is_built_of_the_sources(tmp_path):
+    shutil.copytree(DRAWN, tmp_path / "drawn")
+    shutil.rmtree(tmp_path / "drawn" / "built")
+    if not (tmp_path / "drawn" / "node_modules").is_dir():
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=tmp_path / "drawn", check=True)
+    subprocess.run(["node", "build.mjs"], cwd=tmp_path / "drawn", check=True)
+    for committed in (DRAWN / "built").iterdir():
+        assert (tmp_path / "drawn" / "built" / committed.name).read_bytes() == committed.read_bytes(), committed.name
+
+
+def test_what_draws_is_small():
+    assert len(gzip.compress((DRAWN / "built" / "scene.bundle.js").read_bytes())) <= 45_000
 
 
 def test_a_device_that_was_not_recorded_is_refused(tmp_path, capsys):

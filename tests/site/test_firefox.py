@@ -27,7 +27,8 @@ def test_a_page_works_in_firefox(tmp_path):
         browser.run("document.querySelector('.guess input').click()")
         browser.run("document.querySelector('.guess form').requestSubmit()")
         (number, explorer), *_ = [each for each in enumerate(found.views) if isinstance(each[1], Explorer)]
-        said = f"return document.querySelectorAll('.view')[{number}].querySelector('.said').textContent"
+        text = f"document.querySelectorAll('.view')[{number}].querySelector('.say').textContent"
+        said = f"return {text}.replaceAll('\u00a0', ' ')"
         scene = explorer.fresh()
         assert browser.run(said) == words.verdict(scene)
         (slider,) = browser.call("FindElement", using="css selector", value="input[type=range]").values()

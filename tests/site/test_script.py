@@ -2,30 +2,33 @@
 
 import random
 import re
-from functools import partial
-from statistics import mode
 
 import pytest
+from sweeping import usual
 
 from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr_course.lessons.answers import Quantity
+from brrr_course.lessons.guessing import Guess
 from brrr_course.site.exercises import typed
-from brrr_course.view.canvas import WIDER, covered
-from brrr_course.view.explorer import Explorer
+from brrr_course.view import words
 
 pytestmark = pytest.mark.browser
 
 
+UNITS = ("s", "x", "B", "FLOP/s", "IOP/s", "B/s", "FLOP/B", "%", "W", "")
+
+
 def test_numbers_are_written_as_units_writes_them(opened):
     page, chance = opened("00").page, random.Random(7)
-    values = [chance.uniform(1, 10) * 10.0 ** chance.randint(-14, 16) for _ in range(1500)]
-    values += [float(f"{chance.randint(1000, 9999) / 10}e{chance.randint(-12, 12)}") for _ in range(500)]  # ties
-    values += [0.0, 999.5, 0.9995, 9.995e-7, 1e21, 1e-30]
-    for unit in ("s", "x", "B", "FLOP/s", "%", "W"):
-        said = page.evaluate("([values, unit]) => values.map(value => brrr.quantity(value, unit))", [values, unit])
-        written = units.ratio if unit == "x" else partial(units.quantity, unit=unit)
-        assert said == [written(value) for value in values]
+    values = [chance.uniform(1, 10) * 10.0 ** chance.randint(-14, 16) for _ in range(300)]
+    values += [float(f"{chance.randint(1000, 9999) / 10}e{chance.randint(-12, 12)}") for _ in range(300)]  # ties
+    values += [0.0, -1.5e-6, 999.5, 0.9995, 9.995e-7, 1e21, 1e-30]
+    for unit in UNITS:
+        said = page.evaluate("([values, unit]) => values.map(value => brrr.si(value, unit))", [values, unit])
+        assert said == [re.sub(" ?x$", "×", units.quantity(value, unit)) for value in values]
+    shares = [chance.random() ** 3 for _ in range(100)]
+    assert page.evaluate("all => all.map(each => brrr.si(each, 'share'))", shares) == list(map(words.share, shares))
     shown = page.evaluate("values => values.map(value => [brrr.repr(value), brrr.general(value, 6)])", values)
     assert shown == [[repr(typed(value)), f"{value:g}"] for value in values]
 
@@ -103,41 +106,95 @@ def test_a_guess_is_kept_until_the_reader_starts_again(opened):
     assert page.page.locator(".view svg").count() == 1  # the drawing; the covered figure shows nothing
 
 
+ANSWERS = ["1 ms", ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]]
+"""Of lesson 01."""
+
+
 def test_a_link_opens_a_state(opened):
     page = opened("01")
-    page.answer(["1 ms", ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]])
+    page.answer(ANSWERS)
     page.load("#matmul.size=4096&matmul-2.size=16")
-    said = page.page.evaluate("[...document.querySelectorAll('.view')].map(each => each.view.rest.textContent)")
-    assert said[1].startswith("At size 4096: ")
-    assert said[-1].startswith("At size 16: ")
+    assert [page.figure("matmul", n).locator("output").first.inner_text() for n in (0, 1)] == ["4096", "16"]
     page.page.evaluate("location.hash = '#matmul.size=nonsense'")
     assert page.complaints == []
 
 
-def test_sliders_move_by_key_and_lines_by_their_boxes(opened):
+def test_a_slider_moves_by_keys_and_a_hand_in_the_plot(opened):
     page = opened("01")
-    slider = page.page.locator(".view").last.locator("input[type=range]")
+    page.answer(ANSWERS)
+    figure = page.figure("matmul")
+    slider, value = figure.locator("input[type=range]").first, figure.locator("output").first
+    sizes = page.made.views[1].scene.values["size"]
     slider.focus()
-    before = page.page.locator(".said").last.text_content()
-    page.page.keyboard.press("ArrowRight")
-    assert page.page.locator(".said").last.text_content() != before
-    page.page.locator(".view").last.locator("input[type=checkbox]").first.uncheck()
-    assert "CPU:" not in (page.page.locator(".said").last.text_content() or "")
+    for key, size in (("Home", sizes[0]), ("ArrowRight", sizes[1]), ("End", sizes[-1]), ("ArrowLeft", sizes[-2])):
+        page.page.keyboard.press(key)
+        assert (value.inner_text(), slider.get_attribute("aria-valuetext")) == (str(size), str(size))
+    figure.scroll_into_view_if_needed()
+    box = figure.locator(".pad rect").bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] - 2, box["y"] + 30)
+    page.page.mouse.down()
+    assert value.inner_text() == str(sizes[-1])
+    page.page.mouse.move(box["x"] + 2, box["y"] + 40, steps=5)
+    page.page.mouse.up()
+    assert value.inner_text() == str(sizes[0])
+    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)  # no button is down
+    assert value.inner_text() == str(sizes[0]) and page.complaints == []
 
 
-def test_lines_that_lie_on_others_have_the_strokes_that_python_draws(opened):
-    page = opened("04")
-    page.answer(["3", "3"])
-    drawn = 0
-    for number, view in enumerate(page.made.views):
-        if isinstance(view, Explorer) and not view.scene.view.is_bars:
-            scene = view.fresh()
-            found = covered(scene.curves(), scene.limits)
-            wanted = [round(1.8 + WIDER * mode(above.values()), 2) for above in found.values() if above]
-            strokes = page.page.locator(".view").nth(number).locator("svg > g:last-child > path[stroke-linecap=square]")
-            assert strokes.evaluate_all("all => all.map(each => +each.getAttribute('stroke-width'))") == wanted
-            drawn += len(wanted)
-    assert drawn > 2
+def test_a_click_on_a_name_hides_its_line_and_a_key_shows_it_again(opened):
+    page = opened("01")
+    page.answer(ANSWERS)
+    figure = page.figure("matmul")
+    name, lines = figure.locator(".names .name").first, figure.locator(".lines path")
+    before = lines.count()
+    name.click()
+    assert (lines.count(), name.get_attribute("aria-pressed")) == (before - 1, "false")
+    name.press("Enter")
+    assert (lines.count(), name.get_attribute("aria-pressed")) == (before, "true")
+
+
+def test_a_guess_has_a_star_and_a_sentence_at_its_place_alone(opened):
+    page = opened("01")
+    page.answer(ANSWERS)
+    figure = page.figure("matmul")
+    said, star = figure.locator(".say"), figure.locator(".you")
+    assert said.inner_text().startswith("You said 1 ms, measured ") and star.text_content() == "you: 1 ms"
+    dot = figure.locator("circle.here").first.bounding_box()
+    assert abs(star.locator("path").bounding_box()["x"] - dot["x"]) < dot["width"]
+    figure.locator("input[type=range]").first.press("ArrowRight")
+    assert "You said" not in said.inner_text() and star.count() == 0
+
+
+def test_predictions_are_dashed_lines_and_a_table(opened):
+    page = opened("01")
+    figure = page.figure("matmul", 1)
+    dashed, table = figure.locator(".line.predicted"), figure.locator(".foretold table")
+    assert dashed.count() == table.count() == 0
+    figure.get_by_label("Predictions").check()
+    assert dashed.count() > 0 and dashed.first.evaluate("each => getComputedStyle(each).strokeDasharray") != "none"
+    assert [each.inner_text() for each in table.locator("thead th").all()] == list(words.HEADER)
+    scene = page.made.views[-1].fresh()
+    scene.predictions.on = True
+    told = [each.inner_text() for each in table.locator("td").all()]
+    assert told == [cell for row in scene.predicted_here for cell in words.cells(row)]
+
+
+def test_the_data_table_has_every_number_with_its_interval(opened):
+    page = opened("01")
+    page.answer(ANSWERS)
+    figure, scene = page.figure("matmul"), page.made.views[1].fresh()
+    figure.locator("summary").click()
+    figure.locator("details tbody tr").first.wait_for()  # a fold tells that it opened a moment later
+    rows = [[each.inner_text() for each in row.locator("th, td").all()]
+            for row in figure.locator("details tbody tr").all()]  # fmt: skip
+    line, size = scene.lines[0], scene.point["size"]
+    e = scene.here()[line.name]
+    (row,) = [row for row in rows if row[0] == f"{line.label}, {size}"]
+    assert row[1] == scene.quantity.short(e.median) and row[3] == str(e.n)
+    assert row[2].endswith(scene.quantity.short(e.high)) and row[2].startswith(
+        f"{scene.quantity.short(e.low).split()[0]}"
+    )
+    assert len(rows) >= len(scene.values["size"]) * len(scene.lines) - 2
 
 
 def test_a_term_is_explained_on_a_tap(opened):
@@ -158,13 +215,13 @@ def test_on_paper_a_page_is_light(opened):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
 
 
-def test_a_screen_reader_gets_the_slider_s_value_and_the_text_line_once(opened):
+def test_a_screen_reader_gets_the_slider_s_value_and_the_sentence_once(opened):
     page = opened("01")
     view = page.page.locator(".view").last
-    assert view.locator("input[type=range]").get_attribute("aria-valuetext") == "1024"
-    tree = view.aria_snapshot()
-    assert tree.count("status") == 1 and "as long as" in tree
-    assert len(re.findall(r"^ *- img", tree, re.MULTILINE)) == 1  # its label, and none of its ticks
+    assert view.locator("input[type=range]").first.get_attribute("aria-valuetext") == "1024"
+    said, tree = view.locator("[aria-live=polite]"), view.aria_snapshot()
+    assert said.count() == 1 and tree.count(said.inner_text()) == 1
+    assert '- heading "Matrix multiplication"' in tree and "100 ms" not in tree  # a tick
 
 
 def test_it_is_ready_soon_and_a_step_is_painted_at_once(opened, record_property):
@@ -200,9 +257,7 @@ def test_a_link_to_a_figure_that_waits_leads_to_its_guess_and_then_on(opened):
     assert "You followed a link" in asked.inner_text() and page.page.locator(".cover").count() > 0
     asked.locator("input[type=text]").fill("1 ms")
     asked.locator("input[type=text]").press("Enter")
-    assert page.page.evaluate("document.querySelectorAll('.view')[1].view.rest.textContent").startswith(
-        "At size 4096: "
-    )
+    assert page.figure("matmul").locator("output").first.inner_text() == "4096"
     assert page.complaints == []
 
 
@@ -218,28 +273,30 @@ def test_the_index_is_told_how_much_of_a_lesson_is_done(opened):
     assert page.page.evaluate(told) == [2, all_of_it]
 
 
-def test_on_a_phone_figures_with_axes_are_drawn_narrower_and_others_grow_at_a_tap(opened):
-    page = opened("01", width=390)
-    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.answer(["1 ms", ["no sync", "no warm-up", "sync each call", "event pair each call", "transfers included"]])
-    narrow = page.page.locator(".figure.narrow svg")
-    found = narrow.evaluate_all(_PLACES)
-    assert len(found) >= 4
-    for wide, scale, edges, marks in found:
-        assert wide <= 390 and scale > 1.1  # so that 9 points are 10 CSS pixels and more
-        assert edges[0] >= -1 and edges[1] <= 331 and marks > 0
-    drawing = page.page.locator(".figure:not(.narrow):has(svg)").first
-    before = drawing.locator("svg").bounding_box()["width"]
-    drawing.click()
-    assert before <= 390 < drawing.locator("svg").bounding_box()["width"]
+@pytest.mark.parametrize("number", ["01", "02", "03"])
+def test_on_a_phone_a_figure_s_words_are_legible_and_a_picture_grows_at_a_tap(opened, number):
+    page = opened(number, width=390)
+    page.answer([usual(each) for each in page.made.seen if isinstance(each, Guess)])
+    width = "document.documentElement.scrollWidth"
+    assert page.page.evaluate(width) <= 390
+    found = page.page.locator(".scene").evaluate_all(_LETTERS)
+    assert len(found) >= 2
+    for least, beyond in found:
+        assert least >= 11 and beyond == []
+    drawing = page.page.locator(".figure:has(svg)").first
+    if drawing.count():
+        before = drawing.locator("svg").bounding_box()["width"]
+        drawing.click()
+        assert before <= 390 < drawing.locator("svg").bounding_box()["width"]
     page.page.set_viewport_size({"width": 900, "height": 900})
-    assert narrow.count() == 0 and page.complaints == []
+    assert page.page.evaluate(width) <= 900 and page.complaints == []
 
 
-_PLACES = """all => all.map(svg => {
-  const {left} = svg.getBoundingClientRect(), scale = svg.getScreenCTM().a;  // a legend is moved as a whole
-  const boxes = [...svg.querySelectorAll('text:not([transform*=rotate])')].map(each => each.getBoundingClientRect());
-  const ends = [Math.min(...boxes.map(each => each.left)), Math.max(...boxes.map(each => each.right))];
-  const edges = ends.map(x => (x - left) / scale);
-  return [svg.getBoundingClientRect().width, svg.getScreenCTM().a, edges, svg.querySelectorAll('use').length];
+_LETTERS = """all => all.map(scene => {
+  const seen = [...scene.querySelectorAll('svg text, p, label span, label, output, summary')]
+    .filter(each => each.textContent && each.getClientRects().length && getComputedStyle(each).visibility !== 'hidden');
+  const size = each => parseFloat(getComputedStyle(each).fontSize) * (each.getScreenCTM?.().a ?? 1);
+  const boxes = seen.map(each => [each.textContent, each.getBoundingClientRect()]);
+  const beyond = boxes.filter(([, box]) => box.left < -1 || box.right > innerWidth + 1).map(([text]) => text);
+  return [Math.min(...seen.map(size)), beyond];
 })"""

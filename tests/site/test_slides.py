@@ -45,7 +45,7 @@ def test_keys_turn_the_slides_and_move_a_slider_that_has_them_in_a_browser(brows
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(path.as_uri())
     painted = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"  # then keys count
-    shown = page.locator(".deck section:not([hidden])")
+    shown = page.locator(".deck > section:not([hidden])")
     turned = page.locator("#turn output")
     page.evaluate(painted)
     page.keyboard.press("ArrowRight")
@@ -56,7 +56,7 @@ def test_keys_turn_the_slides_and_move_a_slider_that_has_them_in_a_browser(brows
     page.keyboard.press("Escape")
     page.keyboard.press("PageDown")
     assert shown.locator(".view svg").count() == 1 and "2048" in shown.inner_text()
-    shown.locator("input[type=range]").press("ArrowRight")
+    shown.locator("input[type=range]").first.press("ArrowRight")
     assert turned.inner_text().startswith("3 of ") and "3000" in shown.inner_text()
     page.keyboard.press("Escape")
     page.keyboard.press("ArrowRight")
@@ -65,13 +65,16 @@ def test_keys_turn_the_slides_and_move_a_slider_that_has_them_in_a_browser(brows
     page.evaluate(painted)
     assert turned.inner_text().startswith("4 of ")
     page.keyboard.press("Home")
-    for _ in range(page.locator(".deck section").count()):
+    for _ in range(page.locator(".deck > section").count()):
+        page.evaluate(painted)
         size = shown.evaluate("each => [each.scrollHeight - each.clientHeight, each.scrollWidth - each.clientWidth]")
         assert size == [0, 0], turned.inner_text()
         page.keyboard.press("ArrowRight")
     assert page.locator("#turn button").last.is_disabled() and complaints == []
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
-    assert all(each.is_visible() for each in page.locator(".deck section").all())
+    assert all(each.is_visible() for each in page.locator(".deck > section").all())
+    assert all(each.bounding_box()["height"] > 100 for each in page.locator(".deck .scene svg").all())
 
 
 def pointing(text: str) -> list[str]:

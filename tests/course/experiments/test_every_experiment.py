@@ -238,17 +238,13 @@ RECORDED = {"cuda": (Recorded("h200"), Recorded("h100")), "cpu": (Recorded("cpu"
 MEASURED = {"timers", "memory_swap", "block", "data_parallel"}
 """Their costs are found when they are recorded, or were counted with a first layer's gradient."""
 NOT_RECORDED = {
-    ("nested_sine", "cuda"): 31, ("nested_sine", "cpu"): 1, ("first_call", "cuda"): 6, ("adds", "cpu"): 8,
-    ("repeat", "cuda"): 701, ("repeat", "cpu"): 171, ("sines", "cuda"): 4, ("gemm", "cpu"): 45,
-    ("gemm_many", "cuda"): 1, ("gemm_many", "cpu"): 36, ("rnn_ladder", "cuda"): 26, ("rnn_ladder", "cpu"): 48,
-    ("rnn", "cpu"): 38, ("decode", "cuda"): 4, ("decode", "cpu"): 24, ("prefill", "cpu"): 11, ("attention", "cuda"): 13,
-    ("attention", "cpu"): 42, ("compiled", "cpu"): 16, ("graph_breaks", "cpu"): 80, ("recompiles", "cpu"): 240,
-    ("bits", "cpu"): 78, ("norms", "cpu"): 30, ("collective", "cpu"): 96, ("data_parallel", "cpu"): 96,
-    ("tensor_parallel", "cpu"): 18,
+    ("nested_sine", "cuda"): 31, ("nested_sine", "cpu"): 1, ("first_call", "cuda"): 6, ("repeat", "cuda"): 701,
+    ("repeat", "cpu"): 171, ("sines", "cuda"): 4, ("gemm_many", "cuda"): 1, ("rnn_ladder", "cuda"): 26,
+    ("decode", "cuda"): 4, ("attention", "cuda"): 13,
 }  # fmt: skip
-"""How many points of variants have no row: what was added since, what did not fit, and what no CPU was asked for.
+"""How many points of recorded variants have no row: what was added since, what did not fit, or no CPU was asked for.
 
-A new recording lowers a number; a change of `supports` that is meant changes it.
+A new recording lowers a number; a change of `supports` that is meant changes it. A variant without any row is new.
 """
 
 
@@ -267,7 +263,7 @@ def test_points_and_costs_are_those_of_the_rows_that_were_recorded(name: str, ki
                 assert told is not None, variant.name
                 assert (told.flop, told.bytes) == (row.cost.flop, row.cost.bytes), (variant.name, point)
         here = {tuple(point.values()) for point in found.points() if found.has(variant.name, point)}
-        without += len(here - {key for key, _ in rows})
+        without += len(here - {key for key, _ in rows}) if rows else 0
     assert without == NOT_RECORDED.get((name, kind), 0)
 
 

@@ -1,0 +1,684 @@
+// Draws a scene: data in, a figure out. The same source is inlined in a page (build.mjs makes an IIFE of it).
+//
+// A scene holds every place of its sliders, so nothing is asked of a kernel when one moves. A place is a number: the sliders' positions
+// read as digits, the last one moving fastest. Lists named `at`, `texts` and `windows` have one entry for each place.
+//
+// The svg is drawn anew for each width, in units of a sixteenth of the page's type: letters are as large on a phone as on a desk, and grow with
+// a slide's. So a length here is a CSS pixel wherever the page has not changed its type.
+// Colours are classes (`hue-memory`), which scene.css knows; nothing here writes a style into markup, so a strict policy may forbid that.
+
+import { axisBottom, axisLeft } from "d3-axis";
+import { easeCubicOut } from "d3-ease";
+import { scaleLinear, scaleLog } from "d3-scale";
+import { select } from "d3-selection";
+import "d3-transition";
+
+const GLIDE = 200; // ms: long enough to be seen, short enough to hold a key down
+const NARROW = 560; // below this many pixels names are short and stand where they need no margin
+const CLOSE = 24; // pixels: points nearer than this to each other share one value
+const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3 };
+const LAYERS = ["regions", "shade", "axis y", "axis x", "axis when", "axis share", "titles", "roofs", "lines", "dots", "timeline", "stack", "ghosts", "bars",
+  "names", "marks", "pad"]; // from the back to the front
+let count = 0; // of figures in this document, for ids
+
+const keep = (value, low, high) => Math.min(Math.max(value, low), high);
+
+// -- numbers and words ------------------------------------------------------------------------------------------------
+
+const PREFIXES = "qryzafpnµm kMGTPEZYRQ"; // a thousand apart, from 10^-30
+const BARE = [0, 0], COUNTED = [0, 30];
+const POWERS = { s: [-30, 0], B: COUNTED, FLOP: COUNTED, "B/s": COUNTED, "FLOP/s": COUNTED, "IOP/s": COUNTED, x: BARE, "%": BARE, "FLOP/B": BARE, "": BARE };
+
+// Intl rounds a text on the digits that a person reads, halves away from zero; of a number it would see the binary value.
+const formatted = (text, options) => new Intl.NumberFormat("en", { useGrouping: false, ...options }).format(text);
+/** Mantissa and power of ten, both as texts. */
+export const rounded = (value, digits) => formatted(String(value), { notation: "scientific", maximumSignificantDigits: digits }).split("E");
+export const plain = (mantissa, power) => formatted(`${mantissa}e${power}`, { maximumSignificantDigits: 21 });
+
+/** A value with its unit, as `brrr.core.units.quantity` writes it, but a ratio with the sign ×. */
+export function si(value, unit, digits = 3) {
+  if (unit === "share") return si(100 * value, "%", value < 0.1 ? 1 : 2);
+  const [mantissa, power] = rounded(value, digits), [lowest, highest] = POWERS[unit] ?? [-30, 30];
+  const prefix = keep(3 * Math.floor(power / 3), lowest, highest), number = plain(mantissa, power - prefix);
+  return unit === "x" ? `${number}×` : `${number} ${PREFIXES[prefix / 3 + 10].trim()}${unit}`.trim();
+}
+
+const ruler = document.createElement("canvas").getContext("2d"); // it measures words without a layout
+let face = "sans-serif"; // of the figure's texts, as the style sheet has it
+
+/** From one value to another, their unit said once where it is the same. */
+function span(low, high, unit) {
+  const [a, b] = [si(low, unit), si(high, unit)], same = a.split(" ")[1] === b.split(" ")[1];
+  return a === b ? a : `${same ? a.split(" ")[0] : a} to ${b}`;
+}
+
+/** Pixels that a text takes. */
+function wide(text, size = 12.5, weight = 400) {
+  ruler.font = `${weight} ${size}px ${face}`;
+  return ruler.measureText(text).width;
+}
+
+/** Words in rows of at most so many pixels. */
+function rowsOf(text, width, size, weight = 400) {
+  const rows = [""];
+  for (const word of text.split(" ")) {
+    const longer = rows.at(-1) ? `${rows.at(-1)} ${word}` : word;
+    if (rows.at(-1) && wide(longer, size, weight) > width) rows.push(word);
+    else rows[rows.length - 1] = longer;
+  }
+  return rows;
+}
+
+/** A sentence's parts: words, and values in the colour of what they are of. `{0|memory}` is value 0, `{free|memory}` a word. */
+function parts(form, values) {
+  return form.split(/(\{[^}]*\})/).filter(Boolean).map((part) => {
+    if (part[0] !== "{") return { text: part };
+    const [name, hue] = part.slice(1, -1).split("|");
+    const text = /^\d+$/.test(name) ? values[name] : name;
+    return { text, hue: hue === "*" ? text : hue, value: true };
+  });
+}
+
+// -- the figure ---------------------------------------------------------------------------------------------------------
+
+/** Draw `scene` into `el`. What comes back moves it, takes a guess, and removes it. `kept` may say where its sliders stood, which lines were
+    hidden and whether predictions were shown; its `changed` is called with these after each of the reader's actions. */
+export function draw(el, scene, kept = {}) {
+  const id = `scene-${++count}`;
+  const root = select(el).append("div").attr("role", "group").attr("class", "scene fresh").attr("aria-labelledby", `${id}-title`);
+  const off = (scene.lines ?? []).filter((each) => each.on === false).map((each) => each.name);
+  const state = { scene, width: 0, at: kept.at ?? scene.sliders.map((each) => each.at), hidden: new Set(kept.hidden ?? off), predicting: kept.predicting ?? scene.predictions, root, id, glides: false };
+  const changed = () => kept.changed?.({ at: [...state.at], hidden: [...state.hidden], predicting: state.predicting });
+  const head = root.append("header");
+  head.append("h3").attr("id", `${id}-title`).text(scene.title);
+  if (scene.sub) head.append("p").attr("class", "sub").text(scene.sub);
+  const said = root.append("p").attr("class", "say").attr("aria-live", "polite");
+  const gauges = root.append("div").attr("class", "gauges");
+  const plot = root.append("div").attr("class", "plot");
+  const svg = plot.append("svg").attr("role", "group").attr("aria-label", alternative(scene));
+  const dials = root.append("div").attr("class", "dials");
+  if (scene.predictable) {
+    const predict = root.append("label").attr("class", "predict");
+    predict.append("input").attr("type", "checkbox").property("checked", scene.predictions).on("change", ({ target }) => { state.predicting = target.checked; paint(true); changed(); });
+    predict.append("span").text("Predictions");
+  }
+  const fold = root.append("details");
+  fold.append("summary").text("Details and data");
+  const more = fold.append("p").attr("class", "more");
+  const table = fold.append("div").attr("class", "table").attr("tabindex", 0); // it scrolls, by keys too
+  root.append("p").attr("class", "badge").text(scene.badge);
+  const layers = new Map(LAYERS.map((name) => [name, svg.append("g").attr("class", name).attr("aria-hidden", name === "names" ? null : true)]));
+  state.layer = (name) => layers.get(name);
+  state.glide = (selection) => state.glides ? selection.transition("glide").duration(GLIDE).ease(easeCubicOut) : selection;
+
+  function paint(glides) {
+    const width = plot.node().clientWidth / unit();
+    if (!width) return; // hidden, as under a cover: the observer calls again
+    face = getComputedStyle(svg.node()).fontFamily;
+    Object.assign(state, { width, narrow: width < NARROW, place: placeOf(state), glides: glides && moves() });
+    let top = 0;
+    for (const panel of [plane, timeline, stack, bars]) top += panel(state, top);
+    svg.attr("width", `${width / 16}rem`).attr("height", `${top / 16}rem`).attr("viewBox", `0 0 ${width} ${top}`);
+    say(said, scene.say, state.place, replied(state));
+    say(more, scene.more, state.place);
+    meter(gauges, scene, state.place);
+    turn(dials, state, move);
+    if (fold.property("open")) tabulate(table, state);
+    foretell(foretold, state);
+  }
+
+  const foretold = root.append("div").attr("class", "table foretold");
+
+  function move(slider, position) {
+    const last = scene.sliders[slider].texts.length - 1, wanted = keep(position, 0, last);
+    if (wanted === state.at[slider]) return;
+    state.at[slider] = wanted;
+    root.classed("fresh", false); // so the hint goes with the first move
+    paint(true);
+    changed();
+  }
+
+  state.move = move;
+  state.again = () => { paint(true); changed(); };
+  fold.on("toggle", () => fold.property("open") && tabulate(table, state));
+  const observer = new ResizeObserver(() => Math.abs(plot.node().clientWidth - state.width * unit()) > 0.5 && paint(false));
+  observer.observe(plot.node());
+  paint(false);
+  return {
+    move,
+    /** To the place where a slider reads so; where it has no such value, it stays. */
+    go(name, text) {
+      const slider = scene.sliders.findIndex((each) => each.name === name), position = scene.sliders[slider]?.texts.indexOf(text) ?? -1;
+      if (position >= 0) move(slider, position);
+    },
+    /** The reader's answer: a number, or one of the parts; `text` is how it reads, `reply` what is said of it at its place. */
+    guess(value, text, reply = "") {
+      if (!scene.guess) return;
+      Object.assign(scene.guess, { value, text, reply });
+      paint(true);
+    },
+    /** All sliders at once, as somebody else moved them. */
+    stand(at) {
+      if (String(at) === String(state.at)) return;
+      state.at = [...at];
+      paint(true);
+    },
+    again: () => paint(false),
+    remove() { observer.disconnect(); root.remove(); },
+  };
+}
+
+const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // CSS pixels of one of the figure's
+
+const moves = () => !matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** Where all sliders stand, as one number; without the slider `but`, as a line's cuts are counted. */
+function placeOf({ scene, at }, but = -1) {
+  return scene.sliders.reduce((place, slider, i) => (i === but ? place : place * slider.texts.length + at[i]), 0);
+}
+
+/** What the figure shows, for those who do not see it: the same wherever the sliders stand. */
+function alternative({ alt, title, x, y, lines, parts: shares, rows, bars: all }) {
+  const names = [...(lines ?? []), ...(shares ?? []), ...(rows ?? []), ...(all ?? [])].map((each) => each.label);
+  if (alt) return alt;
+  const over = lines ? ` ${y.title} against ${x.title}.` : "";
+  return `${title}:${over} ${names.join("; ")}. The values stand in the table below.`;
+}
+
+function replied({ scene: { guess }, place }) {
+  return guess?.reply && place === guess.place ? `${guess.reply} ` : "";
+}
+
+function say(into, told, place, before = "") {
+  const [form, ...values] = told?.at[place] ?? [];
+  const all = form === undefined ? [{ text: "Not recorded here." }] : parts(told.forms[form], values);
+  into.selectAll("span").data(before ? [{ text: before }, ...all] : all).join("span")
+    .attr("class", (d) => (d.value ? `value ink-${d.hue ?? "ink"}` : null)).text((d) => (d.value ? d.text.replaceAll(" ", "\u00a0") : d.text)); // a value stays on one line
+}
+
+function meter(into, { gauges = [] }, place) {
+  const each = into.selectAll("div.gauge").data(gauges).join((enter) => {
+    const gauge = enter.append("div").attr("class", "gauge");
+    for (const name of ["name", "track", "value"]) gauge.append("span").attr("class", name);
+    gauge.select(".track").append("span").attr("class", "fill");
+    gauge.filter((d) => d.mark).select(".track").append("span").attr("class", "mark").style("left", (d) => `${(100 * d.mark[0]) / d.max}%`)
+      .append("span").text((d) => d.mark[1]);
+    return gauge;
+  });
+  each.select(".name").text((d) => d.label);
+  each.select(".fill").attr("class", (d) => `fill hue-${d.at[place][2]}`).style("width", (d) => `${(100 * d.at[place][0]) / d.max}%`);
+  each.select(".value").attr("class", (d) => `value ink-${d.at[place][2]}`).text((d) => d.at[place][1]);
+}
+
+// -- sliders --------------------------------------------------------------------------------------------------------------
+
+function turn(into, state, move) {
+  const dials = into.selectAll("div.dial").data(state.scene.sliders).join((enter) =>
+    enter.append("div").attr("class", (d) => `dial ${d.form}`).each(function (slider, i) {
+      (slider.form === "choice" ? buttons : range)(select(this), slider, i, state, move);
+    }));
+  dials.each(function (slider, i) {
+    const dial = select(this), position = state.at[i], text = slider.texts[position];
+    dial.classed("alone", slider.texts.length < 2).select("output").text(text);
+    dial.selectAll("input[type=radio]").property("checked", (_, k) => k === position);
+    const input = dial.select("input[type=range]").attr("aria-valuetext", text);
+    if (state.along?.slider !== i) return input.property("value", position);
+    const { left, inner, pixels } = state.along; // it lies under the axis, so that its handle stands below the point
+    dial.classed("along", true).style("padding-left", `${(left - 11) / 16}rem`).style("padding-right", `${(state.width - left - inner - 11) / 16}rem`);
+    input.attr("min", 0).attr("max", inner).attr("step", "any").property("value", pixels[position]);
+  });
+}
+
+function range(dial, slider, i, state, move) {
+  const name = `${state.id}-${slider.name}`;
+  dial.append("label").attr("for", name).text(slider.title).append("output").attr("for", name);
+  dial.append("input").attr("type", "range").attr("id", name).attr("min", 0).attr("max", slider.texts.length - 1)
+    .on("input", ({ target }) => {
+      const along = state.along?.slider === i;
+      move(i, along ? nearest(state.along.pixels, +target.value) : +target.value);
+      if (along) target.value = state.along.pixels[state.at[i]];
+    })
+    .on("keydown", (event) => { // along an axis a key goes to the next value, not by a pixel
+      const last = slider.texts.length - 1;
+      const to = event.key === "Home" ? 0 : event.key === "End" ? last : state.at[i] + (STEPS[event.key] ?? NaN);
+      if (Number.isNaN(to)) return;
+      event.preventDefault();
+      move(i, to);
+    });
+}
+
+function buttons(dial, slider, i, state, move) {
+  const label = `${state.id}-${slider.name}`;
+  dial.append("span").attr("class", "name").attr("id", label).text(slider.title);
+  const group = dial.append("div").attr("class", "choices").attr("role", "radiogroup").attr("aria-labelledby", label);
+  const each = group.selectAll("label").data(slider.texts).join("label");
+  each.append("input").attr("type", "radio").attr("name", `${state.id}-${slider.name}`).on("change", (_, d) => move(i, slider.texts.indexOf(d)));
+  each.append("span").text((d) => d);
+}
+
+const nearest = (values, wanted) =>
+  values.reduce((best, value, i) => (Math.abs(value - wanted) < Math.abs(values[best] - wanted) ? i : best), 0);
+
+// -- lines and roofs --------------------------------------------------------------------------------------------------------
+
+/** The panel of lines over x, with a roofline's roofs and regions below them. */
+function plane(state, top) {
+  const { scene, width, narrow, place, glide } = state;
+  if (!scene.lines) return 0;
+  const cut = placeOf(state, scene.x.along), position = state.at[scene.x.along];
+  const labelled = scene.lines.filter((d) => d.kind !== "predicted"), named = labelled.length > 1;
+  const names = (d) => rowsOf(narrow ? d.short : d.label, narrow ? 84 : 170, 12.5, 700);
+  const up = (state.up = scene.lines.some((d) => d.on === false && !state.hidden.has(d.name)) ? scene.all : scene.y); // with lines switched on it may be longer
+  const left = Math.max(38, ...(narrow ? up.few : up.ticks).map(([, text]) => wide(text, 12) + 12));
+  const right = named ? Math.max(...labelled.flatMap((d) => names(d).map((row) => wide(row, 12.5, 700)))) + 14 : 12;
+  const listed = labelled.reduce((sum, d) => sum + 16 * names(d).length + 2, 0); // so high are the names alone
+  const inner = width - left - right, height = Math.max(narrow ? 250 : 320, named ? listed - 8 : 0), foot = top + 22 + height;
+  const scale = (axis) => (axis.scale === "log" ? scaleLog() : scaleLinear()).domain(axis.domain);
+  const x = scale(scene.x).range([left, left + inner]), y = scale(up).range([foot, top + 22]);
+  const points = new Map(scene.lines.map((d) => [d.name, d.cuts[cut] ?? []]));
+  const seen = (d) => (d.kind === "predicted" ? state.predicting && !state.hidden.has(d.of) : !state.hidden.has(d.name));
+  const here = new Map(scene.lines.filter((d) => !d.kind && !state.hidden.has(d.name)).flatMap((d) => {
+    const found = points.get(d.name).find((row) => row[0] === position);
+    return found ? [[d.name, found]] : [];
+  }));
+  const pixels = scene.x.at.map((value) => x(value) - left);
+  state.along = { slider: scene.x.along, left, inner, pixels };
+  const box = { left, right: left + inner, top: top + 22, foot, inner, height };
+
+  regions(state, box, x, cut);
+  axes(state, box, x, y, narrow ? scene.x.few : scene.x.ticks, narrow ? up.few : up.ticks);
+  roofs(state, box, x, y, cut);
+
+  const marks = state.layer("marks");
+  const between = (scene.marks ?? []).filter((d) => d.kind === "between" && d.lines.every((name) => here.has(name)));
+  glide(state.layer("shade").selectAll("path").data(between).join("path").attr("class", "between")).attr("d", (d) => {
+    const [a, b] = d.lines.map((name) => points.get(name).map((row) => [x(row[1]), y(row[2])]));
+    return `${path([...a, ...b.reverse()])}Z`;
+  });
+
+  const shown = scene.lines.filter(seen);
+  glide(state.layer("lines").selectAll("path").data(scene.x.joined === false ? [] : shown, (d) => d.name).join("path").attr("class", (d) => `line pen-${d.hue} ${d.trail ? "trail" : (d.kind ?? "")}`))
+    .attr("d", (d) => path(points.get(d.name).map((row) => [x(row[1]), y(row[2])])));
+  const dots = shown.filter((d) => !d.kind).flatMap((d) => points.get(d.name).map((row) => ({ line: d, row })));
+  glide(state.layer("dots").selectAll("circle").data(dots, (d) => `${d.line.name} ${d.row[0]}`).join("circle")
+    .attr("class", (d) => `dot hue-${d.line.hue}`).classed("ahead", (d) => d.line.trail && d.row[0] > position)
+    .classed("doubtful", (d) => d.line.doubtful?.[cut]?.includes(d.row[0])).attr("r", narrow ? 2 : 2.5))
+    .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
+
+  if (named) endLabels(state, box, y, points, names);
+  const values = [...here].map(([name, row]) => ({ line: scene.lines.find((d) => d.name === name), row })).sort((a, b) => a.row[2] - b.row[2]);
+  const at = left + pixels[position];
+  glide(marks.selectAll("line.drop").data(values.slice(0, 1)).join("line").attr("class", "drop"))
+    .attr("x1", at).attr("x2", at).attr("y1", foot).attr("y2", (d) => y(d.row[2]));
+  brackets(state, box, y, here, at, place);
+  glide(marks.selectAll("circle.here").data(values, (d) => d.line.name).join("circle").attr("class", (d) => `here hue-${d.line.hue}`).attr("r", 7))
+    .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
+  const guessed = star(state, box, x, y, cut, position);
+  valuesOf(state, box, x, y, values, points, guessed);
+  drag(state, box, pixels);
+  return foot + (scene.sliders[scene.x.along].title === scene.x.title ? 26 : 40) - top;
+}
+
+const path = (points) => (points.length ? `M${points.map((each) => each.join()).join("L")}` : "");
+/** The value at each point: above it, and where the line climbs to the right, to its left. The lowest of several stands below, since a
+    bracket may stand between; points too close for a value each share one, from the least to the most. */
+function valuesOf(state, box, x, y, values, points, guessed) {
+  const { scene, narrow, place, glide } = state, { unit } = scene.y, all = scene.marks ?? [], steps = all.find((d) => d.kind === "said");
+  const bracket = all.find((d) => d.kind === "bracket"); // its factor stands with the values where they are too close for it
+  const groups = [];
+  for (const value of values) { // which rise
+    const last = groups.at(-1)?.at(-1);
+    if (last && y(last.row[2]) - y(value.row[2]) < CLOSE) groups.at(-1).push(value);
+    else groups.push([value]);
+  }
+  const put = groups.map((group, i) => {
+    const { line, row } = group.at(-1), least = group[0].row[2], across = x(row[1]), up = y(row[2]);
+    const times = bracket?.lines.every((name) => group.some((each) => each.line.name === name)) ? bracket.texts[place] : "";
+    const said = group.length === 1 ? si(row[2], unit) : span(least, row[2], unit) + (times && `: ${times}`);
+    const text = !steps ? said : narrow ? steps.texts[place] : `${steps.texts[place]}: ${said}`, size = wide(text, 14, 700);
+    const made = { name: line.name, hue: group.length > 1 ? "ink" : line.hue, text };
+    if (steps) return { ...made, y: up + 24, ...(across + 14 + size < box.right ? { x: across + 14, end: "start" } : { x: across - 10, end: "end" }) };
+    const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
+    const below = y(least) + 26 < box.foot && ((i === 0 && groups.length > 1) || (guessed < up && guessed > up - 40));
+    if (!below && climbs && across - 9 - size > box.left) return { ...made, x: across - 9, y: up - 10, end: "end" };
+    return { ...made, x: keep(across, box.left + size / 2, box.right + 8 - size / 2), y: below ? y(least) + 24 : up - 14, end: "middle" };
+  });
+  glide(state.layer("marks").selectAll("text.value").data(put, (d) => d.name).join("text").attr("class", (d) => `value ink-${d.hue}`)
+    .text((d) => d.text).attr("text-anchor", (d) => d.end)).attr("x", (d) => d.x).attr("y", (d) => d.y);
+}
+
+function axes(state, box, x, y, along, up) {
+  const { scene, glide } = state;
+  const text = (ticks) => (value) => (ticks.find(([v]) => v === value) ?? [])[1];
+  const bottom = axisBottom(x).tickValues(along.map(([v]) => v)).tickFormat(text(along)).tickSizeOuter(0).tickSize(5);
+  const side = axisLeft(y).tickValues(up.map(([v]) => v)).tickFormat(text(up)).tickSizeOuter(0).tickSize(-box.inner).tickPadding(8);
+  glide(state.layer("axis y").attr("transform", `translate(${box.left},0)`)).call(side);
+  glide(state.layer("axis x").attr("transform", `translate(0,${box.foot})`)).call(bottom);
+  const titles = [{ text: scene.y.title, x: box.left, y: box.top - 10, end: "start" }];
+  const own = scene.sliders[scene.x.along].title === scene.x.title; // then the slider below bears the name
+  if (!own) titles.push({ text: scene.x.title, x: box.right, y: box.foot + 36, end: "end" });
+  state.layer("titles").selectAll("text").data(titles).join("text").attr("class", "axis-title")
+    .attr("x", (d) => d.x).attr("y", (d) => d.y).attr("text-anchor", (d) => d.end).text((d) => d.text);
+}
+
+/** Each line's name at its right end. A click hides the line; the name stays, struck through. */
+function endLabels(state, box, y, points, names) {
+  const { scene, glide } = state;
+  const ends = scene.lines.filter((d) => d.kind !== "predicted").map((d) => ({ d, rows: names(d), y: y((points.get(d.name).at(-1) ?? [0, 0, state.up.domain[0]])[2]) }))
+    .sort((a, b) => a.y - b.y);
+  const half = (end) => 8 * end.rows.length;
+  const apart = (end, other) => half(end) + half(other) + 2;
+  ends.forEach((end, i) => { end.y = Math.max(end.y, i ? ends[i - 1].y + apart(end, ends[i - 1]) : box.top - 8 + half(end)); }); // so that no two overlap,
+  ends.reverse().forEach((end, i) => { end.y = Math.min(end.y, i ? ends[i - 1].y - apart(end, ends[i - 1]) : box.foot + 2 - half(end)); }); // nor leave the figure
+  const toggle = (_, { d }) => {
+    state.hidden[state.hidden.has(d.name) ? "delete" : "add"](d.name);
+    state.again();
+  };
+  const labels = state.layer("names").selectAll("g").data(ends, (end) => end.d.name).join((enter) => {
+    const g = enter.append("g").attr("role", "button").attr("tabindex", 0).attr("transform", (end) => `translate(${box.right + 10},${end.y})`);
+    g.append("rect").attr("x", -4);
+    g.append("text");
+    return g.on("click", toggle).on("keydown", (event, end) => ["Enter", " "].includes(event.key) && (event.preventDefault(), toggle(event, end)));
+  });
+  labels.attr("class", (end) => `name ink-${end.d.hue}`).classed("off", (end) => state.hidden.has(end.d.name))
+    .attr("aria-pressed", (end) => String(!state.hidden.has(end.d.name))).attr("aria-label", (end) => `line: ${end.d.label}`);
+  labels.select("rect").attr("width", (end) => Math.max(...end.rows.map((row) => wide(row, 12.5, 700))) + 8)
+    .attr("y", (end) => -half(end) - 4).attr("height", (end) => 2 * half(end) + 8);
+  labels.select("text").selectAll("tspan").data((end) => end.rows.map((row) => [row, end.rows.length])).join("tspan").attr("x", 0)
+    .attr("dy", ([, count], i) => (i ? 15 : 4.3 - 7.5 * (count - 1))).text(([row]) => row);
+  glide(labels).attr("transform", (end) => `translate(${box.right + 10},${end.y})`);
+}
+
+/** From one line's point to another's, with how many times as much between them. */
+function brackets(state, box, y, here, at, place) {
+  const { scene, glide } = state;
+  const found = (scene.marks ?? []).filter((d) => d.kind === "bracket" && d.lines.every((name) => here.has(name))
+    && Math.abs(d.lines.map((name) => y(here.get(name)[2])).reduce((a, b) => a - b)) >= CLOSE);
+  const groups = state.layer("marks").selectAll("g.bracket").data(found).join((enter) => {
+    const g = enter.append("g").attr("class", "bracket");
+    g.append("path");
+    g.append("text").attr("class", "factor");
+    g.append("text").attr("class", "what");
+    return g;
+  });
+  const size = state.narrow ? 18 : 22, room = state.width - at - 26, broad = Math.max(60, ...found.map((d) => wide(d.texts[place], size, 800) * 1.15));
+  const side = room > broad ? 1 : -1, edge = at + 16 * side;
+  groups.each(function (d) {
+    const [a, b] = d.lines.map((name) => y(here.get(name)[2])), middle = (a + b) / 2, g = select(this);
+    glide(g.select("path")).attr("d", `M${edge - 5 * side},${a} H${edge} V${b} H${edge - 5 * side}`);
+    const rows = rowsOf(d.label, Math.min(room, state.narrow ? 86 : 150), 13), high = 24 + 16 * rows.length, tall = Math.abs(a - b) > high;
+    // To the right it stands in the middle, above the lower line; to the left near the top, where a line that climbs has not been.
+    const middling = Math.min(middle - high / 2 + 20, Math.max(a, b) - 16 * rows.length - 24), first = !tall ? middle + 8 : side > 0 ? middling : Math.min(a, b) + 24, end = side > 0 ? "start" : "end";
+    glide(g.select("text.factor").attr("font-size", size).text(d.texts[place]).attr("text-anchor", end)).attr("x", edge + 8 * side).attr("y", first);
+    const what = g.select("text.what").attr("text-anchor", end).classed("hidden", !tall);
+    glide(what).attr("transform", `translate(${edge + 8 * side},${first + 18})`);
+    what.selectAll("tspan").data(rows).join("tspan").attr("x", 0).attr("dy", (_, i) => (i ? 16 : 0)).text((row) => row);
+  });
+}
+
+/** The reader's guess, on the line that it was asked about and only where it was asked. */
+function star(state, box, x, y, cut, position) {
+  const { scene: { guess, lines }, place, glide } = state;
+  const asked = guess?.value != null && guess.line && place === guess.place ? lines.find((d) => d.name === guess.line) : null;
+  const row = asked?.cuts[cut]?.find((each) => each[0] === position);
+  const value = !guess?.base ? guess?.value : guess.inverse ? guess.base / guess.value : guess.base * guess.value; // a factor is of another value
+  const low = y.range()[1] + 12, height = row ? keep(y(value), low, box.foot - 12) : 0;
+  const stars = state.layer("marks").selectAll("g.you").data(row ? [guess] : []).join((enter) => {
+    const g = enter.append("g").attr("class", "you");
+    g.append("path").attr("d", "M0,-8 L2.3,-2.8 8,-2.4 3.7,1.3 5,6.8 0,3.8 -5,6.8 -3.7,1.3 -8,-2.4 -2.3,-2.8Z");
+    g.append("text");
+    return g;
+  });
+  // its text stands beside it, on the side where none of the values does; near one of them below or above
+  const text = (d) => `you: ${d.text}`, near = row && Math.abs(height - y(row[2])) < 34, down = height > y(row?.[2] ?? 0);
+  const left = row && !near && x(row[1]) - 16 - wide(text(guess), 12.5, 600) > box.left;
+  stars.select("text").text(text).attr("x", near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -16) : 4)
+    .attr("text-anchor", near ? "middle" : left ? "end" : "start");
+  if (row) glide(stars).attr("transform", `translate(${x(row[1])},${height})`);
+  return row ? height : NaN;
+}
+
+/** The whole panel is a handle: to point at a value is to go there. */
+function drag(state, box, pixels) {
+  const pad = state.layer("pad").selectAll("rect").data([box]).join("rect")
+    .attr("x", box.left).attr("y", box.top).attr("width", Math.max(box.inner, 0)).attr("height", box.height);
+  const go = (event) => {
+    const from = event.currentTarget.ownerSVGElement.getBoundingClientRect();
+    state.move(state.scene.x.along, nearest(pixels, ((event.clientX - from.left) * state.width) / from.width - box.left));
+  };
+  pad.on("pointerdown", (event) => { event.currentTarget.setPointerCapture(event.pointerId); go(event); })
+    .on("pointermove", (event) => event.buttons && go(event));
+}
+
+function regions(state, box, x, cut) {
+  const { scene, glide, narrow } = state;
+  const found = (scene.regions?.[cut] ?? []).map(([from, hue, ...texts], i, all) => {
+    const start = from ? x(from) : box.left, end = all[i + 1] ? x(all[i + 1][0]) : box.right;
+    const rows = texts.map((pair) => pair[+narrow]);
+    return { hue, rows, start, end, x: Math.min(start + 10, box.right - Math.max(...rows.map((row) => wide(row, 13, 700))) - 4) };
+  });
+  const layer = state.layer("regions");
+  glide(layer.selectAll("rect").data(found).join("rect").attr("class", (d) => `region hue-${d.hue}`).attr("y", box.top).attr("height", box.height))
+    .attr("x", (d) => d.start).attr("width", (d) => d.end - d.start);
+  const texts = layer.selectAll("text").data(found).join("text").attr("class", (d) => `ink-${d.hue}`);
+  texts.selectAll("tspan").data((d) => d.rows).join("tspan").attr("x", 0).attr("dy", (_, i) => (i ? 17 : 0)).text((text) => text);
+  glide(texts).attr("transform", (d) => `translate(${d.x},${box.top + 20})`);
+}
+
+/** Roofs: the memory's rises with what is done for each byte, the arithmetic's is flat, and they end where they meet. */
+function roofs(state, box, x, y, cut) {
+  const { scene, glide, narrow } = state;
+  if (!scene.roofs) return;
+  const [least, most] = scene.x.domain, bend = scene.regions[cut][1][0];
+  const ends = (d) => {
+    const rate = d.rate[cut], turn = (d.until ?? d.from)?.[cut] ?? bend;
+    const from = d.slant ? Math.max(least, scene.y.domain[0] / rate) : turn, to = d.slant ? turn : most;
+    return [from, to].map((at) => [x(at), y(d.slant ? rate * at : rate)]);
+  };
+  const layer = state.layer("roofs");
+  glide(layer.selectAll("path").data(scene.roofs).join("path").attr("class", (d) => (d.guide ? "roof guide" : `roof pen-${d.hue}`)))
+    .attr("d", (d) => path(ends(d)));
+  const named = scene.roofs.filter((d) => !d.guide);
+  const texts = layer.selectAll("text.roof-name").data(named).join("text").attr("class", (d) => `roof-name ink-${d.hue}`)
+    .attr("text-anchor", (d) => (d.slant ? "start" : "end")).text((d) => `${narrow ? "" : `${d.label} `}${d.texts[cut]}`);
+  glide(texts).attr("transform", (d) => {
+    const [[x0, y0], [x1, y1]] = ends(d);
+    if (!d.slant) return `translate(${x1 - 4},${y1 - 11})`;
+    const part = narrow ? 0.2 : 0.3, angle = (Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI;
+    return `translate(${x0 + part * (x1 - x0)},${y0 + part * (y1 - y0)}) rotate(${angle}) translate(0,-20)`;
+  });
+  const ridge = layer.selectAll("g.ridge").data([bend]).join((enter) => {
+    const g = enter.append("g").attr("class", "ridge");
+    g.append("line");
+    return g;
+  });
+  glide(ridge).attr("transform", `translate(${x(bend)},0)`);
+  glide(ridge.select("line").attr("y2", box.foot)).attr("y1", y(bend * scene.roofs[0].rate[cut]));
+}
+
+// -- a stack: one whole, and each of its parts in its place -----------------------------------------------------------------
+
+function stack(state, top) {
+  const { scene, width, narrow, place, glide } = state;
+  if (!scene.parts) return 0;
+  const left = Math.max(...scene.parts.map((d) => wide(`★ ${d.label}`, 13, 700))) + 12, right = 12, inner = width - left - right;
+  const others = sharing(state), longest = Math.max(...others.map((each) => scene.totals[each.place][0]));
+  const x = scaleLinear().domain([0, longest]).range([left, left + inner]);
+  const high = narrow ? 46 : 54, row = 30, first = top + (narrow && others.length > 1 ? 42 : 26), foot = first + high + 14 + row * scene.parts.length;
+  const whole = scene.totals[place][0];
+  const ticks = x.ticks(narrow ? 3 : 5);
+  glide(state.layer("axis x").attr("transform", `translate(0,${foot})`))
+    .call(axisBottom(x).tickValues(ticks).tickFormat((v) => si(v, scene.x.unit)).tickSizeOuter(0).tickSize(-(foot - first)).tickPadding(8));
+  const placed = scene.parts.map((d) => ({ d, start: d.at[place][0], size: d.at[place][1], share: whole ? d.at[place][1] / whole : 0 }));
+
+  const ghosts = others.filter((each) => each.place !== place).map((each) => ({ ...each, size: scene.totals[each.place][0] }));
+  const layer = state.layer("stack");
+  glide(state.layer("ghosts").selectAll("rect.ghost").data(ghosts).join("rect").attr("class", (d) => `ghost${d.size < whole ? " inside" : ""}`).attr("x", left).attr("y", first).attr("height", high))
+    .attr("width", (d) => Math.max(x(d.size) - left, 0));
+  const segment = (selection) => glide(selection).attr("x", (d) => x(d.start)).attr("width", (d) => Math.max(x(d.start + d.size) - x(d.start), d.size ? 0.75 : 0));
+  segment(layer.selectAll("rect.whole").data(placed, (d) => d.d.name).join("rect").attr("class", (d) => `whole hue-${d.d.hue}`).attr("y", first).attr("height", high));
+  const fits = (d) => x(d.start + d.size) - x(d.start) > wide(d.d.label, 15, 600) + 12;
+  glide(layer.selectAll("text.word").data(placed, (d) => d.d.name).join("text").attr("class", (d) => `word on-${d.d.hue}`)
+    .attr("y", first + high / 2).attr("dy", "0.35em").text((d) => d.d.label).classed("hidden", (d) => !fits(d)))
+    .attr("x", (d) => (x(d.start) + x(d.start + d.size)) / 2);
+  const across = scene.sliders[scene.across], whose = across ? `${across.texts[state.at[scene.across]]}: ` : "";
+  const total = layer.selectAll("text.total").data([`${whose}${scene.totals[place][1]}`]).join("text");
+  total.attr("class", "total").attr("y", first - (narrow && ghosts.length ? 25 : 9)).attr("x", left).text((d) => d);
+  const other = layer.selectAll("text.other").data(ghosts).join("text").attr("class", "other").attr("y", first - 9).attr("text-anchor", narrow ? "start" : "end");
+  other.attr("x", narrow ? left : left + inner).text((d) => `${d.text}: ${scene.totals[d.place][1]}`);
+
+  const at = (_, i) => first + high + 14 + row * i;
+  segment(layer.selectAll("rect.part").data(placed, (d) => d.d.name).join("rect").attr("class", (d) => `part hue-${d.d.hue}`).attr("y", at).attr("height", row - 12));
+  const mine = scene.guess?.part && place === scene.guess.place ? scene.guess.value : null;
+  layer.selectAll("text.name").data(placed, (d) => d.d.name).join("text").attr("class", (d) => `name ink-${d.d.hue}`)
+    .attr("x", left - 10).attr("text-anchor", "end").attr("y", (d, i) => at(d, i) + 14).text((d) => `${d.d.name === mine ? "★ " : ""}${d.d.label}`);
+  const told = (d) => `${si(d.size, scene.x.unit)}, ${si(d.share, "share")}`;
+  const beyond = (d) => x(d.start + d.size) + wide(told(d)) + 10 < left + inner; // else the value stands before its bar, or in it
+  const before = (d) => x(d.start) - left > wide(told(d)) + 12;
+  glide(layer.selectAll("text.size").data(placed, (d) => d.d.name).join("text").attr("class", (d) => `size ${beyond(d) || before(d) ? "" : `on-${d.d.hue}`}`)
+    .attr("text-anchor", (d) => (beyond(d) ? "start" : "end")).attr("y", (d, i) => at(d, i) + 14).text(told))
+    .attr("x", (d) => (beyond(d) ? x(d.start + d.size) + 8 : before(d) ? x(d.start) - 8 : x(d.start + d.size) - 8));
+  return foot + 30 - top;
+}
+
+/** The places that share an axis with this one: those of the slider `across`. */
+function sharing(state) {
+  const { scene, at, place } = state, slider = scene.sliders[scene.across];
+  if (!slider) return [{ text: "", place }];
+  return slider.texts.map((text, i) => {
+    const moved = at.map((position, k) => (k === scene.across ? i : position));
+    return { text, place: placeOf({ scene, at: moved }) };
+  });
+}
+
+// -- a timeline: what ran when -------------------------------------------------------------------------------------------------
+
+function timeline(state, top) {
+  const { scene, width, narrow, place, glide } = state;
+  if (!scene.rows) return 0;
+  const left = Math.max(...scene.rows.map((d) => wide(d.label, 12.5, 700))) + 16, inner = width - left - 12;
+  const high = scene.rows.length > 1 ? 34 : 52, step = high + 12, first = top + 24;
+  const x = scaleLinear().domain([0, scene.windows[place]]).range([left, left + inner]);
+  const foot = first + step * scene.rows.length - 8;
+  glide(state.layer("axis when").attr("transform", `translate(0,${foot})`))
+    .call(axisBottom(x).tickValues(x.ticks(narrow ? 3 : 6)).tickFormat((v) => si(v, "s")).tickSizeOuter(0).tickSize(5));
+  const layer = state.layer("timeline");
+  const row = (_, i) => first + step * i;
+  layer.selectAll("text.row").data(scene.rows).join("text").attr("class", "row").attr("x", left - 10).attr("text-anchor", "end")
+    .attr("y", (d, i) => row(d, i) + high / 2).attr("dy", "0.35em").text((d) => d.label);
+  glide(layer.selectAll("rect.gap").data(scene.rows).join("rect").attr("class", (d) => `gap hue-${d.gap ?? "none"}`).attr("x", left).attr("y", row).attr("height", high))
+    .attr("width", (d) => (d.until ? x(d.until[place]) - left : inner)); // a call that is over waits for nothing
+  const spans = scene.rows.flatMap((d, i) => d.at[place].map(([start, size, hue, label], k) => ({ d, i, k, start, size, hue: hue ?? d.hue, label })));
+  const key = (d) => `${d.i} ${d.k}`;
+  const outside = left + inner + 40; // those that come in by a toggle come from the right, where they were before
+  const put = (enter) => enter.append("rect").attr("x", outside).attr("width", 2);
+  const clip = `${state.id}-clip`;
+  layer.selectAll("clipPath").data([0]).join("clipPath").attr("id", clip).selectAll("rect").data([0]).join("rect")
+    .attr("x", left).attr("y", first).attr("width", inner).attr("height", foot - first);
+  const inside = layer.selectAll("g.spans").data([0]).join("g").attr("class", "spans").attr("clip-path", `url(#${clip})`);
+  const long = (d) => Math.max(x(d.size) - left - (x(d.size) - left > 6 ? 1 : 0), 1);
+  const arrows = (scene.arrows?.[place] ?? []).map(([from, start, to, end]) => ({ x1: x(start), y1: first + step * from + high, x2: x(end), y2: first + step * to }));
+  glide(inside.selectAll("path.arrow").data(arrows).join("path").attr("class", "arrow"))
+    .attr("d", (d) => `M${d.x1},${d.y1}L${d.x2},${d.y2}m-3,-5l3,5l3,-5`);
+  const laid = (name, height) => glide(inside.selectAll(`rect.${name}`).data(spans, key)
+    .join(put, undefined, (exit) => glide(exit).attr("x", outside).remove()).attr("class", (d) => `${name} hue-${name === "done" ? "compute" : d.hue}`))
+    .attr("x", (d) => x(d.start)).attr("width", long).attr("y", (d) => row(d, d.i) + high - height(d)).attr("height", height);
+  laid("span", () => high);
+  if (scene.rows[0].fill) laid("done", (d) => Math.max(d.d.fill[place] * high, 1));
+  const named = spans.filter((d) => d.label && x(d.size) - left > wide(d.label) + 8);
+  glide(layer.selectAll("text.span-name").data(named, key).join("text").attr("class", (d) => `span-name on-${d.hue}`).attr("text-anchor", "middle").attr("dy", "0.35em")
+    .attr("y", (d) => row(d, d.i) + high / 2).text((d) => d.label)).attr("x", (d) => x(d.start + d.size / 2));
+  layer.selectAll("text.every").data(scene.rows.filter((d) => d.texts)).join("text").attr("class", "every").attr("x", left).attr("y", (d, i) => row(d, i) - 9)
+    .text((d) => d.texts[place]);
+  const gap = (d, i) => { // in the middle of the first gap, where it is long enough
+    if (!d.at[place].length) return { text: "", x: left, y: row(d, i) };
+    const [[start, size], next] = d.at[place], from = x(start + size), to = next ? x(next[0]) : left + inner;
+    return { text: (d.between ?? []).find((text) => to - from > wide(text, 12.5, 600) + 6) ?? "", x: (from + to) / 2, y: row(d, i) + high / 2 };
+  };
+  layer.selectAll("text.between-text").data(scene.rows.map(gap)).join("text").attr("class", "between-text").attr("text-anchor", "middle")
+    .attr("y", (d) => d.y).attr("dy", "0.35em").attr("x", (d) => d.x).text((d) => d.text);
+  return foot + 34 - top;
+}
+
+// -- bars: some values side by side ----------------------------------------------------------------------------------------------
+
+function bars(state, top) {
+  const { scene, width, narrow, place, glide } = state;
+  if (!scene.bars) return 0;
+  const longest = Math.max(...scene.bars.map((d) => wide(d.label, 13, 700))) + 14;
+  const left = narrow ? 24 : longest, inner = width - left - 58, row = narrow ? 46 : 34, head = narrow ? 18 : 0, first = top + 8;
+  const x = (scene.y.scale === "log" ? scaleLog() : scaleLinear()).domain(scene.y.domain).range([left, left + inner]);
+  const foot = first + row * scene.bars.length;
+  const ticks = narrow ? scene.y.few : scene.y.ticks;
+  glide(state.layer("axis share").attr("transform", `translate(0,${foot})`))
+    .call(axisBottom(x).tickValues(ticks.map(([v]) => v)).tickFormat((v) => ticks.find(([t]) => t === v)?.[1]).tickSizeOuter(0).tickSize(-(foot - first)).tickPadding(8));
+  const layer = state.layer("bars"), here = (d) => d.at[place];
+  const at = (d, i) => first + row * i + head;
+  layer.selectAll("text.name").data(scene.bars).join("text").attr("class", (d) => `name ink-${d.hue}`)
+    .attr("x", narrow ? left : left - 12).attr("text-anchor", narrow ? "start" : "end").attr("y", (d, i) => at(d, i) + (narrow ? -4 : 17)).text((d) => d.label);
+  layer.selectAll("rect.track").data(scene.bars).join("rect").attr("class", "track").attr("x", left).attr("width", inner).attr("y", at).attr("height", 24);
+  const log = scene.y.scale === "log"; // then a length would say nothing: a dot, and its interval
+  const there = scene.bars.map((d, i) => ({ d, i, hue: d.hue, row: here(d) })).filter((bar) => bar.row), key = (bar) => bar.d.name;
+  const middle = (bar) => at(bar.d, bar.i) + 12;
+  glide(layer.selectAll("circle.dot").data(log ? there : [], key).join("circle").attr("class", (bar) => `dot hue-${bar.hue}`).attr("r", 6).attr("cy", middle))
+    .attr("cx", (bar) => x(bar.row[0]));
+  glide(layer.selectAll("rect.bar").data(log ? [] : there, key).join("rect").attr("class", (bar) => `bar hue-${bar.hue}`).attr("x", left).attr("y", (bar) => at(bar.d, bar.i))
+    .attr("height", 24)).attr("width", (bar) => Math.max(x(bar.row[0]) - left, 1.5));
+  glide(layer.selectAll("line.interval").data(there, key).join("line").attr("class", "interval").attr("y1", middle).attr("y2", middle))
+    .attr("x1", (bar) => x(bar.row[1])).attr("x2", (bar) => x(bar.row[2]));
+  glide(layer.selectAll("text.value").data(there, key).join("text").attr("class", (bar) => `value ink-${bar.hue}`).attr("y", (bar) => middle(bar) + 5).text((bar) => bar.row[4]))
+    .attr("x", (bar) => x(bar.row[2]) + (log ? 12 : 8));
+  const rules = layer.selectAll("g.rule").data((scene.rules ?? []).filter((d) => d.at[place] !== null)).join((enter) => {
+    const g = enter.append("g").attr("class", "rule");
+    g.append("line");
+    g.append("text").attr("text-anchor", "end").attr("dx", -5);
+    return g;
+  });
+  rules.select("line").attr("y1", first - 4).attr("y2", foot);
+  rules.select("text").attr("y", foot - 4).text((d) => d.label);
+  glide(rules).attr("transform", (d) => `translate(${x(d.at[place])},0)`);
+  return foot + 30 - top;
+}
+
+// -- what should take how long ----------------------------------------------------------------------------------------------
+
+function foretell(into, { scene, place, predicting }) {
+  const shown = predicting && scene.foretold ? [scene.foretold] : [];
+  const made = into.attr("tabindex", shown.length ? 0 : null).selectAll("table").data(shown).join((enter) => {
+    const table = enter.append("table");
+    table.append("caption");
+    table.append("thead").append("tr");
+    table.append("tbody");
+    return table;
+  });
+  made.select("caption").text((d) => d.origin);
+  made.select("thead tr").selectAll("th").data((d) => d.head).join("th").attr("scope", "col").text((d) => d);
+  made.select("tbody").selectAll("tr").data((d) => d.at[place]).join("tr").selectAll("td").data((d) => d).join("td").text((d) => d);
+}
+
+// -- the table: every number, with its interval ------------------------------------------------------------------------------------
+
+function tabulate(into, state) {
+  const { scene, place } = state;
+  const head = ["value of", "median", "95 % interval", "n"];
+  let rows = [];
+  if (scene.lines) {
+    const cut = placeOf(state, scene.x.along), texts = scene.sliders[scene.x.along].texts;
+    rows = scene.lines.filter((d) => !d.kind || d.kind === "guide" || state.predicting).flatMap((d) => (d.cuts[cut] ?? []).map(([i, , y, low, high, n]) => ({
+      here: i === state.at[scene.x.along], cells: [`${d.kind === "predicted" ? "PREDICTED " : ""}${d.label}, ${texts[i]}`, si(y, scene.y.unit), n ? span(low, high, scene.y.unit) : "", n || ""] })));
+  }
+  for (const d of scene.parts ?? []) {
+    const [, size, low, high] = d.at[place];
+    rows.push({ cells: [d.label, si(size, scene.x.unit), span(low, high, scene.x.unit), scene.n[place]] });
+  }
+  for (const d of (scene.bars ?? []).filter((each) => each.at[place])) rows.push({ cells: [d.label, d.at[place][4], span(d.at[place][1], d.at[place][2], scene.y.unit), d.at[place][3]] });
+  const table = into.selectAll("table").data([0]).join((enter) => {
+    const made = enter.append("table");
+    made.append("thead").append("tr").selectAll("th").data(head).join("th").attr("scope", "col").text((d) => d);
+    made.append("tbody");
+    return made;
+  });
+  const body = table.select("tbody").selectAll("tr").data(rows).join("tr").attr("class", (d) => (d.here ? "here" : null));
+  body.selectAll("th").data((d) => d.cells.slice(0, 1)).join("th").attr("scope", "row").text((d) => d);
+  body.selectAll("td").data((d) => d.cells.slice(1)).join("td").text((d) => d);
+}
