@@ -51,7 +51,7 @@ def rows(form: Form, given: Mapping[Answer, int], measured: Answer | None) -> li
     """The histogram of what was guessed how often.
 
     >>> rows(Choice(("the CPU", "the GPU")), {"the GPU": 3}, "the CPU")
-    [Row(label='the CPU', students=0, right=True), Row(label='the GPU', students=3, right=False)]
+    [Bin(label='the CPU', students=0, right=True), Bin(label='the GPU', students=3, right=False)]
     >>> [row.label for row in rows(Quantity("s"), {2e-6: 1, 7e-6: 2}, None)]
     ['2 µs to 5 µs', '5 µs to 10 µs']
 

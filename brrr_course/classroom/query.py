@@ -26,7 +26,7 @@ BUDGET_S = 0.2
 class Query:
     """Variants of an experiment at one point; what a worker measures in one go, interleaved.
 
-    >>> Asked("matmul", {"size": 64}, ("cpu", "queue")).key
+    >>> Query("matmul", {"size": 64}, ("cpu", "queue")).key
     '["matmul", 64]'
     """
 
@@ -45,7 +45,7 @@ class Query:
 
 
 def parse(content: Mapping[str, Any], kind: DeviceKind, longest_s: float = float("inf")) -> Query:
-    """A request's content as an `Asked`, its point in the order of the axes, its variants in the experiment's.
+    """A request's content as a `Query`, its point in the order of the axes, its variants in the experiment's.
 
     >>> parse({"experiment": "matmul", "variants": ["cpu"], "point": {"size": 64}}, "cpu").variants
     ('cpu',)
