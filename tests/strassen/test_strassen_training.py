@@ -27,7 +27,7 @@ def test_gradients_are_those_of_the_function(form: str, level: int) -> None:
     assert torch.autograd.gradcheck(network, inputs)
 
 
-@pytest.mark.parametrize("implementations", [
+@pytest.mark.parametrize("ways", [
     [Implementation("fp64", 1, "strassen")] * 3,
     [Implementation("fp64", 1, "strassen"), Implementation("fp64"), Implementation("fp64", 2, "winograd")],
     [Implementation("fp64"), Implementation("fp64", 1, "winograd"), Implementation("fp64")],
