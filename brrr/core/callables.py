@@ -1,6 +1,7 @@
 """What a call is given to run: refused where it cannot be called, or where calling it runs nothing of it."""
 
 import inspect
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -55,3 +56,17 @@ def _refuse_later(call: str, argument: str, fn: Any, of: str, found: list[Any]) 
                 f"one that has run when it returns; calling a {kind} function runs nothing of it yet: write {instead}"
             )
             raise ArgumentError(call, argument, fn, said)
+
+
+def giving(out: Any, launch: Callable[[], Any], held: object = None) -> Callable[[], Any]:
+    """The launch, then its result. A launch knows addresses only, so its inputs are held, lest torch give them away.
+
+    >>> giving(3, lambda: None)()
+    3
+    """
+
+    def run(kept: object = held) -> Any:
+        launch()
+        return out
+
+    return run

@@ -9,9 +9,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from brrr.core import units
+from brrr.core.callables import giving as giving
 from brrr.core.errors import UnavailableError
 from brrr.gpu import GPU
 
@@ -57,17 +58,7 @@ class Example(NamedTuple):
         return max(float((one.double() - other).norm() / other.norm()) for one, other in pairs)
 
 
-def into(out: torch.Tensor, launch: Callable[[], Any]) -> Callable[[], torch.Tensor]:
-    """A launch that gives what it writes."""
-
-    def run() -> torch.Tensor:
-        launch()
-        return out
-
-    return run
-
-
-def alone(examples: Callable[[str], Iterable[Example]], *sources: CudaFile) -> int:
+def alone(examples: Callable[[str], Iterable[Example]], *sources: CudaFile) -> NoReturn:
     """What `python -m` runs of a kernel's module: a line for each of its examples; the status is 1 if one is wrong.
 
     examples: makes them on "cuda", or small ones of Triton's on "cpu"; sources: the `.cu` files.
@@ -75,25 +66,22 @@ def alone(examples: Callable[[str], Iterable[Example]], *sources: CudaFile) -> i
     from brrr.gpu.device import cuda_problem
 
     problem, triton = cuda_problem(), sys.modules.get("triton")
-    interpreted = triton is not None and triton.knobs.runtime.interpret
-    if problem and not interpreted:
+    if problem and not (triton is not None and triton.knobs.runtime.interpret):
         for source in sources:
             print(compiled(source), flush=True)
-    if problem and triton is None:
-        print(f"Nothing was launched: {problem}")
-        return 0
-    if problem and not interpreted:
+        if triton is None:
+            print(f"Nothing was launched: {problem}")
+            sys.exit(0)
         print(f"In Triton's interpreter: {problem}", flush=True)
-        module = sys.modules["__main__"].__spec__
-        environment = {**os.environ, "TRITON_INTERPRET": "1"}  # which Triton reads as it is loaded
-        return subprocess.call([sys.executable, "-m", module.name if module else ""], env=environment)
+        command = [sys.executable, "-m", getattr(sys.modules["__main__"].__spec__, "name", "")]
+        sys.exit(subprocess.call(command, env={**os.environ, "TRITON_INTERPRET": "1"}))  # read as Triton is loaded
     wrong = False
     for each in examples("cpu" if problem else GPU):
         error = each.error
         wrong |= not error <= each.tolerance
         verdict = f"{'right' if error <= each.tolerance else 'WRONG'} (relative error {error:.1e})"
         print(f"{each.name}: {verdict}" + ("" if problem else f", {placed(each)}"), flush=True)
-    return int(wrong)
+    sys.exit(int(wrong))
 
 
 def compiled(source: CudaFile) -> str:

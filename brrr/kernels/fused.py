@@ -10,7 +10,6 @@ program, so that its sum and its elements are of one read.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -225,4 +224,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples))
+    alone(examples)

@@ -11,7 +11,6 @@ chosen by trying a few ways on the GPU, once for each size.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,7 +23,7 @@ import triton.language as tl
 from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import is_gpu
 from brrr.gpu.launching import fastest
-from brrr.kernels.alone import Example, alone, into
+from brrr.kernels.alone import Example, alone, giving
 from brrr.kernels.checks import check_shape, check_tensors, require_triton
 
 TRIAL_MS = 4
@@ -277,11 +276,11 @@ def examples(device: str) -> Iterator[Example]:
     for batch, width in ((16, 1024), (4096, 1024)) if is_gpu(device) else ((16, 64),):
         x, w, b = (torch.randn(shape, device=device) for shape in ((batch, width), (width, width), (width,)))
         out = torch.full_like(x, torch.nan)
-        launch = into(out, prepared(x, w, b, out))
+        launch = giving(out, prepared(x, w, b, out))
         flop, nbytes = 2.0 * batch * width**2, float(sum(each.nbytes for each in (x, w, b, out)))
         expected = (x.double() @ w.double().t() + b.double()).relu()
         yield Example(f"batch {batch}", flop, nbytes, launch, expected)
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples))
+    alone(examples)

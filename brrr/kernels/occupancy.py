@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 
 import torch
 
 from brrr.gpu.nvrtc import PTR, kernel
-from brrr.kernels.alone import CudaFile, Example, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu
 
 SOURCE = "kernels/occupancy.cu"
@@ -38,9 +37,9 @@ def examples(device: str) -> Iterator[Example]:
     expected = words.sum((1, 3), dtype=torch.int64).flatten().double()
     for loads in LOADS:
         sums = torch.full(expected.shape, -1, dtype=torch.int32, device=device)
-        launch = into(sums, prepared(words, sums, loads))
+        launch = giving(sums, prepared(words, sums, loads))
         yield Example(f"loads in flight: {loads}", 0.0, float(words.nbytes), launch, expected, 0.0)
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, CudaFile(SOURCE)))
+    alone(examples, CudaFile(SOURCE))

@@ -14,7 +14,6 @@ bits every time.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -219,4 +218,4 @@ def examples(device: str) -> Iterator[Example]:
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples))
+    alone(examples)

@@ -11,7 +11,6 @@ time, so one compiled kernel serves all; factor and addend do too, so that no st
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 
 import torch
@@ -22,7 +21,7 @@ from brrr.core.errors import ArgumentError
 from brrr.gpu import is_gpu
 from brrr.gpu.launching import pycuda_function, require_default_stream
 from brrr.gpu.nvrtc import F32, I32, I64, PTR, kernel
-from brrr.kernels.alone import CudaFile, Example, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu, check_repeat, check_shape, check_tensors, require_triton
 
 ROUND = 16
@@ -154,9 +153,9 @@ def examples(device: str) -> Iterator[Example]:
     yield Example("Triton", 2.0 * steps * x.numel(), 2.0 * x.nbytes,
                   lambda: repeat_multiply(x, steps, factor, addend, out), expected)  # fmt: skip
     for name, made in (("PyCUDA", by_pycuda), ("cuda-bindings", by_bindings)) if on_gpu else ():
-        launch = into(out, made(x, out, steps, factor, addend))
+        launch = giving(out, made(x, out, steps, factor, addend))
         yield Example(name, 2.0 * steps * x.numel(), 2.0 * x.nbytes, launch, expected)
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, CudaFile(SOURCE)))
+    alone(examples, CudaFile(SOURCE))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 
 import torch
 
 from brrr.gpu.nvrtc import I64, PTR, U32, kernel
-from brrr.kernels.alone import CudaFile, Example, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.kernels.checks import check_on_gpu
 
 SOURCE = "kernels/strides.cu"
@@ -55,11 +54,11 @@ def examples(device: str) -> Iterator[Example]:
         count = x.numel() // stride
         sums, launch = strided_sums(x, count, stride)
         expected = x[::stride].view(-1, READS, THREADS // WARP, WARP).sum((1, 3), dtype=torch.int64).flatten().double()
-        yield Example(f"read, stride {stride}", 0.0, 4.0 * count, into(sums, launch), expected, 0.0)
+        yield Example(f"read, stride {stride}", 0.0, 4.0 * count, giving(sums, launch), expected, 0.0)
         expected = torch.arange(count, device=device).double()
         yield Example(f"write, stride {stride}", 0.0, 4.0 * count,
-                      into(x[::stride], strided_write(x, 0, count, stride)), expected, 0.0)  # fmt: skip
+                      giving(x[::stride], strided_write(x, 0, count, stride)), expected, 0.0)  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(alone(examples, CudaFile(SOURCE)))
+    alone(examples, CudaFile(SOURCE))

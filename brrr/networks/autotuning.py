@@ -28,14 +28,9 @@ class Best:
     """
 
     def __init__(self, weights: Weights, implementation: str, why: str, prepared: Prepared) -> None:
-        self.network, self.weights, self.implementation, self.why, self._prepared = (
-            weights.network,
-            weights,
-            implementation,
-            why,
-            prepared,
-        )
-        self.run = prepared.run
+        self.network, self.weights = weights.network, weights
+        self.implementation, self.why = implementation, why
+        self._prepared, self.run = prepared, prepared.run
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """The network's result for x, of shape (batch, hidden); ArgumentError for another shape, type or device."""
@@ -124,15 +119,11 @@ def best(
     """
     network = Network(layers, batch, hidden, dtype, tf32)
     mine = _weights(network, weights, device)
-    names = [name for name in IMPLEMENTATIONS if _usable(name, network, mine.device, patient)]
+    quick = {name: each for name, each in IMPLEMENTATIONS.items() if patient or not each.slow_to_build}
+    names = [name for name, each in quick.items() if each.why_not(network, mine.device) is None]
     if not names:
         raise UnavailableError(f"best: {IMPLEMENTATIONS['module'].why_not(network, mine.device)}")
     return _fastest(names, mine)
-
-
-def _usable(name: str, network: Network, device: torch.device, patient: bool) -> bool:
-    implementation = IMPLEMENTATIONS[name]
-    return (patient or not implementation.slow_to_build) and implementation.why_not(network, device) is None
 
 
 def _weights(network: Network, weights: Weights | None, device: str | None) -> Weights:
@@ -174,10 +165,8 @@ def _fastest(names: list[str], weights: Weights) -> Best:
                 complaints.append(f"{name} gives a wrong result (relative error {error:.1e}).")
         if not made:
             raise UnavailableError(f"best: no way of running {weights.network} works here. {' '.join(complaints)}")
-        implementation, why = _measured(made, weights.device) if len(made) > 1 else (*made, "the only way here")
-        kept = Prepared(made[implementation].run, made[implementation].release)
-        made[implementation].release = _nothing  # it stays open
-        return Best(weights, implementation, why, kept)
+        name, why = _measured(made, weights.device) if len(made) > 1 else (*made, "the only way here")
+        return Best(weights, name, why, made[name].handed_on())
 
 
 def _measured(made: Mapping[str, Prepared], device: torch.device) -> tuple[str, str]:
@@ -188,7 +177,3 @@ def _measured(made: Mapping[str, Prepared], device: torch.device) -> tuple[str, 
     times = {name: m.period_s.median for name, m in zip(made, found, strict=True) if m.period_s is not None}
     order = sorted(times, key=lambda name: times[name])
     return order[0], "measured: " + ", ".join(f"{name} {units.seconds(times[name], 2)}" for name in order[:3])
-
-
-def _nothing() -> None:
-    """It is freed by whoever asked for it."""

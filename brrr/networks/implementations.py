@@ -48,6 +48,11 @@ class Prepared:
         release, self.release, self.run = self.release, _nothing, _closed
         release()
 
+    def handed_on(self) -> Prepared:
+        """The same for another owner; closing this one no longer frees it."""
+        release, self.release = self.release, _nothing
+        return Prepared(self.run, release)
+
     def __enter__(self) -> Prepared:
         return self
 
@@ -258,9 +263,8 @@ _LADDER: tuple[tuple[Any, ...], ...] = (
     ("strassen-accurate-graph", "split products, CUDA Graph", _GPU, f"{_LAUNCHED}:accurate_graph", _ACCURATE),
 )
 
-IMPLEMENTATIONS: Mapping[str, NetworkImplementation] = MappingProxyType(
-    {row[0]: NetworkImplementation(*row) for row in _LADDER}
-)
+_BY_NAME = {row[0]: NetworkImplementation(*row) for row in _LADDER}
+IMPLEMENTATIONS: Mapping[str, NetworkImplementation] = MappingProxyType(_BY_NAME)
 """The textbook network's implementations by name: PyTorch's own first, then CUDA Graphs and the package's kernels.
 
 Each (`NetworkImplementation`) has its label, its devices, and the conditions under which it runs.

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from brrr.core.errors import ArgumentError
 from brrr.gpu.cublas_lt import Keeping
@@ -36,7 +37,7 @@ STARTS = 16
 """Bytes at whose multiples what is not copied must start."""
 
 
-def prepared(how: Implementation, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+def prepared(how: Implementation, a: Tensor, b: Tensor, out: Tensor) -> Callable[[], None]:
     """A function that runs a way again and again on these tensors, its memory held; for timing and for CUDA Graphs.
 
     Where `way.prepared`, b's part is made here, once. ArgumentError for tensors that do not fit.
@@ -48,7 +49,7 @@ def prepared(how: Implementation, a: torch.Tensor, b: torch.Tensor, out: torch.T
     return Keeping(partial(run_all, made), a, right, out)
 
 
-def prepare_right(b: torch.Tensor | Right, how: Implementation, *, once: bool = True, cut: bool = False) -> Right:
+def prepare_right(b: Tensor | Right, how: Implementation, *, once: bool = True, cut: bool = False) -> Right:
     """A right operand with its sums, or its terms, made beforehand: as a network's weights are.
 
     >>> prepare_right(torch.ones(30, 10), Implementation("sgemm", 1, "strassen")).nbytes
@@ -80,9 +81,7 @@ def _best_lying(how: Implementation, right: Right, once: bool) -> Right:
     return Right(right.source.t().contiguous(), not right.transposed)
 
 
-def steps(
-    how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, *, whole: bool = False
-) -> list[Run]:
+def steps(how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Arena, *, whole: bool = False) -> list[Run]:
     """What a way does, in order; its buffers are taken from the arena. A right side made for it is not made again.
 
     whole: all of it goes through the levels, sizes rounded up; otherwise what odd sizes leave over may be split off.
@@ -104,7 +103,7 @@ def steps(
     return pass_steps(problem, a, right, out, arena, copies) if copies.any else _classical(how, a, right, out, arena)
 
 
-def _problem(how: Implementation, a: torch.Tensor, right: Right) -> Problem:
+def _problem(how: Implementation, a: Tensor, right: Right) -> Problem:
     return Problem(how, a.shape[0], right.n, right.k, operand_name(a))
 
 
@@ -116,7 +115,7 @@ def _core(problem: Problem, right: Right) -> Sizes:
     return rows_of(problem, core), *core
 
 
-def _copies(problem: Problem, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> Copied:
+def _copies(problem: Problem, a: Tensor, right: Right, out: Tensor, arena: Arena) -> Copied:
     """Which matrices of a classical product are copied to aligned rows: none where it does not pay, or cannot be."""
     copies, given = copied(problem), (a, right.source, out)
     if a.device.type not in KINDS or not copies.any or workspace_bytes(problem) > arena.left_bytes:
@@ -124,11 +123,11 @@ def _copies(problem: Problem, a: torch.Tensor, right: Right, out: torch.Tensor, 
     return copies if all(copy or _lies(x) for copy, x in zip(copies, given, strict=True)) else NOTHING
 
 
-def _lies(x: torch.Tensor) -> bool:
+def _lies(x: Tensor) -> bool:
     return x.is_contiguous() and x.data_ptr() % STARTS == 0
 
 
-def _classical(how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena) -> list[Run]:
+def _classical(how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Arena) -> list[Run]:
     """The library's product; operands of another type are copied into its own, and its result back."""
     dtype = getattr(torch, how.dtype)
     making, factors = ([], right.factors) if right.factors else _right_steps(how, right, arena)
@@ -140,9 +139,7 @@ def _classical(how: Implementation, a: torch.Tensor, right: Right, out: torch.Te
     return [*making, partial(left.copy_, a), multiply, partial(out.copy_, product)]
 
 
-def pass_steps(
-    problem: Problem, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena, copies: Copied
-) -> list[Run]:
+def pass_steps(problem: Problem, a: Tensor, right: Right, out: Tensor, arena: Arena, copies: Copied) -> list[Run]:
     """A pass over memory for each side, all products, and a pass behind them; no pass for what `copies` leaves out.
 
     With levels the passes sum blocks. Without, they copy to rows that start at 16 bytes, filled up with zeros.
@@ -164,7 +161,7 @@ def pass_steps(
 
 def _right_steps(
     how: Implementation, right: Right, arena: Arena, *, padded: bool = False
-) -> tuple[list[Run], tuple[torch.Tensor, ...]]:
+) -> tuple[list[Run], tuple[Tensor, ...]]:
     """What makes the right side's factors, and where they will be; nothing where it is taken as it is."""
     dtype, source = getattr(torch, how.dtype), right.source
     if how.kind.split:
@@ -183,9 +180,7 @@ def _right_steps(
 # A product of odd sizes: its core through the levels, and what is left over by thin products of the library.
 
 
-def cut_steps(
-    how: Implementation, core: Sizes, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
-) -> list[Run]:
+def cut_steps(how: Implementation, core: Sizes, a: Tensor, right: Right, out: Tensor, arena: Arena) -> list[Run]:
     """The steps of a product of which only the core (m, n, k) goes through the levels.
 
     A right side that is made is one of this core's n and k; its source is needed for what is left over, of which that
@@ -202,13 +197,13 @@ def cut_steps(
     return made
 
 
-def _add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+def _add(a: Tensor, b: Tensor, out: Tensor) -> None:
     """out += a b; the library's product is faster than torch's outer one for a single column and row, too."""
     with float32_products():
         out.addmm_(a, b)
 
 
-def _multiply(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+def _multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
     """out = a b; one column or row is the product of a matrix and a vector, which is bound by memory alone."""
     with float32_products():
         if out.shape[1] == 1:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from brrr.strassen.implementations import Implementation
 from brrr.strassen.operands import Arena, Right
@@ -24,12 +25,10 @@ MOST = 64
 
 _KEPT: OrderedDict[tuple[Any, ...], list[Run]] = OrderedDict()
 
-Make = Callable[[Implementation, torch.Tensor, Right, torch.Tensor, Arena], list[Run]]
+Make = Callable[[Implementation, Tensor, Right, Tensor, Arena], list[Run]]
 
 
-def kept_steps(
-    make: Make, how: Implementation, a: torch.Tensor, right: Right, out: torch.Tensor, arena: Arena
-) -> list[Run]:
+def kept_steps(make: Make, how: Implementation, a: Tensor, right: Right, out: Tensor, arena: Arena) -> list[Run]:
     """What `make` (`execution.steps`) makes of these, or has made of others at the same addresses.
 
     While a CUDA Graph is captured nothing is kept or taken: what is made then may lie in the graph's own memory. Nor on
@@ -61,7 +60,7 @@ class _Bytes:
         }  # fmt: skip
 
 
-def pointing(x: torch.Tensor) -> torch.Tensor:
+def pointing(x: Tensor) -> Tensor:
     """A tensor of the same numbers that does not keep them alive.
 
     >>> x = torch.arange(6.0).view(2, 3).t()
@@ -79,6 +78,6 @@ def pointing(x: torch.Tensor) -> torch.Tensor:
     return memory.view(x.dtype).as_strided(x.shape, x.stride())
 
 
-def _place(x: torch.Tensor) -> tuple[Any, ...]:
+def _place(x: Tensor) -> tuple[Any, ...]:
     """All that a launch knows of a tensor."""
     return x.data_ptr(), x.dtype, x.device, x.shape, x.stride()

@@ -124,9 +124,8 @@ def _planned(request: Request, kind: Processor, device: Where) -> ProductPlan:
     if not fitting:
         _refuse(request, allowed, estimates)
     chosen = _chosen(fitting, request, request.eager and is_gpu(kind))
-    plain = replace(
-        request, limits=Limits(level=0, inner=chosen.implementation.inner), prepared=False, free_bytes=None, eager=False
-    )
+    own = Limits(level=0, inner=chosen.implementation.inner)
+    plain = replace(request, limits=own, prepared=False, free_bytes=None, eager=False)
     other = _planned(plain, kind, device) if limits.level else None  # beside levels that were asked for
     return ProductPlan(
         chosen.implementation, request.m, request.n, request.k, chosen.seconds, chosen.error, chosen.workspace_bytes,
@@ -149,10 +148,7 @@ def _estimates(
 
 def _asked_for(how: Implementation, request: Request) -> bool:
     limits = request.limits
-    if (limits.inners and how.inner not in limits.inners) or limits.level not in (
-        None,
-        how.level,
-    ):
+    if (limits.inners and how.inner not in limits.inners) or limits.level not in (None, how.level):
         return False
     if how.level and limits.nothing:
         return False  # badly scaled matrices lose digits in a level's sums: only who asks for one gets it
@@ -201,9 +197,8 @@ def _refuse(request: Request, allowed: list[Implementation], estimates: Sequence
             raise ArgumentError("matmul", "workspace_bytes", given, f"at least {needed} for this way", hint)
         raise DeviceMemoryError(f"matmul: it needs a workspace of {needed} bytes, and {request.limit_bytes} are free")
     nearest = min(estimates, key=lambda each: each.error)
-    expected = (
-        f"at least {nearest.error:.1e}, the smallest error of what is allowed here ({nearest.implementation.name})"
-    )
+    of = f"what is allowed here ({nearest.implementation.name})"
+    expected = f"at least {nearest.error:.1e}, the smallest error of {of}"
     raise ArgumentError("matmul", "accuracy", request.limits.accuracy or OF_TYPE[request.operand], expected)
 
 

@@ -124,11 +124,8 @@ class Predictor:
         each = operator_of(Matmul(m, n, k, count, INNERS[library].dtype, (False, True)))
         made = kernel_time(each, self.basis, tf32=library == "tf32")
         assert made.device_s is not None  # no view
-        return (
-            inner.products
-            * made.device_s
-            / self._product_rate(inner.name, count, (float(count) * m * n * k) ** (1 / 3))
-        )
+        size = (float(count) * m * n * k) ** (1 / 3)
+        return inner.products * made.device_s / self._product_rate(inner.name, count, size)
 
     def _product_rate(self, inner: str, count: int, size: float) -> float:
         """By what a rate differs from the predictor's; where it was measured, by the size of a cube of as much work."""
@@ -212,11 +209,9 @@ def frontier(
     """
     predictor = Predictor.of(device)
     kind = predictor.basis.kind
-    implementations = (
-        candidates(operand, kind, prepared) if names is None else [IMPLEMENTATIONS[name] for name in names]
-    )
+    among = candidates(operand, kind, prepared) if names is None else [IMPLEMENTATIONS[name] for name in names]
     request = Request(m, n, k, operand, Limits(workspace_bytes=workspace_bytes), whole=whole)
-    return marked(estimates(implementations, request, kind, predictor))
+    return marked(estimates(among, request, kind, predictor))
 
 
 def candidates(operand: str, kind: str, prepared: bool = False) -> list[Implementation]:
@@ -242,9 +237,8 @@ def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
     found = []
     for each in order:
         known = each.seconds is not None
-        beaten = (
-            next((other.implementation.name for other in kept if other.error <= each.error), None) if known else None
-        )
+        better = (other.implementation.name for other in kept if known and other.error <= each.error)
+        beaten = next(better, None)
         found.append(replace(each, beaten_by=beaten))
         if known and beaten is None:
             kept.append(each)
@@ -252,13 +246,13 @@ def marked(estimates: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
 
 
 def estimates(
-    implementations: Iterable[Implementation], request: Request, kind: Processor, predictor: Predictor | None
+    among: Iterable[Implementation], request: Request, kind: Processor, predictor: Predictor | None
 ) -> list[ParetoPoint]:
     """What is expected of ways for a product; those that cannot stay within its memory are left out.
 
     Without a predictor, and for a type that was not measured on the device, without seconds.
     """
-    found = (_estimate(how, request, is_gpu(kind), predictor) for how in implementations)
+    found = (_estimate(how, request, is_gpu(kind), predictor) for how in among)
     return [each for each in found if each is not None]
 
 

@@ -69,12 +69,8 @@ class Sampler:
         self.plan = plan
         self.readings = Readings(HostTimes(plan.fn, wait_for(plan.place)), cpu_seconds())
 
-    def checked(self, verified: Callable[[Any], float]) -> float:
-        """Check one call's result by `verified` and return its error; a slow call is not made again for the clock."""
-        return self._looked_at(verified)
-
-    def _looked_at(self, look: Callable[[Any], Seen]) -> Seen:
-        """One call before the samples, or instead of them if it is slow, and what `look` finds in its result."""
+    def checked(self, look: Callable[[Any], Seen]) -> Seen:
+        """What `look` finds in the result of one call before the samples; a slow call is taken in their place."""
         seen = self.readings
         result, host_s, seen.call_s = seen.host.one()
         found = look(result)
@@ -104,7 +100,7 @@ class Sampler:
         """Call until times and clock agree within 2 %: loading, compiling and the clock have then settled."""
         until = time.perf_counter() + WARM_UP_SHARE * self.plan.budget_s
         if not self.readings.single:
-            self.readings.later = self._looked_at(self._accepted)
+            self.readings.later = self.checked(self._accepted)
         if not self.readings.single:  # the first call tells whether it is the only one
             self._warm_calls(until)
         if self.plan.on_device and is_gpu(self.plan.place):

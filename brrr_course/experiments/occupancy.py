@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from brrr.core.callables import giving
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload, giving
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
 THREADS, NUMBERS, ITEMSIZE = 256, 256, 4
 """As in `occupancy.cu`: threads of a block, and numbers that each of them reads."""

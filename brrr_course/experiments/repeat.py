@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from brrr.core.callables import giving
 from brrr.core.errors import NotRecordedError
 from brrr.core.measurement import Estimate, Point, Value
 from brrr.counting.cost import Cost, Form
@@ -21,7 +22,7 @@ from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import PointInputs, compile_now, compiled, error_against, must_fit, sampled_error
 from brrr_course.experiments.lazily import name_of, np, torch
 from brrr_course.experiments.predicted import BANDWIDTH, alone, kernel, pointwise, run
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload, giving
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Run, Variant, Workload
 from brrr_course.nouns.expression import Table
 from brrr_course.nouns.source import Evidence
 

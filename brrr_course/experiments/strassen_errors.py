@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from brrr.core.callables import giving
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, matmul_cost
@@ -18,7 +19,7 @@ from brrr.gpu.precision import float32_products
 from brrr.strassen.implementations import Implementation
 from brrr_course.experiments.checked import PointInputs, must_fit
 from brrr_course.experiments.lazily import torch
-from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload, giving
+from brrr_course.nouns.experiment import Axis, Experiment, Variant, Workload
 
 LEVELS = (0, 1, 2, 3)
 INPUTS = ("normal", "uniform", "symmetric", "integer", "badly scaled rows", "badly scaled inside")

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from brrr.core.callables import giving
 from brrr.core.measurement import Point
 from brrr.counting.cost import Cost, OperatorCost
 from brrr.gpu.datasheet import Hardware
 from brrr_course.experiments.checked import must_fit
 from brrr_course.experiments.lazily import torch
 from brrr_course.experiments.predicted import BANDWIDTH, ONE_KERNEL, alone
-from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload, giving
+from brrr_course.nouns.experiment import Axis, Experiment, Guide, PredictedRun, Rate, Variant, Workload
 
 STRIDES = (1, 2, 3, 4, 8, 16, 32)
 OFFSETS = (0, 1, 3, 8)

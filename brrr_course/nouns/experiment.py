@@ -247,20 +247,6 @@ Run = Callable[[], Any]
 UNTOLD = Cost(0.0, 0.0)
 
 
-def giving(out: Any, launch: Run, held: object = None) -> Run:
-    """The launch, then its result. A launch knows addresses only, so its inputs are held, lest torch give them away.
-
-    >>> giving(3, lambda: None)()
-    3
-    """
-
-    def run(kept: object = held) -> Any:
-        launch()
-        return out
-
-    return run
-
-
 @dataclass(frozen=True)
 class Workload:
     """What a variant becomes at one point on one device: a callable, and a check of its result.

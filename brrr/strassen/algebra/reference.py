@@ -9,6 +9,7 @@ bfloat16 are made in float32 and rounded once, as the kernels do; other types ar
 """
 
 import torch
+from torch import Tensor
 
 from brrr.core.errors import ArgumentError
 from brrr.strassen.algebra.blocks import BLOCK_COUNT, PRODUCTS, buffer_shape, level_of, products_shape
@@ -17,9 +18,7 @@ from brrr.strassen.algebra.forms import BilinearForm, Signs, form_of
 _NARROW = (torch.float16, torch.bfloat16)
 
 
-def pre_add(
-    x: torch.Tensor, side: str, form: str | BilinearForm, level: int, *, transposed: bool = False
-) -> torch.Tensor:
+def pre_add(x: Tensor, side: str, form: str | BilinearForm, level: int, *, transposed: bool = False) -> Tensor:
     """All products' factors from one operand: the sums of blocks before the products.
 
     >>> pre_add(torch.ones(2, 16), "left", "strassen", 1)[:, 0, 0]  # A11 + A22, A21 + A22, A11, A22, ...
@@ -37,9 +36,9 @@ def pre_add(
 
 
 def post_add(
-    products: torch.Tensor, form: str | BilinearForm, level: int, shape: tuple[int, int], *,
-    bias: torch.Tensor | None = None, relu: bool = False,
-) -> torch.Tensor:  # fmt: skip
+    products: Tensor, form: str | BilinearForm, level: int, shape: tuple[int, int], *,
+    bias: Tensor | None = None, relu: bool = False,
+) -> Tensor:  # fmt: skip
     """The result of size `shape` from all products: their signed sums, and then bias and ReLU.
 
     >>> products = torch.zeros(7, 1, 8)
@@ -59,7 +58,7 @@ def post_add(
     return (made.clamp_min(0) if relu else made).to(products.dtype)
 
 
-def product(a: torch.Tensor, b: torch.Tensor, form: str | BilinearForm, level: int) -> torch.Tensor:
+def product(a: Tensor, b: Tensor, form: str | BilinearForm, level: int) -> Tensor:
     """a @ b by `form`, `level` times.
 
     >>> product(torch.ones(1, 3), torch.ones(3, 1), "strassen", 3)
@@ -87,7 +86,7 @@ def signs_of(form: BilinearForm, side: str) -> Signs:
 # Sums of blocks straight into their buffers; with one level nothing is allocated, on any device.
 
 
-def pre_add_into(x: torch.Tensor, signs: Signs, level: int, out: torch.Tensor) -> None:
+def pre_add_into(x: Tensor, signs: Signs, level: int, out: Tensor) -> None:
     """All products' factors from one operand into `out`, [7^L, rows, columns]; x counts as zero beyond its end."""
     if not level:
         return signed_into(out[0], [(1, x)])
@@ -102,7 +101,7 @@ def pre_add_into(x: torch.Tensor, signs: Signs, level: int, out: torch.Tensor) -
     return None
 
 
-def post_add_into(products: torch.Tensor, signs: Signs, level: int, out: torch.Tensor) -> torch.Tensor:
+def post_add_into(products: Tensor, signs: Signs, level: int, out: Tensor) -> Tensor:
     """The result from all products, [7^L, rows, columns], into `out`, which is returned."""
     if not level:
         return out.copy_(products[0, : out.shape[0], : out.shape[1]])
@@ -117,7 +116,7 @@ def post_add_into(products: torch.Tensor, signs: Signs, level: int, out: torch.T
     return out
 
 
-def signed_into(out: torch.Tensor, terms: list[tuple[int, torch.Tensor]]) -> None:
+def signed_into(out: Tensor, terms: list[tuple[int, Tensor]]) -> None:
     """Write a sum of parts, each with its sign; a part may be smaller than `out`, and counts as zero beyond its end."""
     (sign, first), *rest = terms
     whole = first.shape == out.shape
@@ -133,17 +132,17 @@ def signed_into(out: torch.Tensor, terms: list[tuple[int, torch.Tensor]]) -> Non
         out[: part.shape[0], : part.shape[1]].add_(part, alpha=sign)
 
 
-def _block(x: torch.Tensor, rows: int, columns: int, number: int) -> torch.Tensor:
+def _block(x: Tensor, rows: int, columns: int, number: int) -> Tensor:
     """One of the four blocks of x; smaller where it hangs over x's end."""
     i, j = divmod(number, 2)
     return x[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
 
 
-def _wide(x: torch.Tensor) -> torch.Tensor:
+def _wide(x: Tensor) -> Tensor:
     return x.float() if x.dtype in _NARROW else x
 
 
-def _matrix(call: str, name: str, x: torch.Tensor) -> None:
-    if not isinstance(x, torch.Tensor) or x.dim() != 2:
-        found = tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__
+def _matrix(call: str, name: str, x: Tensor) -> None:
+    if not isinstance(x, Tensor) or x.dim() != 2:
+        found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         raise ArgumentError(call, name, found, "a tensor of two dimensions")

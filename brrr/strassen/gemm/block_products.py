@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from brrr.core.errors import UnavailableError
 from brrr.gpu.precision import float32_products
@@ -18,9 +19,7 @@ from brrr.strassen.implementations import Inner
 from brrr.strassen.passes.launch import Run
 
 
-def product_step(
-    inner: Inner, left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, *, right_transposed: bool
-) -> Run:
+def product_step(inner: Inner, left: Tensor, right: Tensor, out: Tensor, *, right_transposed: bool) -> Run:
     """All block products into `out`, as a function of no arguments: `out[p] = left[p] @ right[p]`.
 
     left: (count, m, k), right: (count, k, n), or (count, n, k) where right_transposed; out: (count, m, n). All three of
@@ -35,7 +34,7 @@ def product_step(
     return by_torch(left, right, out, right_transposed, tf32)
 
 
-def by_torch(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool, tf32: bool) -> Run:
+def by_torch(left: Tensor, right: Tensor, out: Tensor, right_transposed: bool, tf32: bool) -> Run:
     """The products by torch.bmm."""
     other = right.transpose(1, 2) if right_transposed else right
     if out.dtype != left.dtype and left.is_cuda:  # the matrix units add in float32 as they do anyway; no rounding after
@@ -45,14 +44,14 @@ def by_torch(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_t
     if left.dtype != torch.float32:
         return partial(torch.bmm, left, other, out=out)
 
-    def multiply() -> torch.Tensor:
+    def multiply() -> Tensor:
         with float32_products(tf32):
             return torch.bmm(left, other, out=out)
 
     return multiply
 
 
-def by_cublas(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_transposed: bool, tf32: bool) -> Run:
+def by_cublas(left: Tensor, right: Tensor, out: Tensor, right_transposed: bool, tf32: bool) -> Run:
     """The products by cuBLAS through nvmath-python; UnavailableError without it."""
     from brrr.gpu.cublas import blas_on
 
@@ -61,7 +60,7 @@ def by_cublas(left: torch.Tensor, right: torch.Tensor, out: torch.Tensor, right_
     return blas.batched_product(left, right, out, right_transposed=right_transposed, tf32=tf32)
 
 
-def matrix_step(inner: Inner, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, *, right_transposed: bool) -> Run:
+def matrix_step(inner: Inner, a: Tensor, b: Tensor, out: Tensor, *, right_transposed: bool) -> Run:
     """One classical product of matrices as they lie: (m, k) by (k, n), or (n, k) where `right_transposed`."""
     whole = a.is_contiguous() and b.is_contiguous() and out.is_contiguous()
     if whole and a.is_cuda:
@@ -70,6 +69,6 @@ def matrix_step(inner: Inner, a: torch.Tensor, b: torch.Tensor, out: torch.Tenso
     return partial(_torch_product, a, b.t() if right_transposed else b, out, inner.name == "tf32")
 
 
-def _torch_product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, tf32: bool) -> None:
+def _torch_product(a: Tensor, b: Tensor, out: Tensor, tf32: bool) -> None:
     with float32_products(tf32):
         torch.mm(a, b, out=out)

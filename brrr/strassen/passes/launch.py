@@ -4,9 +4,7 @@
 >>> run()                   # doctest: +SKIP
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,7 +13,7 @@ import torch
 from brrr.core.errors import ArgumentError
 from brrr.gpu.launching import PreparedLaunch, on_current_stream, typed
 from brrr.gpu.nvrtc import function as function_of
-from brrr.kernels.alone import CudaFile, Example, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone, giving
 from brrr.strassen.algebra.blocks import buffer_shape, products_shape
 from brrr.strassen.passes.jobs import MOST, Job, Tuning, launch_size
 from brrr.strassen.passes.memory_pass import DTYPES, Work, assembled_work, factors_work, run_in_torch
@@ -89,38 +87,27 @@ def run_all(made: Iterable[Run]) -> None:
 # By itself: `python -m brrr.strassen.passes.launch`.
 
 
-def works(size: int, level: int, device: str) -> Iterator[tuple[str, Work, torch.Tensor]]:
-    """The sums before and after a product of a size, on random numbers, and where each leaves what it makes."""
-    sums = torch.empty(buffer_shape(size, size, "left", level), device=device)
-    yield (
-        "sums before the products",
-        factors_work(torch.randn(size, size, device=device), "left", None, level, False, sums),
-        sums,
-    )
-    out = torch.empty(size, size, device=device)
-    products = torch.randn(products_shape(size, size, level), device=device)
-    yield "sums after the products", assembled_work(products, None, level, (size, size), None, False, out), out
+def works(x: torch.Tensor, products: torch.Tensor, level: int) -> dict[str, tuple[Work, torch.Tensor]]:
+    """The sums before and behind a product of x's size, each with where it leaves what it makes."""
+    (rows, columns), out = x.shape, torch.empty_like(x)
+    sums = x.new_empty(buffer_shape(rows, columns, "left", level))
+    before = factors_work(x, "left", None, level, False, sums)
+    behind = assembled_work(products, None, level, (rows, columns), None, False, out)
+    return {"before": (before, sums), "behind": (behind, out)}
 
 
-def in_float64(work: Work) -> torch.Tensor:
-    """What a work makes of its numbers in float64, by torch."""
-    matrix, high = (
-        None if each is None else torch.empty_like(each, dtype=torch.float64) for each in (work.matrix, work.high)
-    )
-    run_in_torch(replace(work, source=work.source.double(), matrix=matrix, high=high))
-    made = high if matrix is None else matrix
-    assert made is not None
-    return made
-
-
-def examples(device: str) -> Iterator[Example]:
-    """One level and two, of an 8192 x 8192 matrix; an addition for each number that a block gets is not counted."""
+def examples(device: str, size: int = 8192) -> Iterator[Example]:
+    """One level and two, of a square matrix; an addition for each number that a block gets is not counted."""
     for level in (1, 2):
-        for name, work, out in works(8192, level, device):
+        x = torch.randn(size, size, device=device)
+        products = torch.randn(products_shape(size, size, level), device=device)
+        exact = works(x.double(), products.double(), level)
+        for name, (work, out) in works(x, products, level).items():
+            run_in_torch(exact[name][0])
             nbytes = float(work.source.nbytes + out.nbytes)
-            yield Example(f"{name}, {level} levels", 0.0, nbytes, into(out, prepared(work)), in_float64(work))
+            yield Example(f"sums {name}, {level} levels", 0.0, nbytes, giving(out, prepared(work)), exact[name][1])
 
 
 if __name__ == "__main__":
-    first = next(works(64, 1, "cpu"))[1].job()
-    sys.exit(alone(examples, CudaFile(SOURCE, head=first.text())))
+    some, _ = works(torch.ones(64, 64), torch.ones(products_shape(64, 64, 1)), 1)["before"]
+    alone(examples, CudaFile(SOURCE, head=some.job().text()))

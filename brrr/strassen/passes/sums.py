@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from brrr.strassen.algebra.reference import post_add_into, pre_add_into, signs_of
 from brrr.strassen.implementations import Implementation
@@ -17,9 +18,7 @@ from brrr.strassen.passes.launch import Run, prepared, run_all
 from brrr.strassen.passes.memory_pass import Shape, Work, assembled_work, chosen_form, factors_work
 
 
-def pre_add_step(
-    x: torch.Tensor, side: str, how: Implementation, out: torch.Tensor, *, transposed: bool = False
-) -> Run:
+def pre_add_step(x: Tensor, side: str, how: Implementation, out: Tensor, *, transposed: bool = False) -> Run:
     """All products' factors of one operand into `out`, in its type, rounded once."""
     if _by_blocks(x, out):
         signs = signs_of(chosen_form(how.form), "transposed" if transposed else side)
@@ -28,11 +27,11 @@ def pre_add_step(
 
 
 def post_add_step(
-    products: torch.Tensor,
+    products: Tensor,
     how: Implementation,
-    out: torch.Tensor,
+    out: Tensor,
     *,
-    bias: torch.Tensor | None = None,
+    bias: Tensor | None = None,
     relu: bool = False,
 ) -> Run:
     """The result from all products into `out`, in its type, rounded once; then bias and ReLU."""
@@ -43,9 +42,8 @@ def post_add_step(
 
 
 def layer_step(
-    products: torch.Tensor, how: Implementation, shape: Shape, out: torch.Tensor,
-    next_way: Implementation, *,
-    bias: torch.Tensor | None, relu: bool, keep: torch.Tensor | None = None,
+    products: Tensor, how: Implementation, shape: Shape, out: Tensor, behind: Implementation, *,
+    bias: Tensor | None, relu: bool, keep: Tensor | None = None,
 ) -> Run:  # fmt: skip
     """Between two layers with levels: post-additions, bias, ReLU, and the next layer's left factors into `out`.
 
@@ -53,13 +51,13 @@ def layer_step(
     strides, gets that output too.
     """
     work = assembled_work(products, how.form, how.level, shape, bias, relu, keep)
-    return partial(run_all, [prepared(each) for each in passes(work, next_way, out)])
+    return partial(run_all, [prepared(each) for each in passes(work, behind, out)])
 
 
-def passes(work: Work, next_way: Implementation, out: torch.Tensor) -> list[Work]:
+def passes(work: Work, behind: Implementation, out: Tensor) -> list[Work]:
     """The passes over memory that a step needs."""
-    spread = chosen_form(next_way.form)
-    if next_way.level == work.level:
+    spread = chosen_form(behind.form)
+    if behind.level == work.level:
         return [replace(work, spread=spread, high=out)]
     between, block = work.matrix, (out.shape[1], out.shape[2])
     if between is None:
@@ -67,10 +65,10 @@ def passes(work: Work, next_way: Implementation, out: torch.Tensor) -> list[Work
         between = torch.empty(work.shape, dtype=wide, device=out.device)
     return [
         replace(work, matrix=between),
-        Work(next_way.level, between, False, work.shape, block, spread=spread, high=out),
+        Work(behind.level, between, False, work.shape, block, spread=spread, high=out),
     ]
 
 
-def _by_blocks(x: torch.Tensor, out: torch.Tensor) -> bool:
+def _by_blocks(x: Tensor, out: Tensor) -> bool:
     """Whether torch sums them block by block: where no kernel does, and there is nothing to round."""
     return x.dtype == out.dtype and (x.dtype == torch.float64 or (x.dtype == torch.float32 and not x.is_cuda))

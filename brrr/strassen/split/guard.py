@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from brrr.gpu.launching import PreparedLaunch, on_current_stream
 from brrr.gpu.nvrtc import function as function_of
@@ -39,7 +40,7 @@ class Guard(ctypes.Structure):
     )
 
 
-def noted(k: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+def noted(k: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Zeros for the peaks of the left operand and the sizes inside the right one: int32, one for each place along k.
 
     Behind the peaks is one more, in which blocks are counted. After each run they are zeros again.
@@ -52,7 +53,7 @@ def noted(k: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def guard_step(
-    a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, peaks: torch.Tensor, inner: torch.Tensor, keep: bool = False
+    a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, keep: bool = False
 ) -> Callable[[], object]:
     """A function of no arguments that writes the classical a @ b (m, n) into `out` where digits may have been lost.
 
@@ -64,15 +65,13 @@ def guard_step(
     return _on_device(argument(a, b, out, peaks, inner, keep), a, b, out, peaks, inner)
 
 
-def argument(
-    a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, peaks: torch.Tensor, inner: torch.Tensor, keep: bool
-) -> Guard:
+def argument(a: Tensor, b: Tensor, out: Tensor, peaks: Tensor, inner: Tensor, keep: bool) -> Guard:
     """The kernel's argument."""
     pointers = [each.data_ptr() for each in (a, b, out, peaks, inner)]
     return Guard(*pointers, *a.stride(), *b.stride(), out.stride(0), *out.shape, a.shape[1], keep)
 
 
-def _on_device(made: Guard, *held: torch.Tensor) -> Callable[[], None]:
+def _on_device(made: Guard, *held: Tensor) -> Callable[[], None]:
     index = held[0].device.index
     tiles = -(-made.m // SIDE) * -(-made.n // SIDE)
     blocks = min(tiles, int(torch.cuda.get_device_properties(index).multi_processor_count))
@@ -80,13 +79,13 @@ def _on_device(made: Guard, *held: torch.Tensor) -> Callable[[], None]:
     return on_current_stream(launch, index, *held)
 
 
-def _on_host(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+def _on_host(a: Tensor, b: Tensor, out: Tensor) -> None:
     if lost_digits(a, b):
         with float32_products():
             torch.mm(a, b, out=out)
 
 
-def lost_digits(a: torch.Tensor, b: torch.Tensor) -> bool:
+def lost_digits(a: Tensor, b: Tensor) -> bool:
     """Whether a split product of a (m, k) and b (k, n) may lose digits: the kernel's rule, in torch."""
     if not a.numel() or not b.numel():
         return False

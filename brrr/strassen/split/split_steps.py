@@ -91,10 +91,8 @@ def _terms(how: Implementation, x: torch.Tensor, side: str, arena: Arena) -> tup
     both = arena.take((2, *shape), torch.float16)
     exponents = arena.take((shape[1],), torch.int32).expand(shape[:2])
     terms = Terms(both[0], both[1], exponents, shape[2])
-    return [
-        *before,
-        prepared_split_pre_add(x, side, how.form, how.level, transposed=transposed, out=terms),
-    ], terms
+    step = prepared_split_pre_add(x, side, how.form, how.level, transposed=transposed, out=terms)
+    return [*before, step], terms
 
 
 def _as_terms(how: Implementation, factors: tuple[torch.Tensor, ...], k: int) -> Terms:

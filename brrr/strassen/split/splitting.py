@@ -22,7 +22,6 @@ Range. Each row (along k) has an e of its own, so that its largest number lies f
 - subnormal numbers are scaled as others are. A product out of float32's range is infinite, or rounded to a subnormal.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -30,7 +29,7 @@ from typing import Any
 import torch
 
 from brrr.gpu import is_gpu
-from brrr.kernels.alone import CudaFile, Example, alone, into
+from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.strassen.split import operands_kernel, product_kernel
 from brrr.strassen.split.operands_kernel import SplitSource as SplitSource
 from brrr.strassen.split.operands_kernel import Terms as Terms
@@ -115,29 +114,23 @@ def multiply_in_torch(left: Terms, right: Terms, out: torch.Tensor) -> None:
 # By itself: `python -m brrr.strassen.split.splitting`.
 
 
-def together(terms: Terms) -> torch.Tensor:
-    """The numbers that terms stand for, in float64."""
-    return torch.ldexp(terms.hi[0].double() + terms.lo[0].double(), terms.exponents[0].unsqueeze(-1))[:, : terms.k]
-
-
 def examples(device: str) -> Iterator[Example]:
-    """Splitting a matrix of 8192 x 8192, and multiplying two of them."""
+    """Splitting both matrices of 8192 x 8192, and multiplying their terms."""
     n = 8192
-    (a, b), (left, right) = torch.randn(2, n, n, device=device), (empty_terms(n, n, device) for _ in range(2))
-    out, split = torch.empty(n, n, device=device), prepared_splits(SplitSource(a, left))
-    prepared_splits(SplitSource(b, right))()
+    (a, b, out), (left, right) = torch.randn(3, n, n, device=device), (empty_terms(n, n, device) for _ in range(2))
+    split, product = prepared_splits(SplitSource(a, left), SplitSource(b, right)), prepared_product(left, right, out)
+    exact = a.double() @ b.double().T
 
-    def numbers() -> torch.Tensor:
+    def both() -> Any:
         split()
-        return together(left)
+        product()
+        return out
 
-    yield Example("two terms of a matrix", 0.0, 2.0 * a.nbytes, split, a.double(), checked=numbers)
+    yield Example("two terms of both matrices", 0.0, 4.0 * a.nbytes, split, exact, 1e-6, checked=both)
     if has_kernel(out.device):
-        run, exact = into(out, prepared_product(left, right, out)), a.double() @ b.double().T
-        yield Example("product of terms", 3 * 2.0 * n**3, 3.0 * out.nbytes, run, exact, 1e-6, "fp16")
+        yield Example("product of terms", 3 * 2.0 * n**3, 3.0 * out.nbytes, product, exact, 1e-6, "fp16", both)
 
 
 if __name__ == "__main__":
-    operands = CudaFile(operands_kernel.SOURCE, architectures=("sm_80", "sm_90"))
     product = CudaFile(product_kernel.SOURCE, product_kernel.Tiling().defines(), architectures=("sm_90a",))
-    sys.exit(alone(examples, operands, product))
+    alone(examples, CudaFile(operands_kernel.SOURCE, architectures=("sm_80", "sm_90")), product)
