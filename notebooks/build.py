@@ -382,19 +382,20 @@ def moving() -> bytes:
 
     from brrr.drawing.style import readable
     from brrr_course import explore
-    from brrr_course.view.panel import png_of
+    from brrr_course.view.still import png_of, still_of
     from brrr_course.view.words import verdict
 
     fonts = Path(get_data_path(), "fonts", "ttf")
     plain, bold = (ImageFont.truetype(str(fonts / f"DejaVuSans{kind}.ttf"), 26) for kind in ("", "-Bold"))
     found = explore("matmul", lines=["unsynchronized", "synchronized"], source="recorded:h200")
     values, frames = found.scene.values["size"], []
+    axes = still_of(found.scene).axes[0].get_position()
     for value in values:
         found.set(size=value)
         drawn = Image.open(BytesIO(png_of(found.scene)))
         frame = Image.new("RGB", (drawn.width, drawn.height + 110), "white")
         frame.paste(drawn.convert("RGB"), (0, 110))
-        pen, left, right = ImageDraw.Draw(frame), drawn.width * 0.136, drawn.width * 0.891  # as the axes
+        pen, left, right = ImageDraw.Draw(frame), drawn.width * axes.x0, drawn.width * axes.x1
         x = left + (right - left) * math.log(value) / math.log(values[-1])
         pen.text((30, 18), verdict(found.scene), "black", bold)
         pen.line((left, 80, right, 80), "#999", 6)

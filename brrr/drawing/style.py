@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from brrr.core import units
 from brrr.core.measurement import Value
@@ -36,10 +35,6 @@ LEGEND_ROW = 16
 DPI = 100
 LEFT = 0.118  # share of the figure's width in front of the axes, where their labels need no more
 _LABEL_AT = 0.022  # where the y axis's label stands, as a share of the figure's width
-_LETTERS_ACROSS = 70  # more do not fit side by side under the x axis
-_COLUMNS = 640  # CSS pixels that the x axis has for the names of categories
-_FOLDED_POINTS, _MOST_FOLDS = 8.5, 4  # of names in lines: their size, and the most lines
-_FOLDED_LETTER, _FOLDED_LINE = 7.5, 14  # CSS pixels of one letter of these, and of one line
 _LETTER = 0.8  # CSS pixels of a letter a point of its size, on the average
 _LABEL_BEYOND = 30  # CSS pixels by which the y axis's label may reach beyond the axis
 _FEW_DECADES = 150  # a log axis whose ends differ by less has ticks within its decades
@@ -52,11 +47,7 @@ GUIDE_DASHES: Any = ((0, (5, 2.5)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (1
 # Okabe and Ito's palette, told apart also by readers who do not see every colour; its yellow is left out, because it
 # does not stand out from white paper.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# The same for texts: dark enough for a contrast of 4.5 on the paper, and, through `dark`, on that of a dark page.
-INKS = ("#0072B2", "#BE5400", "#008460", "#A05F83", "#9A6B00", "#3A799D", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GLYPHS = ("●", "■", "▲", "◆", "▼", "✚", "✖")
-
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -160,24 +151,6 @@ def look(index: int, *, predicted: bool = False) -> dict[str, Any]:
     return {"color": colour, "linestyle": "-", "marker": MARKERS[_marker(index)]}
 
 
-def ink(index: int) -> str:
-    """The colour of a text about line number `index`.
-
-    >>> ink(0), ink(5)
-    ('#0072B2', '#3A799D')
-    """
-    return INKS[index % len(INKS)]
-
-
-def glyph(index: int) -> str:
-    """The marker of line number `index` as a character, for text beside the figure.
-
-    >>> glyph(1), glyph(8)
-    ('■', '▲')
-    """
-    return GLYPHS[_marker(index)]
-
-
 def _marker(index: int) -> int:
     """Where the colours begin again, the markers are shifted by one: no two of 49 lines look alike."""
     return (index + index // len(COLOURS)) % len(MARKERS)
@@ -197,13 +170,6 @@ def draw_guide(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, l
     dashes = GUIDE_DASHES[index % len(GUIDE_DASHES)]
     with rc_context(STYLE):
         return on.plot(xs, ys, label=label, color=GUIDE, linewidth=1.5, linestyle=dashes, zorder=2.5)[0]
-
-
-def draw_predicted(on: Axes, xs: Sequence[float], ys: Sequence[float], index: int, label: str = "") -> Any:
-    """Draw what line number `index` should be: thin and dashed in its colour, grey below 0 (of several lines)."""
-    colour = FAINT if index < 0 else look(index)["color"]
-    with rc_context(STYLE):
-        return on.plot(xs, ys, label=label, color=colour, linewidth=1.2, linestyle=PREDICTED_DASHES, zorder=2.2)[0]
 
 
 def legend(on: Axes, left: float = -LEFT, columns: int = 0) -> None:
@@ -297,48 +263,6 @@ def tick_label(value: float, unit: str) -> str:
     return units.ratio(value).replace("x", "×") if unit == "x" else units.quantity(value, unit)
 
 
-def slider_axis(on: Axes, values: Sequence[Value], scale: Literal["log", "linear", "category"], label: str) -> None:
-    """The x axis of a slider: at most ten ticks, on values that the slider can take, with a margin at both ends."""
-    places = positions(values, scale)
-    if scale == "log":
-        on.set_xscale("log")
-        edge = (places[-1] / places[0]) ** 0.025 if len(places) > 1 else 2.0
-        on.set_xlim(places[0] / edge, places[-1] * edge)
-    else:
-        flat = scale == "category" and (len(places) <= 6 or folded(values))  # their labels reach beyond the ends
-        margin = max(0.025 * (places[-1] - places[0]), 0.5 if flat else 0.0) or 0.5
-        on.set_xlim(places[0] - margin, places[-1] + margin)
-    ticks = ticked(values, scale)
-    on.xaxis.set_major_locator(FixedLocator(positions(values, scale, ticks)))
-    on.xaxis.set_minor_locator(NullLocator())
-    names = alike(ticks)
-    crowded, lines = _crowded(names), folded(values) if scale == "category" else []
-    on.set_xticklabels(lines or names, rotation=90 if crowded and not lines else 0)
-    if crowded:
-        on.tick_params(axis="x", labelsize=_FOLDED_POINTS if lines else _upright_points(len(ticks)))
-    on.set_xlabel(label)
-
-
-def _crowded(names: Sequence[str]) -> bool:
-    """Whether names do not fit side by side under the x axis."""
-    return sum(map(len, names)) > _LETTERS_ACROSS
-
-
-def folded(values: Sequence[Value]) -> list[str]:
-    """Crowded names of categories, each broken into lines as wide as its column; none where one does not fit so.
-
-    >>> folded(("gemm", "softmax")), folded(tuple(f"softmax-4096x409{n}" for n in range(8)))[:1]
-    ([], ['softmax-\\n4096x4090'])
-    """
-    names = [readable(value) for value in values]
-    if not _crowded(names):
-        return []
-    across = int(_COLUMNS / len(names) / _FOLDED_LETTER)
-    lines = [wrap(name.replace("-", "- "), max(across - 1, 1), break_long_words=False) for name in names]
-    fits = all(len(each) <= _MOST_FOLDS and max(map(len, each), default=0) <= across for each in lines)
-    return ["\n".join(each).replace("- ", "-") for each in lines] if fits else []
-
-
 def positions(values: Sequence[Value], scale: str, of: Sequence[Value] | None = None) -> list[float]:
     """Where values stand on the x axis: numbers at themselves, categories side by side.
 
@@ -393,36 +317,6 @@ def readable(value: Value) -> str:
     if isinstance(value, float):
         return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
     return str(value)
-
-
-def alike(values: Sequence[Value]) -> list[str]:
-    """The values as one axis reads them: where one of them is written as a power of two, all are.
-
-    >>> alike((4096, 2**20)), alike((48, 2**20)), alike((1, 4096))
-    (['2^12', '2^20'], ['48', '2^20'], ['1', '4096'])
-    """
-    names = [readable(value) for value in values]
-    powers = [f"2^{value.bit_length() - 1}" for value in values if isinstance(value, int) and value & (value - 1) == 0]
-    return powers if len(powers) == len(names) and any(name in powers for name in names) else names
-
-
-def bottom_margin(values: Sequence[Value], scale: str) -> float:
-    """The room that the x axis's labels need, in CSS pixels: upright ones need more.
-
-    >>> bottom_margin((1, 2), "log"), bottom_margin(tuple(f"category number {n}" for n in range(19)), "category")
-    (72, 195)
-    """
-    ticks = alike(ticked(values, scale))
-    if not _crowded(ticks):
-        return 72
-    if scale == "category" and (lines := folded(values)):
-        return 62 + _FOLDED_LINE * max(name.count("\n") + 1 for name in lines)
-    return round(66 + 0.84 * _upright_points(len(ticks)) * max(map(len, ticks)))
-
-
-def _upright_points(ticks: int) -> float:
-    """The size of upright labels, in points: smaller where there are many, so that they do not touch."""
-    return min(8.5, 330 / ticks)
 
 
 def to_png(drawn: Figure) -> bytes:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Any, NamedTuple, cast
 
+from brrr.core import units
 from brrr.core.errors import ArgumentError
-from brrr.core.measurement import Estimate, Value
+from brrr.core.measurement import Badge, Estimate, Value
 from brrr.counting.cost import Cost
 from brrr.drawing.roofline import roofline_plot
+from brrr.drawing.roofs import Roof, highest, memory, roofs_of
+from brrr.drawing.style import Picture
 from brrr.gpu import is_cpu
+from brrr.roofline.device_model import Where, model_of
 from brrr_course.experiments import experiment as experiment_named
 from brrr_course.lessons.comparison import lines_here, time_at
 from brrr_course.lessons.waiting import Comparison
@@ -17,19 +22,42 @@ from brrr_course.nouns.experiment import Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source_for
 from brrr_course.view.arguments import reachable
+from brrr_course.view.display import Shown
+from brrr_course.view.figure import Data, axis_of, short, told_once, written
 from brrr_course.view.predictions import figures_of
 
-if TYPE_CHECKING:
-    from brrr.drawing.style import Picture
+FAR_BELOW = 1 / 3
+"""Of less of the roof than this, neither memory nor arithmetic sets the time."""
 
-Places = dict[str, tuple[Cost, Estimate]]
+
+class Spot(NamedTuple):
+    """What one call does at a value of the axis, and how long it takes."""
+
+    value: Value
+    cost: Cost
+    time: Estimate
+
+    @property
+    def intensity(self) -> float:
+        """FLOP for each byte."""
+        return self.cost.flop / self.cost.bytes
+
+    @property
+    def rate(self) -> float:
+        """FLOP/s."""
+        return self.cost.flop / self.time.median
+
+
+Kernels = Sequence[tuple[Roof, Sequence[Spot]]]
+"""For each line the flat roof above it, and its points."""
 
 
 def roofline_of(
-    experiment: str, lines: Sequence[str], *, at: Mapping[str, Value] | None = None, source: Source | None = None,
+    experiment: str, lines: Sequence[str] | Mapping[str, str], *, at: Mapping[str, Value] | None = None,
+    source: Source | None = None,
     **axes: Value | tuple[Value, ...],
-) -> Picture | Comparison:  # fmt: skip
-    """Plot lines of an experiment as points below a roofline.
+) -> Roofline | Comparison:  # fmt: skip
+    """Show lines of an experiment below the roofs of their device: a point that climbs them as its slider moves.
 
     >>> roofline_of("repeat", ["cuda mul"], repeat=(1, 512), elements=2**26, dtype="float32")  # doctest: +SKIP
 
@@ -37,19 +65,19 @@ def roofline_of(
     ----------
     experiment : str
         The experiment.
-    lines : sequence of str
-        Its lines.
+    lines : sequence of str, or mapping of str to str
+        Its lines; with a mapping, the name of the flat roof that each is held against ("fp32 MUL"), else the highest.
     at : mapping of str, optional
         The point, as for `explore`; it snaps to what the data have.
     source : Source, optional
         Where the measurements come from, as for `explore`. A live source measures them now.
     **axes
-        Values by axis; they override those in `at`. An axis with several values gives one point for each.
+        Values by axis; they override those in `at`. An axis with several values has a slider.
 
     Returns
     -------
-    Picture or Comparison
-        The roofline, or a sentence that says which data or peaks are missing.
+    Roofline or Comparison
+        It shows itself in a notebook; or a sentence that says which data or peaks are missing.
 
     Raises
     ------
@@ -59,7 +87,7 @@ def roofline_of(
     described = experiment_named(experiment)
     origin = source_for(source, described.name)
     badge = origin.badge(described)
-    here = lines_here(described, origin, lines)
+    here = lines_here(described, origin, list(lines))
     if not here:
         return Comparison(f"{badge} has none of these lines: {', '.join(lines)}.")
     kind = described.variant(here[0].variant).processor
@@ -67,25 +95,142 @@ def roofline_of(
     if known is None:  # before anything is measured
         hint = "run brrr calibrate --device cpu, or choose the recording" if is_cpu(kind) else "run brrr calibrate"
         return Comparison(f"{badge}: nobody knows the roofs of this machine; {hint}.")
-    places: Places = {}
-    for line in here:
-        places |= _of_line(described, origin, line, {**(at or {}), **axes})
-    if not places:
+    axis, values = _along({**(at or {}), **axes})
+    point = {name: value for name, value in {**(at or {}), **axes}.items() if name != axis}
+    spots = {line: _spots(described, origin, line, axis, values, cast("dict[str, Value]", point)) for line in here}
+    if not any(spots.values()):
         return Comparison(f"{badge} has no such points of {', '.join(lines)}.")
-    return roofline_plot(places, known, dtypes=(), badge=badge)
+    against = {line: lines[line.name] if isinstance(lines, Mapping) else "" for line in here if spots[line]}
+    return Roofline(described, axis, {line: spots[line] for line in against}, against, known, badge)
 
 
-def _of_line(described: Experiment, origin: Source, line: Line, at: Mapping[str, Value | tuple[Value, ...]]) -> Places:
-    """One line's points by name, with FLOP and bytes; work without a cost has no place."""
-    found: Places = {}
-    axis, values = _along(at)
+def _spots(
+    described: Experiment, origin: Source, line: Line, axis: str, values: Sequence[Value], at: Mapping[str, Value]
+) -> dict[Value, Spot]:
+    """One line's points by value; work without a cost has no place."""
+    found = {}
     for value in values:
-        wanted = {name: value if name == axis else given for name, given in at.items()}
-        point = reachable(described, origin, described.point(**cast("dict[str, Value]", wanted)))
+        point = reachable(described, origin, described.point(**{**at, axis: value}))
         cost, time = described.cost_at(line.variant, point), time_at(described, origin, line, point)
         if cost is not None and time is not None:
-            found[f"{line.label}, {axis} {point[axis]}"] = cost, time
+            found[point[axis]] = Spot(point[axis], cost, time)
     return found
+
+
+class Roofline(Shown):
+    """What `roofline_of` returns; it shows itself as the last expression of a cell."""
+
+    def __init__(
+        self, described: Experiment, axis: str, spots: Mapping[Line, Mapping[Value, Spot]], against: Mapping[Line, str],
+        device: Where, badge: Badge,
+    ) -> None:  # fmt: skip
+        super().__init__(None)
+        self.experiment, self.axis, self.badge = described, described.axis(axis), badge
+        self._spots, self._against, self._device = spots, against, device
+        self._roofs = roofs_of(model_of(device), ())
+
+    def _text(self) -> str:
+        return self._picture().alt
+
+    def _make_panel(self) -> Any:
+        from brrr_course.view.panel import FigurePanel
+
+        return FigurePanel(self.figure)
+
+    def _picture(self) -> Picture:
+        """The first, the middle and the last point of each line."""
+        points: dict[str, tuple[Cost, Estimate]] = {}
+        for line, spots in self._spots.items():
+            there = list(spots.values())
+            for spot in dict.fromkeys((there[0], there[len(there) // 2], there[-1])):
+                points[f"{line.label}, {self.axis.name} {spot.value}"] = spot.cost, spot.time
+        return roofline_plot(points, self._device, dtypes=(), badge=self.badge)
+
+    # -- as data ---------------------------------------------------------------------------------------------------
+
+    @property
+    def figure(self) -> Data:
+        """What `view/drawn/scene.js` draws: a line at a time, and a slider along it."""
+        flats, slope = [self._flat(line) for line in self._spots], memory(self._roofs)
+        values = [value for value in self.axis.values if all(value in spots for spots in self._spots.values())]
+        kernels = [(flat, [spots[value] for value in values])
+                   for flat, spots in zip(flats, self._spots.values(), strict=True)]  # fmt: skip
+        every = [spot for _, spots in kernels for spot in spots]
+        told = [_told(spot, flat, slope) for flat, spots in kernels for spot in spots]
+        longest = max(spot.time.median for spot in every)
+        return {
+            "v": 1, "kind": "roofline", "name": self.experiment.name, "title": self.experiment.title,
+            "sliders": [_slider("line", "kernel", "choice", [line.label for line in self._spots]),
+                        _slider(self.axis.name, self.axis.title, "range", list(map(written, values)))],
+            "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels),
+            "y": _decades("arithmetic done", [spot.rate for spot in every] + [flat.rate for flat in flats], "FLOP/s"),
+            "lines": [{"name": "kernel", "label": "the kernel", "short": "the kernel", "hue": "ink", "trail": True,
+                       "cuts": [[_row(at, spot) for at, spot in enumerate(spots)] for _, spots in kernels]}],
+            "roofs": self._drawn(slope, flats),
+            "regions": [_regions(flat.rate / slope.rate) for flat in flats],
+            "gauges": [{"label": "a call takes", "max": short(longest), "at": [
+                [short(spot.time.median), units.seconds(spot.time.median), _limit(spot, flat, slope)]
+                for flat, spots in kernels for spot in spots]}],
+            "badge": str(self.badge), "alt": self._picture().alt, **told_once(told),
+        }  # fmt: skip
+
+    def _flat(self, line: Line) -> Roof:
+        named = [roof for roof in self._roofs if roof.name == self._against[line] and roof.origin == "measured"]
+        return named[0] if named else highest(self._roofs)
+
+    def _across(self, every: Sequence[Spot], ridges: Sequence[float], kernels: Kernels) -> Data:
+        """The axis of intensities, and where each line's points lie along it."""
+        made = _decades("FLOP for each byte moved", [spot.intensity for spot in every] + list(ridges), "")
+        return made | {"along": 1, "at": [[short(spot.intensity) for spot in spots] for _, spots in kernels]}
+
+    def _drawn(self, slope: Roof, flats: Sequence[Roof]) -> list[Data]:
+        """The memory's roof and each line's flat one: measured, or where nothing was, the datasheet's."""
+        told = units.quantity(slope.rate, "B/s")
+        return [{"label": "memory", "hue": "memory", "slant": True, "rate": [slope.rate] * len(flats),
+                 "texts": [told] * len(flats)},
+                {"label": "arithmetic", "hue": "compute", "slant": False, "rate": [flat.rate for flat in flats],
+                 "texts": [units.quantity(flat.rate, "FLOP/s") for flat in flats]}]  # fmt: skip
+
+
+def _slider(name: str, title: str, form: str, texts: list[str]) -> Data:
+    return {"name": name, "title": title.partition(" (")[0], "form": form, "texts": texts, "at": 0}
+
+
+def _decades(title: str, values: Sequence[float], unit: str) -> Data:
+    """A log axis around values, with a tick at each power of ten."""
+    low, high = min(values) / 1.6, max(values) * 1.6
+    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
+    ticks = {10.0**power: units.quantity(10.0**power, unit).strip() for power in powers}
+    return axis_of(title, "log", (low, high), ticks, unit=unit)
+
+
+def _row(at: int, spot: Spot) -> list[float]:
+    """A point: the slider's position, x, median, low, high, n."""
+    rates = (spot.rate, spot.cost.flop / spot.time.high, spot.cost.flop / spot.time.low)
+    return [at, short(spot.intensity), *map(short, rates), spot.time.n]
+
+
+def _regions(ridge: float) -> list[list[Any]]:
+    """Where the memory sets the pace and where arithmetic does: each text as it reads on a wide and a narrow figure."""
+    compute = [["arithmetic sets the pace", "compute-bound"], [f"from {units.quantity(ridge, 'FLOP/B', 2)} on"] * 2]
+    return [[0, "memory", ["memory sets the pace", "memory-bound"]], [short(ridge), "compute", *compute]]
+
+
+def _limit(spot: Spot, flat: Roof, slope: Roof) -> str:
+    """Which of both roofs is lower there."""
+    return "compute" if spot.intensity * slope.rate > flat.rate else "memory"
+
+
+def _told(spot: Spot, flat: Roof, slope: Roof) -> tuple[str, str]:
+    """The sentence of a point, and behind it its numbers."""
+    limit = _limit(spot, flat, slope)
+    share = spot.rate / min(spot.intensity * slope.rate, flat.rate)
+    which = {"memory": "the memory", "compute": "the arithmetic"}[limit]
+    said = f"{units.percent(share, 2)} of what {which} allows: {limit}-bound."
+    if share < FAR_BELOW:
+        said = f"{units.percent(share, 2)} of the roof above it: neither memory nor arithmetic sets the pace."
+    rate, time = units.quantity(spot.rate, "FLOP/s"), units.seconds(spot.time.median)
+    return said, f"{units.quantity(spot.intensity, 'FLOP/B')}, {rate}, {time} a call."
 
 
 def _along(at: Mapping[str, Value | tuple[Value, ...]]) -> tuple[str, tuple[Value, ...]]:

@@ -139,7 +139,7 @@ def _still(shown: Any) -> bytes:
     """What is shown as a PNG, covered or not."""
     if isinstance(shown, TimelineView):
         return shown.selection.png()
-    kept = getattr(shown, "figure", None)  # of a bare picture, which was drawn while figures were kept
+    kept = shown.figure if isinstance(shown, Picture) else None  # a bare picture was drawn while figures were kept
     return bytes((shown._picture() if kept is None else style.picture(kept, shown.alt)).png)
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from brrr.drawing.style import Picture
 from brrr_course.lessons.drawings import Drawing
+from brrr_course.lessons.roofline_points import Roofline
 from brrr_course.site.vector import Pieces
 from brrr_course.view.display import Shown
 from brrr_course.view.explorer import Explorer
@@ -16,7 +17,13 @@ from brrr_course.view.timeline_view import TimelineView
 
 def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
     """A view as what `site.js` reads; NotImplementedError for a kind that has no form there."""
-    exports: Any = {Picture: _picture, Drawing: _drawing, TimelineView: _timeline, Explorer: _explorer}
+    exports: Any = {
+        Picture: _picture,
+        Drawing: _drawing,
+        TimelineView: _timeline,
+        Explorer: _explorer,
+        Roofline: _roofline,
+    }
     for kind, export in exports.items():
         if isinstance(shown, kind):
             return cast(dict[str, Any], export(shown, pieces))
@@ -29,7 +36,7 @@ def _explorer(found: Explorer, _: Pieces) -> dict[str, Any]:
     for name in found.slider_names:
         scene.move(name, found.scene.point[name])  # where the lesson left it
     made = figure_of(scene, found.slider_names)
-    told: dict[str, Any] = {"name": scene.experiment.name, "badge": made["badge"], "alt": made["alt"], "scene": made}
+    told = _scene(made)
     if "guess" in made and (guessed := scene.guessed):
         told["guessed"] = {"measured": guessed.measured, "read": scene.said(guessed.measured or 0.0)}
     return told
@@ -50,5 +57,13 @@ def _drawing(found: Drawing, pieces: Pieces) -> dict[str, Any]:
 
 def _timeline(found: TimelineView, _: Pieces) -> dict[str, Any]:
     """The timelines of all variants."""
-    made = timelines_of(found.selection)
+    return _scene(timelines_of(found.selection))
+
+
+def _roofline(found: Roofline, _: Pieces) -> dict[str, Any]:
+    """A roofline with the points of all its lines."""
+    return _scene(found.figure)
+
+
+def _scene(made: dict[str, Any]) -> dict[str, Any]:
     return {"name": made["name"], "badge": made["badge"], "alt": made["alt"], "scene": made}

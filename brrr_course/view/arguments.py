@@ -235,19 +235,6 @@ def slider_values(
     return values
 
 
-def looks(experiment: Experiment, lines: Sequence[Line]) -> dict[str, int]:
-    """The number of each line's look: its place in the experiment, so that it looks the same in every figure.
-
-    Where two of the lines would then have the same colour, their places among themselves.
-    """
-    from brrr.drawing.style import COLOURS
-
-    places = {line.name: experiment.lines.index(line) for line in lines}
-    if len({place % len(COLOURS) for place in places.values()}) == min(len(places), len(COLOURS)):
-        return places
-    return {line.name: place for place, line in enumerate(lines)}
-
-
 def snap(axis: Axis, values: Sequence[Value], value: Value) -> Value:
     """The value of the source closest to the one asked for: by ratio on a log axis."""
     axis.checked("explore", value)

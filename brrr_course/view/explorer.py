@@ -88,7 +88,7 @@ class Explorer(Shown):
 
     def _picture(self) -> Picture:
         from brrr.drawing.style import WIDTH, Picture
-        from brrr_course.view.panel import png_of
+        from brrr_course.view.still import png_of
 
         return Picture(png_of(self.scene), f"{words.alt(self.scene)}. {self.text}", WIDTH)
 

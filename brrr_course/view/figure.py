@@ -119,7 +119,7 @@ def told_once(said: Sequence[tuple[str, str]]) -> Data:
     found = {}
     for name, texts in zip(("say", "more"), zip(*said, strict=True), strict=True):
         forms = {text: form for form, text in enumerate(dict.fromkeys(texts))}
-        found[name] = {"forms": list(forms), "at": [[forms[text]] for text in texts]}
+        found[name] = {"forms": list(forms), "at": [forms[text] for text in texts]}
     return found
 
 
@@ -137,8 +137,8 @@ def _say_doubts(drawn: Data) -> None:
         labels = "; ".join(line["label"] for line in lines if digits[along] in line["doubtful"][cut])
         if labels:
             said = f"Doubtful: over {DOUBTFUL:g} times as much as at both its neighbours ({labels})."
-            told["forms"].append(f"{told['forms'][told['at'][place][0]]} {said}")
-            told["at"][place] = [len(told["forms"]) - 1]
+            told["forms"].append(f"{told['forms'][told['at'][place]]} {said}")
+            told["at"][place] = len(told["forms"]) - 1
 
 
 def doubtful(rows: Sequence[Sequence[float]]) -> list[int]:
@@ -274,6 +274,12 @@ def _on(scene: Scene) -> list[str]:
     return list(dict.fromkeys(first + scene.on))[: max(MOST_ON, len({*first}))]
 
 
+def hidden_at_first(scene: Scene) -> list[str]:
+    """The lines over x that a click on their names brings."""
+    on = _on(scene) if _over_x(scene) else [line.name for line in scene.lines]
+    return [line.name for line in scene.lines if line.name not in on]
+
+
 def _brief(line: Line, among: Iterable[Line]) -> str:
     """A line's label without the parts that all labels begin with."""
     others = [each.label for each in among if each.label != line.label]
@@ -318,7 +324,7 @@ def _brackets(scene: Scene, names: Sequence[str]) -> list[Data]:
         found = [scene.here().get(name) for name in lines]
         both = [each.median for each in found if each is not None]
         texts.append(ratio(max(both) / min(both)) if len(both) == 2 and min(both) > 0 else "")
-    return [{"kind": "bracket", "lines": lines, "texts": texts, "label": scene.quantity.relation.removesuffix(" as")}]
+    return [{"lines": lines, "texts": texts, "label": scene.quantity.relation.removesuffix(" as")}]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -363,7 +369,7 @@ def _stack(scene: Scene, names: Sequence[str]) -> Data:
             row.append([short(v) for v in (part.start, part.value, part.low, part.high)] if part else [0.0] * 4)
         totals.append([short(end), scene.quantity.short(end)])
         counts.append(min((e.n for e in scene.here().values()), default=0))
-    choices = [at for at, name in enumerate(names) if len(scene.values[name]) == 2]
+    choices = [at for at, name in enumerate(names) if _slider(scene, name)["form"] == "choice"]
     return {
         "x": {"title": scene.y_label, "unit": scene.quantity.unit}, "totals": totals, "n": counts,
         "parts": [{"name": name, "label": name, "hue": name if name in COLOURS else HUES[at % len(HUES)],

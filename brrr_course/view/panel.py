@@ -1,4 +1,4 @@
-"""The explorer's widgets: sliders, checkboxes, the source, the text line, the picture, the table, and measuring.
+"""The explorer in a notebook: its figure, which moves by itself, the source that it shows, and measuring.
 
 This module imports ipywidgets; `explore` loads it when there is something to show.
 """
@@ -9,80 +9,87 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
+import traitlets
 
 from brrr.core import units
 from brrr.core.errors import BrrrError
 from brrr.core.measurement import Value
-from brrr.drawing import style
 from brrr.gpu import is_cpu
-from brrr_course.view import words
-from brrr_course.view.bars import SceneBars
-from brrr_course.view.canvas import Canvas
+from brrr_course.view.figure import Data, figure_of, hidden_at_first
 from brrr_course.view.measuring import ASK_ABOVE_S, Slice, SliderJob, expected_s, pace
 from brrr_course.view.scene import Scene
-from brrr_course.view.widgets import Panel, button, html, live_region
+from brrr_course.view.widgets import Panel, button, live_region
+
+BUILT = Path(__file__).parent / "drawn" / "built"
 
 
-class SceneLines:
-    """A scene's lines over x: `show` what a slider may leave standing, then `png` at each step."""
+class FigureWidget(anywidget.AnyWidget):
+    """A scene as `drawn/scene.js` draws it: it moves without the kernel, and tells it where the reader went.
 
-    def __init__(self) -> None:
-        self._canvas = Canvas()
+    `at` are the sliders' positions, `hidden` the lines switched off; `guess` is the reader's, as it reads and with what
+    is said of it.
+    """
+
+    _esm, _css = BUILT / "widget.bundle.js", BUILT / "scene.css"
+    scene = traitlets.Dict().tag(sync=True)
+    at = traitlets.List(traitlets.Int()).tag(sync=True)
+    hidden = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    predicting = traitlets.Bool().tag(sync=True)
+    guess = traitlets.List([None, "", ""]).tag(sync=True)
+
+
+class FigureSlider(traitlets.HasTraits):
+    """A figure's slider as Python sees it: its `options`, each as it reads and its value, and where it stands."""
+
+    options: Any = traitlets.List()
+    value = traitlets.Any()
+
+    @traitlets.validate("value")
+    def _one_of_them(self, proposal: Any) -> Any:
+        if proposal["value"] not in [value for _, value in self.options]:
+            raise traitlets.TraitError(f"{proposal['value']!r} is none of this slider's values")
+        return proposal["value"]
 
     @property
-    def redraws(self) -> int:
-        """How often everything was drawn anew."""
-        return self._canvas.redraws
-
-    def show(self, scene: Scene) -> None:
-        """Take over the scene's axes and lines."""
-        self._canvas.show(scene.frame(), scene.curves())
-
-    def png(self, scene: Scene) -> bytes:
-        """The picture where the sliders stand."""
-        place, heights = scene.marks()
-        return self._canvas.mark(place, heights, words.in_figure(scene), words.beside_marks(scene))
+    def position(self) -> int:
+        """Of its value among the options."""
+        return [value for _, value in self.options].index(self.value)
 
 
-def kept_picture(scene: Scene) -> SceneLines | SceneBars:
-    """What draws a scene's form: lines over x, or bars at the sliders' point."""
-    return SceneBars() if scene.view.is_bars else SceneLines()
+class FigurePanel(Panel):
+    """A figure of which nothing changes but where its sliders stand."""
 
-
-def png_of(scene: Scene) -> bytes:
-    """The picture of a scene, drawn once."""
-    drawn = kept_picture(scene)
-    drawn.show(scene)
-    return drawn.png(scene)
+    def __init__(self, figure: Data) -> None:
+        super().__init__()
+        self.figure = FigureWidget(scene=figure, at=[slider["at"] for slider in figure["sliders"]])
+        self._build(self.figure, self.text)
 
 
 class ExplorerPanel(Panel):
-    """One explorer's widgets over a `Scene`."""
+    """One explorer's figure over a `Scene`, with what chooses the source and measures."""
 
     def __init__(
         self, scene: Scene, sliders: Sequence[str], sources: Sequence[tuple[str, str]], choose: Callable[[str], Scene]
     ) -> None:
         super().__init__()
         self.scene, self._choose, self.experiment = scene, choose, scene.experiment
-        self._canvas = kept_picture(scene)
+        self._names, self._followed = tuple(sliders), False
         self._job: SliderJob | None = None
         self._confirmed: list[Slice] = []
         self._later: list[Slice] = []
         self.source = self._choice("source", list(sources), self._on_source, value=scene.source.name)
-        self.sliders = {name: self._axis_slider(name) for name in sliders}
-        self.lines = widgets.HBox([], layout={"flex_flow": "row wrap", "max_width": f"{style.WIDTH}px"})
-        self.lines.add_class("brrr-lines")
+        self.figure = FigureWidget()
+        self.figure.observe(self._guarded(lambda _: self._on_at()), "at")
+        self.figure.observe(self._guarded(lambda _: self._on_hidden()), "hidden")
+        self.figure.observe(self._guarded(lambda change: self._on_predicting(change["new"])), "predicting")
         self._make_buttons()
-        head = widgets.HBox([self.source, self.badge], layout={"flex_flow": "row wrap", "align_items": "center"})
-        asked = widgets.HBox([self.show_details, self.show_table, self.show_predictions])
-        below = (self.predicted, self.lines, self.measuring, asked, self.details, self.table)
-        self._build(head, *self.sliders.values(), self.text, self.image, *below)
+        self._build(self.source, self.figure, self.measuring, self.text)
         self._fill()
-
-    # -- building --------------------------------------------------------------------------------------------------
 
     def _make_buttons(self) -> None:
         self.measure = button("Measure", "measure every line shown, at the sliders' values", "primary")
@@ -96,63 +103,64 @@ class ExplorerPanel(Panel):
         parts = [self.measure, self.measure_all, self.cancel, self.progress, self.left]
         self.measuring = widgets.HBox(parts, layout={"flex_flow": "row wrap", "align_items": "center"})
         self.measuring.add_class("brrr-measuring")
-        self.show_details = self._toggle("Details", "each line's value, and what drifted", lambda _: self.refresh())
-        self.show_table = self._toggle("Data table", "the numbers as a table", lambda _: self.refresh())
-        said, on = "what each line should take, and what limits it", self.scene.predictions.on
-        self.show_predictions = self._toggle("Predictions", said, self._on_predictions, on=on)
-        self.details, self.table, self.predicted = map(html, ("brrr-details", "brrr-table", "brrr-predicted"))
 
-    def _toggle(self, name: str, tooltip: str, react: Callable[[bool], object], *, on: bool = False) -> Any:
-        made = widgets.ToggleButton(value=on, description=name, tooltip=tooltip, layout={"width": "max-content"})
-        return self._watched(made, react)
-
-    def _axis_slider(self, name: str) -> Any:
-        title = self.scene.experiment.axis(name).title
-        return self._slider(title, self._options(name), self.scene.point[name], partial(self._on_slider, name))
-
-    def _options(self, name: str) -> list[tuple[str, Value]]:
-        return [(style.readable(value), value) for value in self.scene.values[name]]
+    # -- the figure and its scene --------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Put the scene's values, lines and badge into the widgets: at the start, and for a new source."""
+        """A scene of another source, or the first: its sliders, and all that the figure shows."""
+        scene = self.scene
+        names = [*self._names, *({scene.view.x} - {*self._names} if not scene.view.is_bars else ())]
+        self._all = {name: FigureSlider(options=self._options(name), value=scene.point[name]) for name in names}
+        self.sliders = {name: self._all[name] for name in self._names}
+        for name, dial in self._all.items():
+            dial.observe(self._guarded(partial(self._on_dial, name)), "value")
         with self._silently():
-            for name, slider in self.sliders.items():
-                slider.options = self._options(name)
-                slider.value = self.scene.point[name]
-            stack = self.scene.view.form == "stack"  # its parts are made of all its lines
-            self.lines.children = [] if stack else [self._checkbox(line.name, line.label) for line in self.scene.lines]
-        self._show_badge(self.scene.source_said)
-        self.image.tooltip = words.alt(self.scene)
-        self.show_predictions.layout.display = "flex" if self.scene.predictions.possible else "none"
+            self.figure.hidden, self.figure.predicting = hidden_at_first(scene), scene.predictions.on
         self._show_measuring()
-        self._canvas.show(self.scene)
         self.refresh()
 
-    def _checkbox(self, name: str, label: str) -> Any:
-        index = self.scene.looks[name]
-        colour = style.look(index)["color"]
-        box = widgets.Checkbox(value=name in self.scene.on, indent=False, description=label)
-        self._watched(box, lambda on: self._on_line(name, on))
-        look = f"class='brrr-mark' style='color:{colour}' aria-hidden='true'"
-        mark = widgets.HTML(f"<span {look}>{style.glyph(index)}</span>")
-        return widgets.HBox([mark, box], layout={"align_items": "center"})
+    def _options(self, name: str) -> list[tuple[str, Value]]:
+        from brrr.drawing import style
 
-    # -- reacting --------------------------------------------------------------------------------------------------
+        return [(style.readable(value), value) for value in self.scene.values[name]]
 
-    def _on_slider(self, name: str, value: Any) -> None:
-        self.scene.move(name, value)
-        if name != self.scene.view.x and not self.scene.view.is_bars:
-            self._canvas.show(self.scene)
-        self.refresh()
+    def refresh(self) -> None:
+        """The whole figure, at all places of its sliders, and what stands in the way of it."""
+        with self._silently(), self.figure.hold_sync():
+            self.figure.scene = figure_of(self.scene, tuple(self._all), predictions=False)
+            self.figure.at = [dial.position for dial in self._all.values()]
+            self.figure.guess = self._guess()
+        self.text.value = live_region(f"<b>{escape(self.scene.message)}</b>") if self.scene.message else ""
 
-    def _on_line(self, name: str, on: bool) -> None:
-        self.scene.switch(name, on)
-        self._canvas.show(self.scene)
-        self.refresh()
+    def _guess(self) -> list[Any]:
+        """The reader's guess and how it reads; what is said of it is in the sentence already."""
+        guess = self.scene.guess
+        return [None, "", ""] if guess is None else [guess, self.scene.said(guess), ""]
 
-    def _on_predictions(self, on: bool) -> None:
+    def _on_dial(self, name: str, change: Any) -> None:
+        """A slider that Python moved: the scene's, and then the figure's."""
+        self.scene.move(name, change["new"])
+        self.text.value = ""
+        if not self._followed:
+            with self._silently():
+                self.figure.at = [dial.position for dial in self._all.values()]
+
+    def _on_at(self) -> None:
+        """Where the reader moved the figure's sliders; nothing is sent back, which might come late and undo a move."""
+        self._followed = True
+        try:
+            for position, dial in zip(self.figure.at, self._all.values(), strict=True):
+                dial.value = dial.options[position][1]
+        finally:
+            self._followed = False
+
+    def _on_hidden(self) -> None:
+        for line in self.scene.lines:
+            self.scene.switch(line.name, line.name not in self.figure.hidden)
+
+    def _on_predicting(self, on: bool) -> None:
+        """Only now is it worked out what each line should take."""
         self.scene.predictions.on = on
-        self._canvas.show(self.scene)
         self.refresh()
 
     def _on_source(self, name: str) -> None:
@@ -165,14 +173,6 @@ class ExplorerPanel(Panel):
             self._say(str(unavailable))
             return
         self._fill()
-
-    def refresh(self) -> None:
-        """The picture first, for it is what the eye waits for, then the text line and the table."""
-        self.image.value = self._canvas.png(self.scene)
-        self.text.value = live_region(f"<b>{escape(words.verdict(self.scene))}</b>")
-        self.details.value = said_html(self.scene) if self.show_details.value else ""
-        self.predicted.value = words.as_panel(self.scene)
-        self.table.value = words.table_of(self.scene) if self.show_table.value else ""
 
     # -- measuring -------------------------------------------------------------------------------------------------
 
@@ -260,7 +260,6 @@ class ExplorerPanel(Panel):
     def renew(self) -> None:
         """Show what is there now, after measuring or another guess."""
         self.scene.refresh()
-        self._canvas.show(self.scene)
         self.refresh()
 
     def _say(self, message: str) -> None:
@@ -273,11 +272,3 @@ def about(seconds: float) -> str:
     if seconds == float("inf"):
         return "an unknown time on this machine, perhaps long"
     return f"about {units.seconds(seconds, 2)}" if seconds < 120 else f"about {seconds / 60:.0f} minutes"
-
-
-def said_html(scene: Scene) -> str:
-    """The details, with their values in bold."""
-    readings = words.readings(scene)
-    said = "; ".join(f"{escape(label)}: <b>{escape(value)}</b>{escape(beside)}" for label, value, beside in readings)
-    where, remark = escape(words.place(scene)), escape(words.remark(scene))
-    return f"At {where}{': ' if said else ''}{said}. {remark}"

@@ -189,18 +189,6 @@ class Predictions:
         return " ".join(part for part in said if part)
 
 
-def together(data: Mapping[str, list[tuple[Value, float]]]) -> dict[tuple[tuple[Value, float], ...], list[str]]:
-    """Different predicted lines, and which of the lines each belongs to: what should take as long is drawn once.
-
-    >>> list(together({"relu": [(1, 2e-6)], "exp": [(1, 2.0001e-6)], "cos": [(1, 3e-6)]}).values())
-    [['relu', 'exp'], ['cos']]
-    """
-    found: dict[tuple[tuple[Value, float], ...], list[str]] = {}
-    for name, rows in data.items():
-        found.setdefault(tuple((x, float(f"{height:.3g}")) for x, height in rows), []).append(name)
-    return found
-
-
 def time_of(prediction: Prediction, variant: Variant, field: Field) -> float | None:
     """The predicted time that a measured one is held against.
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import contains
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from brrr.core.measurement import Badge, Estimate, Value
 from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Key, Source
-from brrr_course.view.arguments import View, available, looks, slider_values, snap
-from brrr_course.view.predictions import LinePrediction, Predictions, together
+from brrr_course.view.arguments import View, available, slider_values, snap
+from brrr_course.view.predictions import LinePrediction, Predictions
 from brrr_course.view.quantities import Points, ReferenceLines, label, quantity, ratio
-
-if TYPE_CHECKING:
-    from brrr_course.view.canvas import Curve, Frame
 
 Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
@@ -42,7 +39,6 @@ LINEAR_UP_TO = 20.0
 _FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
 _ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
 FEW = 8  # lines for all of which the legend has room, switched on or not
-_PARTS = ("median", "low", "high")
 _EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0), "%": (1.0, 100.0)}  # of an axis before anything was measured
 _EMPTY_RATES = (1e6, 1e12)
 
@@ -66,7 +62,6 @@ class Scene:
         names = [line.name for line in self.lines]
         self.guides = ReferenceLines(experiment, source, self.quantity.guide_view, self.values, names)
         self.predictions = Predictions(experiment, source, predict)
-        self.looks = looks(experiment, self.lines)
         self._others = [axis.name for axis in experiment.axes if axis.name != view.x]
         self.point = {axis.name: self._start(axis, at) for axis in experiment.axes}
         self.message = ""
@@ -236,70 +231,9 @@ class Scene:
         """What the y axis shows."""
         return self.quantity.label
 
-    # -- for the canvas --------------------------------------------------------------------------------------------
-
-    def curves(self) -> list[Curve]:
-        """The lines, then the theoretical ones, as the canvas takes them."""
-        from brrr.drawing.style import positions
-        from brrr_course.view.canvas import SEVERAL, Curve
-
-        drawn = []
-        axis, values = self.x_axis, self.values[self.view.x]
-        joined = not self.source.live  # while points are being measured, nothing runs over those that are missing
-        for line in self.lines:
-            if line.name in self.on:
-                points = self._cuts[line.name]
-                xs = tuple(positions(values, axis.scale, list(points)))
-                ys, lows, highs = (tuple(float(getattr(e, p)) for e in points.values()) for p in _PARTS)
-                drawn.append(Curve(line.name, line.label, self.looks[line.name], xs, ys, lows, highs, joined=joined))
-        for index, guide in enumerate(self.guides.drawn):
-            rows = list(self._guide_along_x(guide.name))
-            xs, ys = tuple(positions(values, axis.scale, [x for x, _ in rows])), tuple(y for _, y in rows)
-            drawn.append(Curve(f"guide {guide.name}", guide.label, index, xs, ys, (), (), guide=guide.kind))
-        for heights, names in together(self.predicted_data).items():
-            xs, ys = tuple(positions(values, axis.scale, [x for x, _ in heights])), tuple(y for _, y in heights)
-            index = self.looks[names[0]] if len(names) == 1 else SEVERAL
-            drawn.append(Curve(f"predicted {names[0]}", "", index, xs, ys, (), (), predicted=True))
-        return drawn + self._yours()
-
-    def _yours(self) -> list[Curve]:
-        """The student's guess, where the other axes stand as they do for it: on the axis, or at its end."""
-        from brrr.drawing.style import positions
-        from brrr_course.view.canvas import SEVERAL, Curve
-
-        found, axis = self.guessed, self.x_axis
-        if self.guess is None or not found or {**self.point, axis.name: found.point[axis.name]} != found.point:
-            return []
-        xs = tuple(positions(self.values[axis.name], axis.scale, [found.point[axis.name]]))
-        height = min(max(found.height(self.guess), self._limits[0]), self._limits[1])
-        return [Curve("you", f"you: {self.said(self.guess)}", SEVERAL, xs, (height,), (), (), predicted=True)]
-
     def said(self, guess: float) -> str:
         """A guess as it reads: a factor, or a value of the figure."""
         return ratio(guess) if self.guessed and self.guessed.base is not None else self.quantity.short(guess)
-
-    def marks(self) -> tuple[float, dict[str, float]]:
-        """What the canvas marks: the place on the x axis, and each line's height there."""
-        from brrr.drawing.style import positions
-
-        axis = self.x_axis
-        (place,) = positions(self.values[axis.name], axis.scale, [self.point[axis.name]])
-        return place, {name: e.median for name, e in self.here().items()}
-
-    def frame(self) -> Frame:
-        """The axes, limits and badge: the same while a slider moves."""
-        from brrr.drawing.style import legend_rows
-        from brrr_course.view.canvas import PREDICTED, Frame
-
-        axis = self.x_axis
-        few = len(self.lines) <= FEW  # then switching one off leaves the axes where they are
-        named = [line.label for line in self.lines if few or line.name in self.on]
-        dashed = [PREDICTED] if self.predicts else []
-        rows = legend_rows(named + [label(guide) for guide in self.guides.drawn] + dashed)
-        return Frame(
-            tuple(self.values[axis.name]), axis.scale, axis.title, self.quantity.unit, self.y_label, self._limits,
-            self.badge, rows, self.predicts, axis.alone,
-        )  # fmt: skip
 
     @property
     def limits(self) -> tuple[float, float]:

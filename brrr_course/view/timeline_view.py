@@ -16,56 +16,68 @@ from brrr_course.nouns.source import Source
 from brrr_course.sources import source_for
 from brrr_course.view.display import Lock, Shown
 from brrr_course.view.measuring import expected_s
+from brrr_course.view.panel import FigureSlider, FigureWidget
 from brrr_course.view.selection import TimelineSelection, showable
+from brrr_course.view.spans import timelines_of, values_of
 from brrr_course.view.widgets import Panel, button, live_region
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The widgets of `timeline`: variants to choose from, a slider, the text line, the picture, and the button to trace.
+# The widgets of `timeline`: the figure with its two sliders, what stands in the way of it, and the button to trace.
 
 
 class TimelinePanel(Panel):
-    """The widgets over a `TimelineSelection`."""
+    """The figure over a `TimelineSelection`."""
 
     def __init__(self, selection: TimelineSelection) -> None:
         super().__init__()
         self.selection, self.experiment = selection, selection.experiment
-        label, several = selection.experiment.variant, len(selection.variants) > 1
-        self.variants = self._choice("variant", [(label(n).label, n) for n in selection.variants], self._on_variant)
-        self.variants.layout.display = "flex" if several else "none"
-        title = selection.axis.title if selection.axis else ""
-        self.slider = self._slider(title, self._options(), self._value, self._on_value)
-        self.sliders = {selection.axis.name: self.slider} if selection.axis else {}
+        labels = [(selection.experiment.variant(name).label, name) for name in selection.variants]
+        self.variants = FigureSlider(options=labels or [("", "")], value=selection.variant)
+        self.sliders = {}
+        if selection.axis is not None:
+            values = [(plots.readable(value), value) for value in values_of(selection) if value is not None]
+            self.sliders = {selection.axis.name: FigureSlider(options=values, value=selection.value)}
+        self.figure = FigureWidget()
+        self.figure.observe(self._guarded(lambda _: self._on_at()), "at")
+        self.variants.observe(self._guarded(lambda change: self._on_variant(change["new"])), "value")
+        for dial in self.sliders.values():
+            dial.observe(self._guarded(lambda change: self._on_value(change["new"])), "value")
         self.trace = button("Trace this point", "run this point under the profiler, and draw what happened", "primary")
         self.trace.on_click(self._guarded(lambda _: self._trace()))
-        self._build(self.badge, self.variants, self.slider, self.text, self.image, self.trace)
+        self._build(self.figure, self.trace, self.text)
         self.refresh()
 
-    def _options(self) -> list[tuple[str, Value]]:
-        return [(plots.readable(value), value) for value in self._values]
-
     @property
-    def _values(self) -> list[Value]:
-        """What the slider can take; one empty text where nothing varies, since a slider must take something."""
-        values = self.selection.values if self.selection.variants else ()
-        return [value for value in values if value is not None] or [""]
-
-    @property
-    def _value(self) -> Value:
-        return "" if self.selection.value is None else self.selection.value
+    def _dials(self) -> list[FigureSlider]:
+        return [self.variants, *self.sliders.values()]
 
     # -- reacting --------------------------------------------------------------------------------------------------
+
+    def _on_at(self) -> None:
+        """Where the reader moved the figure's sliders."""
+        for position, dial in zip(self.figure.at, self._dials, strict=True):
+            dial.value = dial.options[position][1]
 
     def _on_variant(self, variant: str) -> None:
         self.selection.choose(variant)
         with self._silently():
-            self.slider.options = self._options()
-            self.slider.value = self._value
-        self.refresh()
+            for dial in self.sliders.values():
+                dial.value = self.selection.value  # the nearest that it has
+        self._moved()
 
     def _on_value(self, value: Value) -> None:
-        if self.selection.axis is not None:
-            self.selection.move(value)
-        self.refresh()
+        self.selection.move(value)
+        self._moved()
+
+    def _moved(self) -> None:
+        """The figure stands there, and the button where there is something to trace."""
+        at = [dial.position for dial in self._dials]
+        if list(self.figure.at) != at:
+            with self._silently():
+                self.figure.at = at
+        live = self.selection.source.live and bool(self.selection.variants)
+        self.trace.layout.display = "block" if live and self.selection.timeline is None else "none"
+        self.text.value = live_region(escape(self.selection.message)) if self.selection.message else ""
 
     def _trace(self) -> None:
         self.trace.disabled = True
@@ -78,32 +90,27 @@ class TimelinePanel(Panel):
     def go(self, value: Value) -> None:
         """Move the slider to the value nearest to this one."""
         self.selection.move(value)
-        self.slider.value = self._value
-        self.refresh()
+        for dial in self.sliders.values():
+            dial.value = self.selection.value
 
     def sweep(self) -> None:
         """Show every variant at both ends of its slider, and what was shown before; raise what a callback raised."""
-        before = (self.variants.value, self.slider.value)
+        before = [dial.value for dial in self._dials]
         for variant in self.selection.variants:
             self.variants.value = variant
-            for value in (self._values[0], self._values[-1]):
-                self.slider.value = value
-        if self.selection.variants:
-            self.variants.value, self.slider.value = before
+            values = [value for value in self.selection.values if value is not None]
+            for value in (*values[:1], *values[-1:]):
+                self.go(value)
+        for dial, value in zip(self._dials, before, strict=True):
+            dial.value = value
         if self.failures:
             raise self.failures[0]
 
     def refresh(self) -> None:
-        """The picture first, for it is what the eye waits for, then the text line, the badge and the button."""
-        png, found = self.selection.png(), self.selection.timeline
-        if png:
-            self.image.value, self.image.tooltip = png, self.selection.alt
-        self.image.layout.display = "block" if png else "none"
-        self.text.value = live_region(escape(self.selection.text))
-        self._show_badge(found.badge if found else self.selection.badge)
-        self.slider.layout.display = "flex" if self.selection.axis else "none"
-        live = self.selection.source.live and bool(self.selection.variants)
-        self.trace.layout.display = "block" if live and found is None else "none"
+        """All timelines that there are now."""
+        with self._silently():
+            self.figure.scene = timelines_of(self.selection)
+        self._moved()
 
 
 QUICK_S = 2.0

@@ -1,4 +1,4 @@
-"""What every panel of widgets is built of: its style, its sliders, its text line, its picture, and its cover."""
+"""What panels are built of (their style, sliders, text line and cover), and the panel of a drawing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,27 +17,12 @@ CSS = f"""<style>
 .brrr-explorer .widget-inline-hbox .widget-label, .brrr-explorer .widget-label {{ color: inherit; }}
 .brrr-badge .brrr-chip {{ border: 1px solid currentColor; border-radius: 999px; padding: 1px 10px; font-size: 85%; }}
 .brrr-said {{ line-height: 1.5; min-height: 3em; max-width: {plots.WIDTH}px; white-space: normal; font-size: 110%; }}
-.brrr-details {{ line-height: 1.5; max-width: {plots.WIDTH}px; }}
-.brrr-details b {{ white-space: nowrap; }}
 .brrr-explorer .brrr-long .widget-readout {{ max-width: none; min-width: 27em; }}
 .brrr-figure {{ background: {plots.PAPER}; border-radius: 8px; height: auto !important; max-width: 100%;
   overflow: clip !important;
   outline: 1px solid rgba(128, 128, 128, .35); outline-offset: -1px; }}
-{plots.dark(".brrr-figure")} {plots.dark(".brrr-mark")}
+{plots.dark(".brrr-figure")}
 .brrr-explorer .widget-toggle-buttons {{ flex-flow: row nowrap; align-items: center; width: max-content; }}
-.brrr-lines .widget-checkbox {{ width: auto; margin-right: 14px; }}
-.brrr-lines .widget-html {{ margin: 0 2px; }}
-.brrr-predicted table {{ table-layout: fixed; width: 100%; max-width: {plots.WIDTH}px; border-collapse: collapse;
-  line-height: 1.5; font-variant-numeric: tabular-nums; }}
-.brrr-predicted th, .brrr-predicted td {{ text-align: left; padding: 0 10px 0 0; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; }}
-.brrr-predicted tbody th {{ font-weight: 400; }}
-.brrr-predicted thead th {{ font-weight: 600; border-bottom: 1px solid rgba(128, 128, 128, .5); }}
-.brrr-predicted .brrr-number {{ text-align: right; }}
-.brrr-predicted .brrr-origin {{ font-size: 85%; opacity: .8; line-height: 1.5; max-width: {plots.WIDTH}px; }}
-.brrr-table {{ overflow-x: auto; max-width: {plots.WIDTH}px; }}
-.brrr-table table {{ font-variant-numeric: tabular-nums; line-height: 1.5; }}
-.brrr-table td {{ white-space: nowrap; }}
 .brrr-cover {{ border: 1px dashed currentColor; border-radius: 8px; padding: 2.2em 1em; text-align: center;
   opacity: .8; max-width: {plots.WIDTH}px; }}
 </style>"""
@@ -62,7 +47,7 @@ def cover() -> Any:
 
 
 class Panel:
-    """Widgets with one text line and one picture; every change of one ends in `refresh`.
+    """Widgets with one text line; every change of one ends in `refresh`.
 
     `failures` keeps what a callback raised without meaning to, for a test to raise again: Jupyter only logs it;
     `experiment` is what the sliders' axes are of, None for a drawing.
@@ -73,9 +58,7 @@ class Panel:
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
         self.sliders: dict[str, Any] = {}
-        self.badge, self.text = html("brrr-badge"), html("brrr-text")
-        self.image = NamedImage(format="png", layout={**FULL, "object_fit": "contain"})
-        self.image.add_class("brrr-figure")
+        self.text = html("brrr-text")
         self._quiet = False
 
     def refresh(self) -> None:
@@ -153,9 +136,6 @@ class Panel:
         finally:
             self._quiet = False
 
-    def _show_badge(self, badge: object) -> None:
-        self.badge.value = f"<span class='brrr-chip'>{escape(str(badge))}</span>" if badge else ""
-
     def sweep(self) -> None:
         """Every slider to both ends and back; raises what a callback raised."""
         for slider in self.sliders.values():
@@ -179,9 +159,12 @@ class PicturePanel(Panel):
         super().__init__()
         self._settings, self._picture = settings, picture
         self.sliders = {name: self._dial(name, title, options) for name, title, options in dials}
-        self._show_badge(badge)
-        self.badge.layout.display = "block" if badge else "none"
-        self._build(self.badge, *self.sliders.values(), self.text, self.image)
+        self.image = NamedImage(format="png", layout={**FULL, "object_fit": "contain"})
+        self.image.add_class("brrr-figure")
+        chip = html("brrr-badge")
+        chip.value = f"<span class='brrr-chip'>{escape(badge)}</span>" if badge else ""
+        chip.layout.display = "block" if badge else "none"
+        self._build(chip, *self.sliders.values(), self.text, self.image)
         self.refresh()
 
     def _dial(self, name: str, title: str, options: Sequence[tuple[str, Value]]) -> Any:

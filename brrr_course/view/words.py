@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import NamedTuple
 
 from brrr.core import units
@@ -96,12 +95,6 @@ def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
     if is_above(scene, line.name, estimate.median):
         beside += f" ({ABOVE})"
     return Reading(line.label, scene.quantity.short(estimate.median), beside)
-
-
-def beside_marks(scene: Scene) -> dict[str, str]:
-    """What stands beside each marked point; nothing beside one over a limit, which is never told bare."""
-    here = scene.here().items()
-    return {name: scene.quantity.short(e.median) for name, e in here if not is_above(scene, name, e.median)}
 
 
 def is_above(scene: Scene, line: str, value: float, **at: int | float | str) -> bool:
@@ -234,15 +227,6 @@ def nothing_here(scene: Scene) -> str:
     return f"{scene.source.name} has none of the lines of this figure: {labels}."
 
 
-def in_figure(scene: Scene) -> str:
-    """The message in the middle of the figure: also where it would show none of the lines that are on."""
-    if scene.message or not scene.lines:
-        return scene.message or nothing_here(scene)
-    if scene.source.live or scene.view.is_bars or not scene.on or any(scene.data.values()):
-        return ""
-    return f"Nothing was recorded of these lines at {place(scene, but=scene.view.x)}."
-
-
 def no_datasheet(scene: Scene) -> str:
     """Why a datasheet's line is missing."""
     names = [guide.label for guide in scene.guides.unknown if guide not in scene.guides.drawn]
@@ -263,7 +247,6 @@ def alt(scene: Scene) -> str:
 # The predictions below a figure: for each line its time, what limits it, and measured over predicted.
 
 HEADER = ("line", "PREDICTED", "bound", "measured", "over predicted")
-_WIDTHS = (42, 14, 12, 14, 18)  # per cent: the same wherever the sliders stand
 _NOTHING = "–"
 
 
@@ -282,37 +265,6 @@ def cells(row: LinePrediction) -> tuple[str, str, str, str, str]:
 def origin(scene: Scene) -> str:
     """What stands below the table: the badge of the predictions, and what is missing."""
     return scene.predictions.origin(scene.experiment.line(name) for name in scene.on)
-
-
-def as_panel(scene: Scene) -> str:
-    """The table as the panel shows it, with columns of fixed widths; empty while predictions are off.
-
-    Where no figures of the devices are known, only what to run.
-    """
-    if not scene.predictions.on:
-        return ""
-    columns = "".join(f"<col style='width:{width}%'>" for width in _WIDTHS)
-    head = "".join(f"<th scope='col'{_side(place)}>{escape(title)}</th>" for place, title in enumerate(HEADER))
-    body = "".join(_row(scene.looks[row.line], cells(row)) for row in scene.predicted_here)
-    said = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(origin(scene)))
-    below = f"<div class='brrr-origin'>{said}</div>"
-    if not scene.predicts:
-        return below
-    return f"<table><colgroup>{columns}</colgroup><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
-
-
-def _row(look: int, texts: Sequence[str]) -> str:
-    from brrr.drawing import style  # it imports matplotlib
-
-    colour = style.look(look)["color"]
-    mark = f"<span class='brrr-mark' style='color:{colour}' aria-hidden='true'>{style.glyph(look)}</span> "
-    first = f"<th scope='row' title='{escape(texts[0], quote=True)}'>{mark}{escape(texts[0])}</th>"
-    rest = "".join(f"<td{_side(place)}>{escape(text)}</td>" for place, text in enumerate(texts[1:], start=1))
-    return f"<tr>{first}{rest}</tr>"
-
-
-def _side(place: int) -> str:
-    return "" if place in (0, 2) else " class='brrr-number'"
 
 
 def as_bundle(scene: Scene) -> dict[str, str]:

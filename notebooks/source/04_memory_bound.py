@@ -123,20 +123,21 @@ display(
 #
 # If a point lies far below both roofs, something else sets its time: the host, latency, or a GPU that is not filled.
 #
-# Solid roofs are measured, dashed ones by the datasheet. The points are the kernels above, with 1, 32 and 512 steps, and the same with
-# **FMAs** (fused multiply-adds, `x * a + b`) in place of multiplications (MUL). Which are memory-bound? Why is the roof of MUL only half as high?
+# The point is the kernel above. Move the slider from 1 step to 512 and watch it climb. Then choose **FMAs** (fused multiply-adds,
+# `x * a + b`) in place of multiplications (MUL). Where does each bend? Why is the roof of MUL only half as high?
 #
 # <details><summary>Answer</summary>
 #
-# With 1 and 32 steps they are memory-bound, with 512 compute-bound. The datasheet's peak counts FMAs: each
-# is one instruction and two FLOP. A multiplication alone is also one instruction, but one FLOP: half the peak. (The roof
-# *L2 cache* is the best rate that any working set reached inside the cache. Most sizes reach only about twice the memory's
-# rate: lesson 04b.)
+# With up to 32 steps both are memory-bound, with 512 compute-bound. The datasheet's peak counts FMAs: each
+# is one instruction and two FLOP. A multiplication alone is also one instruction, but one FLOP: half the peak. (Where the
+# figure stands still it also shows the datasheet's roofs, dashed, and that of the *L2 cache*: the best rate that any working
+# set reached inside it. Most sizes reach only about twice the memory's rate: lesson 04b.)
 #
 # </details>
 
 # %% tags=["explore"]
-roofline_of("repeat", ["triton mul", "triton fma"], at=at, repeat=(1, 32, 512))
+roofs = {"triton mul": "fp32 MUL", "triton fma": "fp32 FMA"}
+roofline_of("repeat", roofs, at=at, repeat=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the ridge points of other GPUs

@@ -16,7 +16,7 @@ HARMLESS = (
     # Chromium says so about JupyterLab's own canvases when it runs without a graphics card.
     r"GPU stall due to ReadPixels",
 )
-_KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
+KERNEL = "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel"
 _IDLE = """name => {
   const {shell} = window.jupyterapp, mine = [...shell.widgets('main')].find(each => each.context?.path === name);
   if (mine && shell.currentWidget !== mine) shell.activateById(mine.id);
@@ -27,21 +27,22 @@ _RAISED = """() => [...window.jupyterapp.shell.currentWidget.model.cells].flatMa
   cell => cell.type === 'code' ? cell.outputs.toJSON() : []
 ).filter(output => output.output_type === 'error').map(output => output.ename + ': ' + output.evalue)"""
 _TO_PICTURE = """
-([image, handle]) => {
+([said, handle]) => {
   window.brrrLatencies = [];
   let pressed = null;
   handle.addEventListener('keydown', event => { pressed = event.timeStamp; }, true);
-  image.addEventListener('load', () => requestAnimationFrame(() => {
+  new MutationObserver(() => requestAnimationFrame(() => {
     if (pressed !== null) { window.brrrLatencies.push(performance.now() - pressed); pressed = null; }
-  }));
+  })).observe(said, {childList: true, characterData: true, subtree: true});
 }
 """
 
 
-_DETAILS = re.compile("^Details$")
 POLL_MS = 20
 """How often a page is asked for what is awaited: at each frame, it would draw frames for that alone."""
-_TEXT = "[...root.querySelectorAll('.brrr-said, .brrr-details')].map(each => each.innerText).join('\\n')"
+_TEXT = "[...root.querySelectorAll('.brrr-said, .say, .more')].map(each => each.textContent).join('\\n')"
+"""The text line and, of a figure, its sentence and the details, open or not."""
+_PICTURE = "(root.querySelector('img.brrr-figure')?.src ?? root.querySelector('.plot svg')?.innerHTML)"
 _CLOSE = """async () => {
   const shown = window.jupyterapp.shell.currentWidget;
   void shown.sessionContext.shutdown();  // the next notebook need not wait for it
@@ -77,7 +78,7 @@ class Window:
         page = self.open(self.lab.write(name, *cells))
         page.run_all()
         yield page
-        assert page.errors == []
+        assert page.errors == [], page.errors
         page.close()
 
     def open(self, name: str) -> NotebookPage:
@@ -105,7 +106,7 @@ class NotebookPage:
         try:
             self.page.wait_for_function(_IDLE, arg=self.name, timeout=1000 * seconds, polling=POLL_MS)
         except Expired:
-            state = self.page.evaluate(f"() => `${{{_KERNEL}?.status}}, ${{{_KERNEL}?.connectionStatus}}`")
+            state = self.page.evaluate(f"() => `${{{KERNEL}?.status}}, ${{{KERNEL}?.connectionStatus}}`")
             pytest.fail(f"the kernel is {state} after {seconds} s; JupyterLab:\n{self.window.lab.said()}")
 
     def run_all(self, seconds: float = 120) -> None:
@@ -118,11 +119,7 @@ class NotebookPage:
     def explorer(self, number: int = 0) -> Explorer:
         """The explorer of that number on the page, uncovered."""
         root = self.page.locator(".brrr-explorer").nth(number)
-        root.locator(".brrr-said").wait_for(timeout=30_000)
-        details = root.locator("button", has_text=_DETAILS)
-        if details.count() and not root.locator(".brrr-details").inner_text():  # they name what the sliders say
-            details.click()
-            root.get_by_text(re.compile("^At ")).wait_for(timeout=15_000)
+        root.locator(".brrr-said, .say").first.wait_for(state="attached", timeout=30_000)
         return Explorer(self, root)
 
     def answer_all(self) -> None:
@@ -170,18 +167,31 @@ class Explorer:
 
     @property
     def text(self) -> str:
-        """The text line and the details as a reader sees them."""
-        return str(self.page.evaluate(f"root => {_TEXT}", self.root.element_handle()))
+        """The text line and the details."""
+        return self._evaluated(_TEXT)
 
     @property
     def picture(self) -> str:
-        """The address of the picture shown now: another one for each picture."""
-        return str(self.root.locator("img.brrr-figure").get_attribute("src"))
+        """What is drawn now: the address of a picture, or a figure's own elements."""
+        return self._evaluated(_PICTURE)
+
+    def _evaluated(self, script: str) -> str:
+        found = self.page.evaluate(f"root => {script}", self.root.element_handle())
+        return str(found).replace("\u00a0", " ")
 
     def handles(self) -> list[Any]:
         """The handles of the sliders that are shown and can move: not of one with a single value."""
-        shown = [handle for handle in self.root.locator(".noUi-handle").all() if handle.is_visible()]
-        return [each for each in shown if each.get_attribute("aria-valuemin") != each.get_attribute("aria-valuemax")]
+        shown = [
+            each for each in self.root.locator(".noUi-handle, .scene input[type=range]").all() if each.is_visible()
+        ]
+        return [each for each in shown if len(set(self._ends(each)[1:])) > 1]
+
+    def _ends(self, handle: Any) -> tuple[float, float, float]:
+        """Where a slider stands, and its two ends."""
+        script = """each => ['now', 'min', 'max'].map(part =>
+          +(each.matches('input') ? each[part === 'now' ? 'value' : part] : each.getAttribute(`aria-value${part}`)))"""
+        now, least, most = handle.evaluate(script)
+        return now, least, most
 
     def press(self, handle: Any, key: str) -> None:
         """Press a key on a slider and wait until text and picture have changed."""
@@ -190,40 +200,60 @@ class Explorer:
         self.page.keyboard.press(key)
         self.wait_for_change(text, picture)
 
+    def move_alone(self, handle: Any, key: str) -> None:
+        """Press a key on a figure's slider, which needs no kernel to move."""
+        text = self.text
+        handle.focus()
+        self.page.keyboard.press(key)
+        self.page.wait_for_function(
+            f"([root, text]) => ({_TEXT}).replaceAll('\\u00a0', ' ') !== text",
+            arg=[self.root.element_handle(), text], timeout=5_000, polling=POLL_MS,
+        )  # fmt: skip
+
     def inward(self, handle: Any) -> str:
-        """The arrow key that can move the slider: left, but right from its left end."""
-        now, least = (float(handle.get_attribute(f"aria-value{part}")) for part in ("now", "min"))
-        return "ArrowRight" if now == least else "ArrowLeft"
+        """The arrow key that can move the slider: left, but right from its left half."""
+        now, least, most = self._ends(handle)
+        return "ArrowRight" if now - least < (most - least) / 2 else "ArrowLeft"
 
     def away(self, handle: Any) -> float:
         """A share of the track that lies in its other half, where the slider has another value."""
-        now, least, most = (float(handle.get_attribute(f"aria-value{part}")) for part in ("now", "min", "max"))
+        now, least, most = self._ends(handle)
         return 0.9 if now - least < (most - least) / 2 else 0.1
 
     def drag(self, handle: Any, share: float) -> None:
         """Drag a handle with the mouse to a share of its track's width."""
         text, picture = self.text, self.picture
         handle.scroll_into_view_if_needed()
-        start, track = (
-            handle.bounding_box(),
-            handle.locator("xpath=ancestor::*[contains(@class,'noUi-base')]").bounding_box(),
-        )
-        middle = start["y"] + start["height"] / 2
-        self.page.mouse.move(start["x"] + start["width"] / 2, middle)
+        track = handle.locator("xpath=ancestor-or-self::*[contains(@class,'noUi-base') or self::input]").bounding_box()
+        start = self._thumb(handle, track)
+        middle = track["y"] + track["height"] / 2
+        self.page.mouse.move(start, middle)
         self.page.mouse.down()
         self.page.mouse.move(track["x"] + share * track["width"], middle, steps=4)
         self.page.mouse.up()
         self.wait_for_change(text, picture)
 
+    def _thumb(self, handle: Any, track: Any) -> float:
+        """Where along the page a handle is to be taken."""
+        now, least, most = self._ends(handle)
+        if handle.evaluate("each => each.matches('input')"):
+            return float(track["x"] + 8 + (track["width"] - 16) * (now - least) / (most - least))
+        box = handle.bounding_box()
+        return float(box["x"] + box["width"] / 2)
+
     def wait_for_change(self, text: str, picture: str) -> None:
-        """Until text line and picture are other ones, the picture is there, and the kernel sends nothing behind it."""
+        """Until text and picture are other ones, at rest, and the kernel sends nothing behind them."""
         self.page.wait_for_function(
             """([root, text, picture]) => {
+              const plain = words => words.replaceAll('\u00a0', ' '), said = plain(TEXT), drawn = plain(PICTURE);
               const image = root.querySelector('img.brrr-figure'), before = root.waited;
-              if (TEXT === text || image.src === picture || !image.complete || !image.naturalWidth) return false;
-              root.waited = TEXT + image.src;
-              return KERNEL.status === 'idle' && root.waited === before;
-            }""".replace("TEXT", _TEXT).replace("KERNEL", _KERNEL),
+              if (said === text || drawn === picture) return false;
+              if (image && !(image.complete && image.naturalWidth)) return false;
+              root.waited = said + drawn;
+              return KERNEL?.status !== 'busy' && root.waited === before;
+            }""".replace("TEXT", _TEXT)
+            .replace("PICTURE", _PICTURE)
+            .replace("KERNEL", KERNEL),
             arg=[self.root.element_handle(), text, picture],
             timeout=15_000,
             polling=POLL_MS,
@@ -232,7 +262,7 @@ class Explorer:
     def wait_for_words(self, words: str, there: bool = True, seconds: float = 60) -> None:
         """Until the text line holds these words, or no longer does."""
         self.page.wait_for_function(
-            f"([root, words, there]) => {_TEXT}.includes(words) === there",
+            f"([root, words, there]) => ({_TEXT}).replaceAll('\\u00a0', ' ').includes(words) === there",
             arg=[self.root.element_handle(), words, there],
             timeout=1000 * seconds,
             polling=POLL_MS,
@@ -243,9 +273,8 @@ class Explorer:
         self.root.get_by_role("button", name=button, exact=True).click()
 
     def latencies_ms(self, handle: Any, presses: int) -> list[float]:
-        """Milliseconds from key press to the frame after the picture's load, one key at a time."""
-        image = self.root.locator("img.brrr-figure")
-        self.page.evaluate(_TO_PICTURE, [image.element_handle(), handle.element_handle()])
+        """Milliseconds from key press to the frame with the new sentence, one key at a time."""
+        self.page.evaluate(_TO_PICTURE, [self.root.locator(".say").element_handle(), handle.element_handle()])
         handle.focus()
         for number in range(presses):
             self.page.keyboard.press("ArrowLeft" if number // 8 % 2 == 0 else "ArrowRight")

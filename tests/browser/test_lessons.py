@@ -29,7 +29,7 @@ def test_a_lesson_from_run_all_to_the_last_slider(name: str, window: Window) -> 
     page.photograph(f"{stem}-unanswered")
     page.answer_all()
     page.page.wait_for_function("() => document.querySelectorAll('.brrr-cover').length === 0")
-    explorers = sum(code.count(f"{name}(") for name in ("explore", "timeline", "drawing"))
+    explorers = sum(code.count(f"{name}(") for name in ("explore", "timeline", "drawing", "roofline_of"))
     assert page.page.locator(".brrr-explorer").count() == explorers
     for number in range(explorers):
         _move_everything(page.explorer(number))

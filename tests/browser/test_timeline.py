@@ -25,8 +25,7 @@ def test_the_first_point_is_there_at_once(opened: NotebookPage) -> None:
     shown = opened.explorer()
     assert re.search(rf"a call without tracing: {WORKS}", shown.text)
     assert "LIVE, CPU QUEUE" in shown.root.inner_text()
-    title = shown.root.locator("img.brrr-figure").get_attribute("title")
-    assert "A timeline with the lanes Python: calls, submit (queue), worker" in title
+    assert shown.root.locator(".scene svg text.row").count() >= 2
 
 
 def test_another_point_is_traced_on_the_button(opened: NotebookPage) -> None:
@@ -38,17 +37,15 @@ def test_another_point_is_traced_on_the_button(opened: NotebookPage) -> None:
     shown.click("Trace this point")
     shown.wait_for_change(text, picture)
     assert re.search(WORKS, shown.text)
-    shown.root.get_by_role("button", name="Trace this point").wait_for(state="hidden")  # it goes behind the picture
+    shown.root.get_by_role("button", name="Trace this point").wait_for(state="hidden")  # there is nothing to trace
     opened.photograph("timeline-traced", shown.root)
     shown.press(handle, "Home")
     assert re.search(WORKS, shown.text)
 
 
-def test_variants_are_chosen_from_a_list(opened: NotebookPage) -> None:
+def test_variants_are_buttons(opened: NotebookPage) -> None:
     shown = opened.explorer(1)
-    text, picture = shown.text, shown.picture
-    shown.root.locator("select").select_option(index=2)
-    shown.wait_for_change(text, picture)
+    shown.root.get_by_role("radio").nth(2).check()
     text, picture = shown.text, shown.picture
     shown.click("Trace this point")
     shown.wait_for_change(text, picture)
@@ -67,8 +64,8 @@ def test_a_timeline_and_its_curve_in_one_cell_move_together(window: Window) -> N
         before = line.text, line.picture
         curve.press(leads, "End")
         line.wait_for_change(*before)
-        assert "16777216" in line.text.replace("2^24", "16777216") and "2^24" in curve.text
+        assert [each.root.locator(".dial output").inner_text() for each in (line, curve)] == ["2²⁴", "2²⁴"]
         before = curve.text, curve.picture
         line.press(line.handles()[0], "Home")
         curve.wait_for_change(*before)
-        assert "1024" in line.text and "1024" in curve.text
+        assert [each.root.locator(".dial output").inner_text() for each in (line, curve)] == ["1024", "1024"]

@@ -1,4 +1,4 @@
-"""A notebook on the next day: still pictures without its kernel, and its guesses known when it runs again."""
+"""A notebook on the next day: its figures move without its kernel, and its guesses are known when it runs again."""
 
 import json
 from collections.abc import Iterator
@@ -33,9 +33,10 @@ def test_guess_figure_and_comparison_are_there_without_the_kernel(reopened: Note
     page = reopened.page
     page.get_by_text("Your guess: 1 ms").wait_for(timeout=15_000)
     page.get_by_text("At size 4096, you said 1 ms, measured").wait_for(timeout=15_000)
-    picture = page.locator(".brrr-explorer img.brrr-figure")
-    picture.wait_for(timeout=15_000)
-    assert picture.evaluate("image => image.naturalWidth") > 500
+    shown = reopened.explorer()
+    assert shown.root.locator(".plot svg").evaluate("each => each.clientWidth") > 500
+    shown.move_alone(shown.handles()[0], "End")
+    assert "At size 32768:" in shown.text
     assert page.get_by_text("Error displaying widget").count() == 0
     reopened.photograph("tomorrow")
 

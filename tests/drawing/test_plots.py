@@ -31,16 +31,6 @@ def test_colours_stand_out_from_the_paper() -> None:
         assert 1.05 / (_luminance(colour) + 0.05) > 1.8, colour
 
 
-@pytest.mark.parametrize("page", ["light", "dark"])
-def test_texts_about_a_line_can_be_read(page: str) -> None:
-    """A contrast of 4.5 to 1 on the paper, as WCAG asks of small text; on a dark page through the filter of `dark`."""
-    shown = _filtered if page == "dark" else to_rgb
-    for colour in (*style.INKS, style.INK, style.FAINT, style.GUIDE):
-        low, high = sorted(_luminance(shown(each)) for each in (colour, style.PAPER))
-        assert (high + 0.05) / (low + 0.05) > 4.5, colour
-    assert len(set(style.INKS)) == len(style.COLOURS)
-
-
 def _filtered(colour: str) -> tuple[float, ...]:
     """A colour as the filter of `dark` shows it: inverted, its hue turned by half a circle, brighter."""
     inverted, hue, bright = (float(part) for part in re.findall(r"\(([\d.]+)(?:deg)?\)", style.dark("img")))
@@ -65,15 +55,6 @@ def test_a_prediction_is_dashed_and_labelled() -> None:
 )
 def test_ticks_read_as_units(value: float, unit: str, said: str) -> None:
     assert style.tick_label(value, unit) == said
-
-
-def test_a_slider_axis_has_the_same_margin_at_both_ends() -> None:
-    on = style.axes(style.figure())
-    style.slider_axis(on, (0, 10, 100), "linear", "size")
-    assert on.get_xlim() == (-2.5, 102.5)
-    style.slider_axis(on, (10, 100, 100_000), "log", "size")
-    left, right = on.get_xlim()
-    assert 10 / left == pytest.approx(right / 100_000) and 1 < 10 / left < 2
 
 
 def test_a_share_stands_between_nothing_and_all() -> None:
@@ -212,27 +193,6 @@ def _luminance(colour: str | tuple[float, ...]) -> float:
     """Relative luminance, as WCAG 2 defines it."""
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-@pytest.mark.parametrize(
-    ("names", "last"),
-    [
-        ([f"product-{n}x{n}" for n in (128, 256, 512, 2048, 4096, 8192, 1024)], "product-\n1024x1024"),
-        ([*("the context", "memory", "copies", "kernels", "products", "convolutions"), "a new stream's first kernel"],
-         "a new\nstream's\nfirst\nkernel"),
-    ],
-)  # fmt: skip
-def test_names_of_categories_are_broken_into_lines_where_each_fits_its_column(names: list[str], last: str) -> None:
-    assert style.folded(names)[-1] == last
-    assert style.folded(["one", "two"]) == []
-    assert style.folded([f"unbreakableandlong{n}" for n in range(12)]) == []
-    on = style.axes(style.figure())
-    style.slider_axis(on, names, "category", "what")
-    on.figure.canvas.draw()
-    boxes = [label.get_window_extent() for label in on.get_xticklabels()]
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
-    foot = on.get_window_extent().y0 - style.SHARP * style.bottom_margin(names, "category")
-    assert min(box.y0 for box in boxes) > foot
 
 
 def test_a_log_axis_of_bars_has_ticks_within_its_only_decade() -> None:

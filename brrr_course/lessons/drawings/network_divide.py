@@ -132,7 +132,9 @@ def draw(settings: Mapping[str, Value], parts: Sequence[TablePart], limits: Limi
 
 
 def _frame(on: Axes, badge: str, limits: Limits, *, first: bool) -> None:
-    style.slider_axis(on, HIDDEN, "log", "hidden size")
+    on.set(xscale="log", xlabel="hidden size")
+    on.set_xticks(HIDDEN, list(map(str, HIDDEN)))
+    on.set_xticks([], minor=True)
     on.set_ylim(limits)
     on.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     on.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))

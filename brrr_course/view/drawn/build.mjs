@@ -3,4 +3,5 @@ import { build } from "esbuild";
 
 const common = { bundle: true, minify: true, charset: "utf8", target: "es2022", legalComments: "none" };
 await build({ ...common, entryPoints: ["scene.js"], format: "iife", globalName: "figures", outfile: "built/scene.bundle.js" });
+await build({ ...common, entryPoints: ["widget.js"], format: "esm", outfile: "built/widget.bundle.js" });
 await build({ ...common, entryPoints: ["scene.css"], outfile: "built/scene.css", loader: { ".woff2": "dataurl" } });

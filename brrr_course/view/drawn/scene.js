@@ -17,7 +17,7 @@ const GLIDE = 200; // ms: long enough to be seen, short enough to hold a key dow
 const NARROW = 560; // below this many pixels names are short and stand where they need no margin
 const CLOSE = 24; // pixels: points nearer than this to each other share one value
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3 };
-const LAYERS = ["regions", "shade", "axis y", "axis x", "axis when", "axis share", "titles", "roofs", "lines", "dots", "timeline", "stack", "ghosts", "bars",
+const LAYERS = ["regions", "axis y", "axis x", "axis when", "axis share", "titles", "roofs", "lines", "dots", "timeline", "stack", "ghosts", "bars",
   "names", "marks", "pad"]; // from the back to the front
 let count = 0; // of figures in this document, for ids
 
@@ -69,16 +69,6 @@ function rowsOf(text, width, size, weight = 400) {
   return rows;
 }
 
-/** A sentence's parts: words, and values in the colour of what they are of. `{0|memory}` is value 0, `{free|memory}` a word. */
-function parts(form, values) {
-  return form.split(/(\{[^}]*\})/).filter(Boolean).map((part) => {
-    if (part[0] !== "{") return { text: part };
-    const [name, hue] = part.slice(1, -1).split("|");
-    const text = /^\d+$/.test(name) ? values[name] : name;
-    return { text, hue: hue === "*" ? text : hue, value: true };
-  });
-}
-
 // -- the figure ---------------------------------------------------------------------------------------------------------
 
 /** Draw `scene` into `el`. What comes back moves it, takes a guess, and removes it. `kept` may say where its sliders stood, which lines were
@@ -87,11 +77,14 @@ export function draw(el, scene, kept = {}) {
   const id = `scene-${++count}`;
   const root = select(el).append("div").attr("role", "group").attr("class", "scene fresh").attr("aria-labelledby", `${id}-title`);
   const off = (scene.lines ?? []).filter((each) => each.on === false).map((each) => each.name);
-  const state = { scene, width: 0, at: kept.at ?? scene.sliders.map((each) => each.at), hidden: new Set(kept.hidden ?? off), predicting: kept.predicting ?? scene.predictions, root, id, glides: false };
+  const state = { scene, width: 0, at: [...(kept.at ?? scene.sliders.map((each) => each.at))], hidden: new Set(kept.hidden ?? off), predicting: kept.predicting ?? scene.predictions, root, id, glides: false };
   const changed = () => kept.changed?.({ at: [...state.at], hidden: [...state.hidden], predicting: state.predicting });
   const head = root.append("header");
   head.append("h3").attr("id", `${id}-title`).text(scene.title);
-  if (scene.sub) head.append("p").attr("class", "sub").text(scene.sub);
+  if (document.fullscreenEnabled) {
+    const size = head.append("button").attr("type", "button").attr("class", "size").attr("aria-label", "Enlarge the figure, or back").text("⤢");
+    size.on("click", () => (document.fullscreenElement ? document.exitFullscreen() : root.node().requestFullscreen()));
+  }
   const said = root.append("p").attr("class", "say").attr("aria-live", "polite");
   const gauges = root.append("div").attr("class", "gauges");
   const plot = root.append("div").attr("class", "plot");
@@ -190,10 +183,7 @@ function replied({ scene: { guess }, place }) {
 }
 
 function say(into, told, place, before = "") {
-  const [form, ...values] = told?.at[place] ?? [];
-  const all = form === undefined ? [{ text: "Not recorded here." }] : parts(told.forms[form], values);
-  into.selectAll("span").data(before ? [{ text: before }, ...all] : all).join("span")
-    .attr("class", (d) => (d.value ? `value ink-${d.hue ?? "ink"}` : null)).text((d) => (d.value ? d.text.replaceAll(" ", "\u00a0") : d.text)); // a value stays on one line
+  into.text(before + (told.forms[told.at[place]] ?? "Not recorded here."));
 }
 
 function meter(into, { gauges = [] }, place) {
@@ -201,8 +191,6 @@ function meter(into, { gauges = [] }, place) {
     const gauge = enter.append("div").attr("class", "gauge");
     for (const name of ["name", "track", "value"]) gauge.append("span").attr("class", name);
     gauge.select(".track").append("span").attr("class", "fill");
-    gauge.filter((d) => d.mark).select(".track").append("span").attr("class", "mark").style("left", (d) => `${(100 * d.mark[0]) / d.max}%`)
-      .append("span").text((d) => d.mark[1]);
     return gauge;
   });
   each.select(".name").text((d) => d.label);
@@ -281,7 +269,7 @@ function plane(state, top) {
     const found = points.get(d.name).find((row) => row[0] === position);
     return found ? [[d.name, found]] : [];
   }));
-  const pixels = scene.x.at.map((value) => x(value) - left);
+  const pixels = (scene.x.at[cut]?.length ? scene.x.at[cut] : scene.x.at).map((value) => x(value) - left); // of each cut its own, or the same
   state.along = { slider: scene.x.along, left, inner, pixels };
   const box = { left, right: left + inner, top: top + 22, foot, inner, height };
 
@@ -290,14 +278,8 @@ function plane(state, top) {
   roofs(state, box, x, y, cut);
 
   const marks = state.layer("marks");
-  const between = (scene.marks ?? []).filter((d) => d.kind === "between" && d.lines.every((name) => here.has(name)));
-  glide(state.layer("shade").selectAll("path").data(between).join("path").attr("class", "between")).attr("d", (d) => {
-    const [a, b] = d.lines.map((name) => points.get(name).map((row) => [x(row[1]), y(row[2])]));
-    return `${path([...a, ...b.reverse()])}Z`;
-  });
-
   const shown = scene.lines.filter(seen);
-  glide(state.layer("lines").selectAll("path").data(scene.x.joined === false ? [] : shown, (d) => d.name).join("path").attr("class", (d) => `line pen-${d.hue} ${d.trail ? "trail" : (d.kind ?? "")}`))
+  glide(state.layer("lines").selectAll("path").data(shown, (d) => d.name).join("path").attr("class", (d) => `line pen-${d.hue} ${d.trail ? "trail" : (d.kind ?? "")}`))
     .attr("d", (d) => path(points.get(d.name).map((row) => [x(row[1]), y(row[2])])));
   const dots = shown.filter((d) => !d.kind).flatMap((d) => points.get(d.name).map((row) => ({ line: d, row })));
   glide(state.layer("dots").selectAll("circle").data(dots, (d) => `${d.line.name} ${d.row[0]}`).join("circle")
@@ -323,8 +305,7 @@ const path = (points) => (points.length ? `M${points.map((each) => each.join()).
 /** The value at each point: above it, and where the line climbs to the right, to its left. The lowest of several stands below, since a
     bracket may stand between; points too close for a value each share one, from the least to the most. */
 function valuesOf(state, box, x, y, values, points, guessed) {
-  const { scene, narrow, place, glide } = state, { unit } = scene.y, all = scene.marks ?? [], steps = all.find((d) => d.kind === "said");
-  const bracket = all.find((d) => d.kind === "bracket"); // its factor stands with the values where they are too close for it
+  const { scene, place, glide } = state, { unit } = scene.y, [bracket] = scene.marks ?? []; // its factor stands with the values where they are too close for it
   const groups = [];
   for (const value of values) { // which rise
     const last = groups.at(-1)?.at(-1);
@@ -334,10 +315,8 @@ function valuesOf(state, box, x, y, values, points, guessed) {
   const put = groups.map((group, i) => {
     const { line, row } = group.at(-1), least = group[0].row[2], across = x(row[1]), up = y(row[2]);
     const times = bracket?.lines.every((name) => group.some((each) => each.line.name === name)) ? bracket.texts[place] : "";
-    const said = group.length === 1 ? si(row[2], unit) : span(least, row[2], unit) + (times && `: ${times}`);
-    const text = !steps ? said : narrow ? steps.texts[place] : `${steps.texts[place]}: ${said}`, size = wide(text, 14, 700);
+    const text = group.length === 1 ? si(row[2], unit) : span(least, row[2], unit) + (times && `: ${times}`), size = wide(text, 14, 700);
     const made = { name: line.name, hue: group.length > 1 ? "ink" : line.hue, text };
-    if (steps) return { ...made, y: up + 24, ...(across + 14 + size < box.right ? { x: across + 14, end: "start" } : { x: across - 10, end: "end" }) };
     const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
     const below = y(least) + 26 < box.foot && ((i === 0 && groups.length > 1) || (guessed < up && guessed > up - 40));
     if (!below && climbs && across - 9 - size > box.left) return { ...made, x: across - 9, y: up - 10, end: "end" };
@@ -392,7 +371,7 @@ function endLabels(state, box, y, points, names) {
 /** From one line's point to another's, with how many times as much between them. */
 function brackets(state, box, y, here, at, place) {
   const { scene, glide } = state;
-  const found = (scene.marks ?? []).filter((d) => d.kind === "bracket" && d.lines.every((name) => here.has(name))
+  const found = (scene.marks ?? []).filter((d) => d.lines.every((name) => here.has(name))
     && Math.abs(d.lines.map((name) => y(here.get(name)[2])).reduce((a, b) => a - b)) >= CLOSE);
   const groups = state.layer("marks").selectAll("g.bracket").data(found).join((enter) => {
     const g = enter.append("g").attr("class", "bracket");
@@ -471,15 +450,13 @@ function roofs(state, box, x, y, cut) {
   if (!scene.roofs) return;
   const [least, most] = scene.x.domain, bend = scene.regions[cut][1][0];
   const ends = (d) => {
-    const rate = d.rate[cut], turn = (d.until ?? d.from)?.[cut] ?? bend;
-    const from = d.slant ? Math.max(least, scene.y.domain[0] / rate) : turn, to = d.slant ? turn : most;
+    const rate = d.rate[cut], from = d.slant ? Math.max(least, scene.y.domain[0] / rate) : bend, to = d.slant ? bend : most;
     return [from, to].map((at) => [x(at), y(d.slant ? rate * at : rate)]);
   };
   const layer = state.layer("roofs");
-  glide(layer.selectAll("path").data(scene.roofs).join("path").attr("class", (d) => (d.guide ? "roof guide" : `roof pen-${d.hue}`)))
+  glide(layer.selectAll("path").data(scene.roofs).join("path").attr("class", (d) => `roof pen-${d.hue}`))
     .attr("d", (d) => path(ends(d)));
-  const named = scene.roofs.filter((d) => !d.guide);
-  const texts = layer.selectAll("text.roof-name").data(named).join("text").attr("class", (d) => `roof-name ink-${d.hue}`)
+  const texts = layer.selectAll("text.roof-name").data(scene.roofs).join("text").attr("class", (d) => `roof-name ink-${d.hue}`)
     .attr("text-anchor", (d) => (d.slant ? "start" : "end")).text((d) => `${narrow ? "" : `${d.label} `}${d.texts[cut]}`);
   glide(texts).attr("transform", (d) => {
     const [[x0, y0], [x1, y1]] = ends(d);
@@ -504,7 +481,7 @@ function stack(state, top) {
   const left = Math.max(...scene.parts.map((d) => wide(`★ ${d.label}`, 13, 700))) + 12, right = 12, inner = width - left - right;
   const others = sharing(state), longest = Math.max(...others.map((each) => scene.totals[each.place][0]));
   const x = scaleLinear().domain([0, longest]).range([left, left + inner]);
-  const high = narrow ? 46 : 54, row = 30, first = top + (narrow && others.length > 1 ? 42 : 26), foot = first + high + 14 + row * scene.parts.length;
+  const high = narrow ? 46 : 54, row = 30, first = top + 26 + 17 * Math.max(others.length - (narrow ? 1 : 2), 0), foot = first + high + 14 + row * scene.parts.length;
   const whole = scene.totals[place][0];
   const ticks = x.ticks(narrow ? 3 : 5);
   glide(state.layer("axis x").attr("transform", `translate(0,${foot})`))
@@ -523,9 +500,9 @@ function stack(state, top) {
     .attr("x", (d) => (x(d.start) + x(d.start + d.size)) / 2);
   const across = scene.sliders[scene.across], whose = across ? `${across.texts[state.at[scene.across]]}: ` : "";
   const total = layer.selectAll("text.total").data([`${whose}${scene.totals[place][1]}`]).join("text");
-  total.attr("class", "total").attr("y", first - (narrow && ghosts.length ? 25 : 9)).attr("x", left).text((d) => d);
-  const other = layer.selectAll("text.other").data(ghosts).join("text").attr("class", "other").attr("y", first - 9).attr("text-anchor", narrow ? "start" : "end");
-  other.attr("x", narrow ? left : left + inner).text((d) => `${d.text}: ${scene.totals[d.place][1]}`);
+  total.attr("class", "total").attr("y", first - 9 - (narrow ? 17 * ghosts.length : 0)).attr("x", left).text((d) => d);
+  const other = layer.selectAll("text.other").data(ghosts.sort((a, b) => b.size - a.size)).join("text").attr("class", "other").attr("text-anchor", narrow ? "start" : "end");
+  other.attr("x", narrow ? left : left + inner).attr("y", (_, i) => first - 9 - 17 * i).text((d) => `${d.text}: ${scene.totals[d.place][1]}`); // the longest nearest
 
   const at = (_, i) => first + high + 14 + row * i;
   segment(layer.selectAll("rect.part").data(placed, (d) => d.d.name).join("rect").attr("class", (d) => `part hue-${d.d.hue}`).attr("y", at).attr("height", row - 12));
@@ -541,21 +518,20 @@ function stack(state, top) {
   return foot + 30 - top;
 }
 
-/** The places that share an axis with this one: those of the slider `across`. */
-function sharing(state) {
-  const { scene, at, place } = state, slider = scene.sliders[scene.across];
+/** The places that share an axis with this one: those of the slider `across`, of more than two those of the same name, as `forward` and
+    `forward, as a graph`. */
+function sharing({ scene, at, place }) {
+  const slider = scene.sliders[scene.across];
   if (!slider) return [{ text: "", place }];
-  return slider.texts.map((text, i) => {
-    const moved = at.map((position, k) => (k === scene.across ? i : position));
-    return { text, place: placeOf({ scene, at: moved }) };
-  });
+  const head = (text) => slider.texts.length > 2 && text.split(", ")[0], here = head(slider.texts[at[scene.across]]);
+  return slider.texts.map((text, i) => ({ text, place: placeOf({ scene, at: at.with(scene.across, i) }) })).filter(({ text }) => head(text) === here);
 }
 
 // -- a timeline: what ran when -------------------------------------------------------------------------------------------------
 
 function timeline(state, top) {
   const { scene, width, narrow, place, glide } = state;
-  if (!scene.rows) return 0;
+  if (!scene.rows?.length) return 0; // nothing was traced yet
   const left = Math.max(...scene.rows.map((d) => wide(d.label, 12.5, 700))) + 16, inner = width - left - 12;
   const high = scene.rows.length > 1 ? 34 : 52, step = high + 12, first = top + 24;
   const x = scaleLinear().domain([0, scene.windows[place]]).range([left, left + inner]);
@@ -584,12 +560,9 @@ function timeline(state, top) {
     .join(put, undefined, (exit) => glide(exit).attr("x", outside).remove()).attr("class", (d) => `${name} hue-${name === "done" ? "compute" : d.hue}`))
     .attr("x", (d) => x(d.start)).attr("width", long).attr("y", (d) => row(d, d.i) + high - height(d)).attr("height", height);
   laid("span", () => high);
-  if (scene.rows[0].fill) laid("done", (d) => Math.max(d.d.fill[place] * high, 1));
   const named = spans.filter((d) => d.label && x(d.size) - left > wide(d.label) + 8);
   glide(layer.selectAll("text.span-name").data(named, key).join("text").attr("class", (d) => `span-name on-${d.hue}`).attr("text-anchor", "middle").attr("dy", "0.35em")
     .attr("y", (d) => row(d, d.i) + high / 2).text((d) => d.label)).attr("x", (d) => x(d.start + d.size / 2));
-  layer.selectAll("text.every").data(scene.rows.filter((d) => d.texts)).join("text").attr("class", "every").attr("x", left).attr("y", (d, i) => row(d, i) - 9)
-    .text((d) => d.texts[place]);
   const gap = (d, i) => { // in the middle of the first gap, where it is long enough
     if (!d.at[place].length) return { text: "", x: left, y: row(d, i) };
     const [[start, size], next] = d.at[place], from = x(start + size), to = next ? x(next[0]) : left + inner;

@@ -1,5 +1,6 @@
 """What lessons 04 and 04b call: two rates of one experiment, growth along an axis, roofline points, generations."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def shown(show: object) -> Explorer:
 def test_one_time_as_two_rates() -> None:
     flop, moved = shown("rate"), shown({"rate": "bytes"})
     assert flop.data == shown({"rate": "flop"}).data
-    assert flop.scene.frame().unit == "FLOP/s" and moved.scene.frame().unit == "B/s"
+    assert flop.scene.quantity.unit == "FLOP/s" and moved.scene.quantity.unit == "B/s"
     for (repeat, flops, *_), (same, bandwidth, *_) in zip(flop.data["cuda mul"], moved.data["cuda mul"], strict=True):
         assert repeat == same and flops / bandwidth == pytest.approx(float(repeat) / 8)
 
@@ -115,10 +116,13 @@ def test_wrong_arguments_of_growth() -> None:
 # ---- the roofline of an experiment ----
 
 
+ROOFS = {"cuda mul": "fp32 MUL", "cuda fma": "fp32 FMA"}
+
+
 def test_roofline_points_of_an_experiment() -> None:
-    picture = roofline_of("repeat", ["cuda mul", "cuda fma"], source=SOURCE, repeat=(1, 512), **LARGE)
-    assert not isinstance(picture, Comparison)
-    _, *points = picture.alt.splitlines()
+    found = roofline_of("repeat", ROOFS, source=SOURCE, repeat=(1, 512), **LARGE)
+    assert not isinstance(found, Comparison)
+    _, *points = found.picture().alt.splitlines()
     assert [point.split(":")[0] for point in points] == [
         "multiplications, CUDA C++, repeat 1", "multiplications, CUDA C++, repeat 512",
         "FMAs, CUDA C++, repeat 1", "FMAs, CUDA C++, repeat 512",
@@ -126,9 +130,24 @@ def test_roofline_points_of_an_experiment() -> None:
     assert "64 FLOP/B, 30 TFLOP/s" in points[1] and "128 FLOP/B, 60 TFLOP/s" in points[3]
 
 
+def test_the_point_climbs_the_roofs_that_it_is_held_against() -> None:
+    found = roofline_of("repeat", ROOFS, source=SOURCE, repeat=(1, 8, 512), **LARGE)
+    assert not isinstance(found, Comparison)
+    drawn, (slope, flat) = found.figure, found.figure["roofs"]
+    said = [drawn["say"]["forms"][form] for form in drawn["say"]["at"]]
+    assert len(said) == 2 * 3 and "memory-bound" in said[0] and "compute-bound" in said[2]
+    assert flat["rate"][0] <= flat["rate"][1] and slope["rate"][0] == slope["rate"][1]
+    for cut, points in enumerate(drawn["lines"][0]["cuts"]):
+        assert [x for _, x, *_ in points] == drawn["x"]["at"][cut]
+        low, high = drawn["y"]["domain"]
+        assert all(low < rate < high for _, _, rate, *_ in points)
+    json.dumps(drawn, allow_nan=False)
+    assert found.panel.figure.scene == drawn and not found.panel.failures
+
+
 def test_one_point_only() -> None:
-    picture = roofline_of("repeat", ["cuda fma"], source=SOURCE, repeat=8, **LARGE)
-    assert not isinstance(picture, Comparison) and len(picture.alt.splitlines()) == 2
+    found = roofline_of("repeat", ["cuda fma"], source=SOURCE, repeat=8, **LARGE)
+    assert not isinstance(found, Comparison) and len(found.picture().alt.splitlines()) == 2
 
 
 def test_a_sentence_where_there_is_no_roofline(tmp_path: Path) -> None:

@@ -25,11 +25,10 @@ from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Experiment, PredictedRun
 from brrr_course.sources.recorded import Recorded
 from brrr_course.view import explorer
-from brrr_course.view.canvas import PREDICTED, SEVERAL
 from brrr_course.view.explorer import explore
 from brrr_course.view.predictions import Predictions, time_of
 from brrr_course.view.quantities import ratio
-from brrr_course.view.words import as_bundle, as_panel, table_of
+from brrr_course.view.words import as_bundle, table_of
 
 UNPREDICTED = ("rnn_ladder", "rnn", "collective", "data_parallel", "tensor_parallel")
 """Nothing predicts blocks and devices that wait for each other; they say so at every point."""
@@ -269,39 +268,6 @@ def test_what_is_drawn_is_in_the_unit_of_the_view(asked: Any) -> None:
     assert asked(show="ladder").scene.predicted_data == {}
 
 
-def test_equal_predictions_are_one_grey_line_with_one_entry_in_the_legend(asked: Any) -> None:
-    scene = asked(lines=["prepared", "graph"]).scene
-    drawn = [curve for curve in scene.curves() if curve.predicted]
-    assert [curve.index for curve in drawn] == [SEVERAL]
-    from brrr_course.view.canvas import Canvas
-
-    canvas = Canvas()
-    canvas.show(scene.frame(), scene.curves())
-    names = [text.get_text() for text in canvas._axes.get_legend().get_texts()]
-    assert names.count(PREDICTED) == 1
-
-
-def test_moving_along_x_does_not_draw_anew(asked: Any) -> None:
-    shown = asked(lines=["prepared", "graph"])
-    before, redraws = shown.panel.predicted.value, shown.panel._canvas.redraws
-    shown.set(width=24576)
-    assert shown.panel.predicted.value != before
-    assert shown.panel._canvas.redraws == redraws
-    assert shown.panel.predicted.value.count("<tr>") == before.count("<tr>") == 3
-    shown.sweep()
-
-
-def test_the_button_switches_them_off_and_the_source_keeps_it(asked: Any) -> None:
-    shown = asked(lines=["prepared"])
-    with_them = shown.panel.image.value
-    shown.panel.show_predictions.value = False
-    assert shown.panel.predicted.value == ""
-    assert shown.predictions == []
-    assert shown.panel.image.value != with_them
-    assert shown._choose("recorded:made-up").predictions.on is False
-    assert not shown.panel.failures
-
-
 def test_the_data_table_has_them(asked: Any) -> None:
     assert f"PREDICTED {views.RUNGS['prepared']}" in table_of(asked(lines=["prepared"]).scene)
 
@@ -329,8 +295,7 @@ def test_without_peaks_of_this_cpu_one_line_says_what_to_run(tmp_path: Path, mon
     monkeypatch.setenv("BRRR_RECORDINGS", str(tmp_path))
     shown = explore("remat", source="cpu", predict=True)
     assert shown.predictions == []
-    assert as_panel(shown.scene).count("run <code>brrr calibrate --device cpu</code>") == 1
-    assert "<table" not in as_panel(shown.scene)
+    assert as_bundle(shown.scene)["text/plain"].count("run `brrr calibrate --device cpu`") == 1
     assert shown.scene.predicted_data == {}
     shown.sweep()
 
@@ -365,8 +330,8 @@ def test_a_figure_that_is_missing_is_named_and_breaks_nothing(tmp_path: Path, mo
     write(tmp_path / "cpu", few)
     shown = explore("cos_cos", source="cpu", lines=["cpu one"], predict=True)
     assert [row.predicted_s for row in shown.predictions] == [None]
-    assert "No prediction: " in as_panel(shown.scene)
-    assert "host.pointwise" in as_panel(shown.scene)
+    said = as_bundle(shown.scene)["text/plain"]
+    assert "No prediction: " in said and "host.pointwise" in said
 
 
 def test_the_recorded_gpu_has_its_own_peaks_and_not_its_cpu() -> None:

@@ -88,8 +88,8 @@ def _has_the_words(scene: Any, names: list[str], figure: Any) -> None:
         for name, value in zip(names, places[place], strict=True):
             scene.move(name, value)
         for told, made in (("say", words.verdict), ("more", words.details)):
-            (form,) = figure[told]["at"][place]
-            said, doubted, _ = figure[told]["forms"][form].partition(" Doubtful: over 20 times")
+            form = figure[told]["forms"][figure[told]["at"][place]]
+            said, doubted, _ = form.partition(" Doubtful: over 20 times")
             assert said == made(scene) and (not doubted or any("doubtful" in line for line in figure["lines"]))
 
 

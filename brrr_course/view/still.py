@@ -1,0 +1,328 @@
+"""A scene's one still picture: what `drawn/scene.js` draws, by matplotlib, where nothing moves (executed notebooks)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+from matplotlib import rc_context
+
+from brrr.core import units
+from brrr.drawing import style
+from brrr_course.view.figure import Data, figure_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from brrr_course.view.scene import Scene
+
+SHEET = Path(__file__).parent / "drawn" / "built" / "scene.css"
+ROW, BAR = 16, 34
+"""Heights in CSS pixels: of a line of text, and of a bar with the gap below it."""
+LETTER = 8.2
+"""About so wide is a letter of a name, in CSS pixels."""
+NAMES = 22
+"""Letters of a line's name at its end; longer ones are broken."""
+CLOSE = 30
+"""Values whose points are so near each other, in CSS pixels, are told together."""
+EDGE = 0.09
+"""So far from the ends of x, as a share of it, the middle of a value has room."""
+
+
+def png_of(scene: Scene) -> bytes:
+    """The picture of a scene where its sliders stand, as a PNG.
+
+    >>> from brrr_course import explore
+    >>> png_of(explore("matmul", source="recorded:h200").scene)[:4]
+    b'\x89PNG'
+    """
+    return style.to_png(still_of(scene))
+
+
+def still_of(scene: Scene) -> Figure:
+    """The picture of a scene where its sliders stand, with the reader's guess."""
+    drawn = figure_of(scene, (), predictions=False)
+    if scene.guess is not None and "guess" in drawn:
+        drawn["guess"] |= {"value": scene.guess, "text": scene.said(scene.guess)}
+    return still(drawn)
+
+
+@rc_context(style.STYLE)
+def still(drawn: Data) -> Figure:
+    """A figure's data, drawn where its sliders stand to begin with."""
+    made = (_stack if "parts" in drawn else _bars if "bars" in drawn else _lines)(drawn)
+    made.text(0.985, 8 / (made.get_figheight() * style.DPI), drawn["badge"], ha="right", fontsize=8, color=style.FAINT)
+    if message := drawn["message"] or _nothing(drawn):
+        box = {"boxstyle": "round,pad=0.6", "facecolor": "#fff8e6", "edgecolor": "#d4a72c"}
+        made.axes[0].annotate(fill(message, 78), (0.5, 0.5), xycoords="axes fraction", ha="center", va="center",
+                              fontsize=9.5, bbox=box, zorder=9)  # fmt: skip
+    return made
+
+
+def _nothing(drawn: Data) -> str:
+    """The sentence, where it says that there is nothing to see."""
+    told, cut = drawn["say"], _place(drawn, drawn["x"]["along"]) if "lines" in drawn else 0
+    if "lines" not in drawn or any(line["cuts"][cut] for line in drawn["lines"] if line.get("on")):
+        return ""
+    return str(told["forms"][told["at"][_place(drawn)]])
+
+
+@cache
+def _hues() -> dict[str, str]:
+    """The style sheet's colours on white paper: of an area, and with `-ink` of a text."""
+    found = re.findall(r"--([\w-]+):\s*light-dark\((#\w+)", SHEET.read_text(encoding="utf-8"))
+    return {"faint": style.FAINT, **dict(found)}
+
+
+def _ink(hue: str) -> str:
+    return _hues().get(f"{hue}-ink") or _hues()[hue]
+
+
+def _place(drawn: Data, but: int = -1) -> int:
+    """Where all sliders stand, as one number; without one of them, as a line's cuts are counted."""
+    place = 0
+    for at, slider in enumerate(drawn["sliders"]):
+        place = place if at == but else place * len(slider["texts"]) + slider["at"]
+    return place
+
+
+def _axes(height: float, left: float, right: float, below: float = 66.0, above: float = 30.0) -> Axes:
+    """Axes with so many CSS pixels around them, in a figure of that height."""
+    made, wide = style.figure(height=round(height)), style.WIDTH
+    return style.axes(made, left / wide, below / height, 1 - right / wide, 1 - above / height)
+
+
+def _scale(on: Any, axis: Data) -> None:
+    """A matplotlib axis (`xaxis` or `yaxis`) with the domain and the ticks of a figure's."""
+    side = on.axis_name
+    on.axes.set(**{f"{side}scale": axis["scale"], f"{side}lim": axis["domain"]})
+    on.set_ticks([value for value, _ in axis["ticks"]], [text for _, text in axis["ticks"]])
+    on.set_ticks([], minor=True)
+
+
+def _title(on: Axes, text: str) -> None:
+    """The axis of values is named above it, where it reads level."""
+    on.annotate(
+        text, (0, 1), (-2, 9), xycoords="axes fraction", textcoords="offset points", fontsize=9, color=style.FAINT
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lines over x.
+
+
+def _lines(drawn: Data) -> Figure:
+    cut, at = _place(drawn, drawn["x"]["along"]), drawn["sliders"][drawn["x"]["along"]]["at"]
+    shown = [
+        line
+        for line in drawn["lines"]
+        if line.get("on", True) and (line.get("kind") != "predicted" or drawn["predictions"])
+    ]
+    named = [line for line in shown if line.get("kind") != "predicted"]
+    names = {line["name"]: fill(line["short"], NAMES) for line in named}
+    rows = sum(name.count("\n") + 1 for name in names.values())
+    ticks = max((len(text) for _, text in drawn["y"]["ticks"]), default=4)
+    across = max((len(part) for name in names.values() for part in name.split("\n")), default=0)
+    on = _axes(max(style.HEIGHT, 90 + ROW * rows), 30 + 0.85 * LETTER * ticks, 30 + LETTER * across)
+    _scale(on.xaxis, drawn["x"])
+    _scale(on.yaxis, drawn["y"])
+    on.set_xlabel(drawn["x"]["title"])
+    _title(on, drawn["y"]["title"])
+    for line in shown:
+        _line(on, line, line["cuts"][cut])
+    _end_names(on, [(line, names[line["name"]], line["cuts"][cut]) for line in named])
+    here = [(line, row) for line in shown if not line.get("kind") for row in line["cuts"][cut] if row[0] == at]
+    told = _brackets(on, drawn, here)
+    _values(on, sorted(here, key=lambda each: each[1][2]), drawn["y"]["unit"], told)
+    _yours(on, drawn, cut, at)
+    return on.figure  # type: ignore[return-value]
+
+
+def _line(on: Axes, line: Data, rows: Sequence[Sequence[float]]) -> None:
+    """A line with its intervals and points; a theoretical one is dashed, a prediction dotted."""
+    xs, ys = [row[1] for row in rows], [row[2] for row in rows]
+    colour, kind = _hues()[line["hue"]], line.get("kind")
+    if kind:
+        on.plot(xs, ys, "--" if kind == "guide" else ":", color=colour, linewidth=1.5, zorder=2.5)
+        return
+    on.fill_between(xs, [row[3] for row in rows], [row[4] for row in rows], color=colour, alpha=0.18, linewidth=0)
+    on.plot(xs, ys, "-", color=colour, marker="o", markersize=3.2, markeredgewidth=0, linewidth=2, zorder=3)
+
+
+def _end_names(on: Axes, named: Iterable[tuple[Data, str, Sequence[Sequence[float]]]]) -> None:
+    """Each line's name at its right end, none on another."""
+    low, high = (_pixels(on, y) for y in on.get_ylim())
+    ends = sorted(((_pixels(on, rows[-1][2]) if rows else low, text, line) for line, text, rows in named), key=_first)
+    sizes = [ROW * (text.count("\n") + 1) for _, text, _ in ends]
+    for y, (_, text, line) in zip(apart([y for y, _, _ in ends], sizes, low, high + ROW), ends, strict=True):
+        on.annotate(text, (1, (y - low) / (high - low)), (8, 0), xycoords="axes fraction", textcoords="offset points",
+                    va="center", fontsize=9, fontweight="bold", color=_ink(line["hue"]), linespacing=1.15)  # fmt: skip
+
+
+def _first(each: tuple[float, str, Data]) -> float:
+    return each[0]
+
+
+def apart(heights: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+    """Rising heights moved until texts of these sizes around them lie within two ends and not on each other.
+
+    >>> apart([10, 30, 31], [16, 16, 16], 0, 100)
+    [9.0, 27.0, 43.0]
+    """
+    upwards = _pushed(heights, sizes, low, high)
+    downwards = [-y for y in _pushed([-y for y in heights[::-1]], sizes[::-1], -high, -low)][::-1]
+    return [(one + other) / 2 for one, other in zip(upwards, downwards, strict=True)]
+
+
+def _pushed(heights: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
+    """Each as high as the one below it asks for, then as low as the end does."""
+    found, edge = list(heights), low
+    for i, size in enumerate(sizes):
+        found[i] = max(found[i], edge + size / 2)
+        edge = found[i] + size / 2
+    edge = high
+    for i, size in reversed([*enumerate(sizes)]):
+        found[i] = min(found[i], edge - size / 2)
+        edge = found[i] - size / 2
+    return found
+
+
+def _pixels(on: Axes, y: float) -> float:
+    """How high a value stands, in CSS pixels."""
+    return float(on.transData.transform((on.get_xlim()[0], y))[1]) / style.SHARP
+
+
+def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]]) -> str:
+    """From one line's point to the other's, with the factor; where they are too close, what is to be told with them."""
+    rows = {line["name"]: row for line, row in here}
+    for mark in drawn.get("marks", ()):
+        if not all(name in rows for name in mark["lines"]):
+            continue
+        x, (low, high) = rows[mark["lines"][0]][1], sorted(rows[name][2] for name in mark["lines"])
+        factor = str(mark["texts"][_place(drawn)])
+        if _pixels(on, high) - _pixels(on, low) < 2 * CLOSE:
+            return factor
+        side = -1 if on.transAxes.inverted().transform(on.transData.transform((x, low)))[0] > 0.7 else 1
+        middle = on.transData.inverted().transform((0, (_pixels(on, low) + _pixels(on, high)) * style.SHARP / 2))[1]
+        set_at = "right" if side < 0 else "left"
+        line = {"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": style.INK, "shrinkA": 0, "shrinkB": 0}
+        on.annotate("", (x, low), (x, high), arrowprops=line, zorder=2.8)
+        on.annotate(factor, (x, middle), (9 * side, 1), textcoords="offset points", fontsize=15, fontweight="bold",
+                    ha=set_at, zorder=5)  # fmt: skip
+        on.annotate(fill(mark["label"], 18), (x, middle), (9 * side, -3), textcoords="offset points", fontsize=9,
+                    va="top", ha=set_at, zorder=5)  # fmt: skip
+    return ""
+
+
+def _values(on: Axes, here: Sequence[tuple[Data, Sequence[float]]], unit: str, factor: str) -> None:
+    """The points where the slider stands, with their values above them; those close together share one."""
+    groups: list[list[tuple[Data, Sequence[float]]]] = []
+    for each in here:
+        near = groups and _pixels(on, each[1][2]) - _pixels(on, groups[-1][-1][1][2]) < CLOSE
+        groups[-1].append(each) if near else groups.append([each])
+        on.plot(*each[1][1:3], "o", color=_hues()[each[0]["hue"]], markersize=9, markeredgecolor=style.PAPER, zorder=4)
+    for at, group in enumerate(groups):
+        (line, row), least = group[-1], group[0][1]
+        texts = [style.tick_label(value, unit) for value in dict.fromkeys((least[2], row[2]))]
+        below = at == 0 and len(groups) > 1 and _pixels(on, least[2]) - _pixels(on, on.get_ylim()[0]) > CLOSE
+        told = " to ".join(dict.fromkeys(texts)) + (f": {factor}" if factor and len(group) > 1 else "")
+        on.annotate(told, (row[1], least[2] if below else row[2]), (0, -17 if below else 9), textcoords="offset points",
+                    ha=_side(on, row[1]), fontsize=10, fontweight="bold", zorder=6, bbox=_PAPER,
+                    color=style.INK if len(group) > 1 else _ink(line["hue"]))  # fmt: skip
+
+
+def _side(on: Axes, x: float) -> str:
+    """How a text at a place along x is set, so that it stays within the axes."""
+    part = on.transAxes.inverted().transform(on.transData.transform((x, on.get_ylim()[0])))[0]
+    return "left" if part < EDGE else "right" if part > 1 - EDGE else "center"
+
+
+_PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.7}  # lines show through, paler
+
+
+def _yours(on: Axes, drawn: Data, cut: int, at: int) -> None:
+    """The reader's guess, on the line and at the place that it was asked about."""
+    guess = drawn.get("guess") or {}
+    if guess.get("value") is None or guess["place"] != _place(drawn):
+        return
+    value, base = guess["value"], guess["base"]
+    height = value if not base else base / value if guess["inverse"] else base * value
+    low, high = on.get_ylim()
+    for row in next(line for line in drawn["lines"] if line["name"] == guess["line"])["cuts"][cut]:
+        if row[0] == at:
+            point = (row[1], min(max(height, low), high))
+            on.plot(*point, "*", color=style.INK, markersize=15, markeredgecolor=style.PAPER, zorder=7, clip_on=False)
+            on.annotate(f"you: {guess['text']}", point, (-11, -4), textcoords="offset points", ha="right", zorder=7,
+                        fontsize=9.5, fontweight="bold", bbox=_PAPER)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bars, and a stack of parts.
+
+
+def _rowed(names: Sequence[str], head: float = 0.0) -> tuple[Axes, list[str]]:
+    """Axes with a row for each name, the first at the top."""
+    folded = [fill(name, 30) for name in names]
+    across = max((len(part) for name in folded for part in name.split("\n")), default=0)
+    height = 96 + head + sum(max(BAR, 6 + ROW * (name.count("\n") + 1)) for name in folded)
+    on = _axes(height, 20 + 0.8 * LETTER * across, 125, above=24 + head)
+    on.set_ylim(len(names) - 0.5, -0.5)
+    on.set_yticks(range(len(names)), folded, fontsize=9)
+    on.tick_params(axis="y", length=0)
+    on.grid(visible=False, axis="y")
+    return on, folded
+
+
+def _bars(drawn: Data) -> Figure:
+    """A bar for each line with its interval and its value; on a log axis, where no length means anything, a dot."""
+    place, log = _place(drawn), drawn["y"]["scale"] == "log"
+    on, _ = _rowed([bar["label"] for bar in drawn["bars"]])
+    _scale(on.xaxis, drawn["y"])
+    on.set_xlabel(drawn["y"]["title"])
+    for y, bar in enumerate(drawn["bars"]):
+        colour, found = _hues()[bar["hue"]], bar["at"][place]
+        if found is None:
+            _behind(on, y, drawn["y"]["domain"][0], "not measured", style.FAINT)
+            continue
+        median, low, high, _, value = found
+        if log:
+            on.plot(median, y, "o", color=colour, markersize=9, zorder=4)
+        else:
+            on.barh(y, median, 0.62, color=colour, zorder=3)
+        on.hlines(y, low, high, color=style.INK, linewidth=1.3, zorder=5)
+        _behind(on, y, max(median, high), value, _ink(bar["hue"]))
+    for rule in drawn["rules"]:
+        if rule["at"][place] is not None:
+            on.axvline(rule["at"][place], color=style.FAINT, linestyle="--", linewidth=1.4, zorder=3.5)
+            on.annotate(rule["label"], (rule["at"][place], 1), (0, 4), xycoords=("data", "axes fraction"), ha="center",
+                        textcoords="offset points", fontsize=8.5, color=style.FAINT)  # fmt: skip
+    return on.figure  # type: ignore[return-value]
+
+
+def _behind(on: Axes, y: float, x: float, text: str, colour: str) -> None:
+    on.annotate(text, (min(x, on.get_xlim()[1]), y), (8, 0), textcoords="offset points", va="center", fontsize=10,
+                fontweight="bold", color=colour, annotation_clip=False, zorder=6)  # fmt: skip
+
+
+def _stack(drawn: Data) -> Figure:
+    """The whole, and below it each part in its place."""
+    place, unit = _place(drawn), drawn["x"]["unit"]
+    whole, total = drawn["totals"][place]
+    on, _ = _rowed([f"together {total}", *(part["label"] for part in drawn["parts"])])
+    on.set_xlim(0, 1.02 * max(end for end, _ in drawn["totals"]) or 1)
+    on.xaxis.set_major_formatter(lambda value, _: style.tick_label(value, unit))
+    on.set_xlabel(drawn["x"]["title"])
+    for y, part in enumerate(drawn["parts"], start=1):
+        start, size, *_ = part["at"][place]
+        for row in (0, y):
+            on.barh(
+                row, size, 0.62, left=start, color=_hues()[part["hue"]], edgecolor=style.PAPER, linewidth=0.6, zorder=3
+            )
+        share = f", {units.percent(size / whole, 2)}" if whole else ""
+        _behind(on, y, start + size, f"{style.tick_label(size, unit)}{share}", _ink(part["hue"]))
+    return on.figure  # type: ignore[return-value]
