@@ -218,13 +218,13 @@ def _up(scene: Scene, limits: tuple[float, float], *, log: bool | None = None) -
                      for v in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if low <= v <= high}  # fmt: skip
         return axis_of(scene.y_label, "log", (low, high), ticks, unit=unit)
     high = 100.0 if unit == "%" and most > 50 else 1.08 * most
-    return axis_of(scene.y_label, "linear", (0, high), {v: tick_label(v, unit) for v in _round_steps(high)}, unit=unit)
+    return axis_of(scene.y_label, "linear", (0, high), {v: tick_label(v, unit) for v in round_steps(high)}, unit=unit)
 
 
-def _round_steps(high: float) -> list[float]:
+def round_steps(high: float) -> list[float]:
     """From nothing in four to eight round steps.
 
-    >>> _round_steps(2.2), _round_steps(100.0)
+    >>> round_steps(2.2), round_steps(100.0)
     ([0.0, 0.5, 1.0, 1.5, 2.0], [0.0, 20.0, 40.0, 60.0, 80.0, 100.0])
     """
     power = 10.0 ** math.floor(math.log10(high))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from brrr_course.lessons import registered
 from brrr_course.nouns.source import Source
 from brrr_course.sources import source as source_named
 from brrr_course.view.display import Lock, Shown, caption_html
+from brrr_course.view.figure import Data
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -20,10 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LessonDrawing:
-    """A drawing of a module in this folder, found by that: `make` makes its sliders, picture and badge of a source."""
+    """A drawing of a module in this folder, found by that: `make` makes its sliders, picture and badge of a source.
+
+    With a `figure` it moves as explorers do: the data of all places, its sliders in the order of those of `make`.
+    """
 
     name: str
     make: Callable[[Source], Made]
+    figure: Callable[[Source], Data] | None = None
 
 
 def drawings() -> dict[str, LessonDrawing]:
@@ -65,7 +71,8 @@ def drawing(name: str, /, *, unlock: Lock | None = None, source: Source | str | 
         raise ArgumentError("drawing", "name", name, f"one of {', '.join(there)}")
     chosen = source_named(source) if source is None or isinstance(source, str) else source
     dials, draw, badge = there[name].make(chosen)
-    return Drawing(dials, draw, at, badge=badge, unlock=unlock)
+    figure = there[name].figure
+    return Drawing(dials, draw, at, badge=badge, unlock=unlock, figure=figure and partial(figure, chosen))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -116,15 +123,26 @@ class Drawing(Shown):
     """
 
     def __init__(
-        self, dials: Sequence[Dial], draw: Draw, at: Mapping[str, Value], *, badge: str = "", unlock: Lock | None = None
-    ) -> None:
+        self, dials: Sequence[Dial], draw: Draw, at: Mapping[str, Value], *, badge: str = "",
+        unlock: Lock | None = None, figure: Callable[[], Data] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(unlock)
-        self.dials, self.badge = tuple(dials), badge
+        self.dials, self.badge, self._figure = tuple(dials), badge, figure
         self._draw = draw
         self._kept: dict[tuple[Value, ...], Picture] = {}
         self.settings: Settings = {dial.name: dial.values[0] if dial.start is None else dial.start for dial in dials}
         for name, value in at.items():
             self.settings[name] = self._dial(name).nearest(value)
+
+    @property
+    def figure(self) -> Data | None:
+        """What `view/drawn/scene.js` draws, where this drawing is data: it stands where the sliders do."""
+        if self._figure is None:
+            return None
+        made = self._figure()
+        for slider, dial in zip(made["sliders"], self.dials, strict=True):
+            slider["at"] = dial.values.index(self.settings[dial.name])
+        return made
 
     def everywhere(self) -> Iterator[tuple[str, Picture]]:
         """The text line and the picture at every place of the sliders, the last of which moves first."""
@@ -146,6 +164,10 @@ class Drawing(Shown):
             yield {"text/plain": self.badge, "text/html": caption_html(self.badge)}, {}
 
     def _make_panel(self) -> Any:
+        if figure := self.figure:
+            from brrr_course.view.panel import FigurePanel
+
+            return FigurePanel(figure)
         from brrr_course.view.widgets import PicturePanel  # it loads matplotlib
 
         options = [[(dial.reading(value), value) for value in dial.values] for dial in self.dials]
@@ -156,7 +178,9 @@ class Drawing(Shown):
         """Move sliders, each to the value nearest to the one given."""
         for name, value in values.items():
             dial = self._dial(name)
-            self.sliders[name].value = dial.nearest(value)
+            self.settings[name] = dial.nearest(value)
+            if name in self.sliders:
+                self.sliders[name].value = self.settings[name]
         return self
 
     @property

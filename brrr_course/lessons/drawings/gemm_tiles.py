@@ -20,6 +20,7 @@ from brrr_course.experiments.gemm import MOST, SWEPT, blocks, launched, tile
 from brrr_course.lessons.drawings import Dial, LessonDrawing, Made
 from brrr_course.lessons.gemm_estimates import foretold, heuristics_s
 from brrr_course.nouns.source import Evidence, Source
+from brrr_course.view.figure import Data, axis_of, round_steps, short, told_once
 
 DTYPES = ("float32", "bfloat16")
 STOPS = (1, 2, 12, 32, 33, 64, 65, 128, 129, 192, 256, 257, 320, 321, 384, 385, 448, 512, 513, 514, 516, 520, 576, 577,
@@ -42,7 +43,53 @@ def drawing(source: Source) -> Made:
     return dials, made, str(source.badge(evidence.experiment))
 
 
-DRAWING = LessonDrawing("gemm-tiles", drawing)
+def figure(source: Source) -> Data:
+    """The times over the columns, and at each stop the tiles of the result and the waves that its blocks make."""
+    evidence = Evidence(experiment("gemm"), source)
+    sms = evidence.datasheet().sm_count or 1
+    both = [_swept(foretold(evidence, dtype, some=STOPS.__contains__)) for dtype in DTYPES]
+    kernels = [launched(evidence, dtype) for dtype in DTYPES]
+    cuts = [[Tiling.of(each.get(n, ""), n) for each in kernels] for n in STOPS]
+    told = [_told(n, DTYPES[at], both[at], kernels[at].get(n, ""), sms) for n in STOPS for at in range(len(DTYPES))]
+    most = 1.08 * max(time for each in both for times in each for n, time in times.items() if n in STOPS)
+    line = {"name": "measured", "label": "measured", "short": "measured", "hue": "ink", "on": True}
+    predicted = line | {"name": "predicted", "kind": "predicted", "of": "measured", "label": "predicted"}
+    return {
+        "v": 1, "kind": "tiles", "name": "gemm", "title": "One column too many",
+        "predictable": True, "predictions": True,
+        "sliders": [{"name": "columns", "title": "columns N", "form": "range", "texts": [str(n) for n in STOPS]},
+                    {"name": "dtype", "title": "type", "form": "choice", "texts": list(DTYPES)}],
+        "x": axis_of("columns N", "linear", (0, MOST), {n: str(n) for n in range(0, MOST, 128)}, along=0,
+                     at=list(STOPS)),
+        "y": axis_of("time of one product, 2048 rows", "linear", (0, most), {
+            step: units.seconds(step) for step in round_steps(most)}, unit="s"),
+        "lines": [each | {"cuts": [[_row(at, n, times[which][n]) for at, n in enumerate(STOPS)] for times in both]}
+                  for which, each in enumerate((line, predicted))],
+        "tiles": {"slots": sms, "at": [
+            cut and [n, cut.columns, cut.rows, cut.across, cut.down, cut.work]
+            for n, here in zip(STOPS, cuts, strict=True) for cut in here]},
+        "badge": str(source.badge(evidence.experiment)),
+        "alt": "Measured and predicted time against columns N; below, the result in tiles, and blocks in waves.",
+        **told_once(told),
+    }  # fmt: skip
+
+
+def _row(at: int, n: int, time: float) -> list[float]:
+    return [at, n, *[short(time)] * 3, 0]
+
+
+def _told(n: int, dtype: str, times: Times, kernel: str, sms: int) -> tuple[str, str]:
+    """The sentence: what is paid for that nobody needs; and behind it all that the picture shows."""
+    cut, more = Tiling.of(kernel, n), text(n, dtype, times, kernel, sms)
+    if cut is None:
+        return f"{n} column{'s' * (n > 1)}: {units.seconds(times[0][n])}.", more
+    waves, over = math.ceil(cut.work / sms), cut.across * cut.columns - n
+    spare = f", {over} columns of them empty" if over else ", all full"
+    said = f"{n} columns take {units.seconds(times[0][n])}: {cut.tiles} tiles{spare}"
+    return f"{said}, in {waves} wave{'s' * (waves > 1)}.", more
+
+
+DRAWING = LessonDrawing("gemm-tiles", drawing, figure)
 
 
 def _peer(dtype: str) -> dict[int, float]:

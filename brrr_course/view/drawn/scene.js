@@ -17,7 +17,7 @@ const GLIDE = 200; // ms: long enough to be seen, short enough to hold a key dow
 const NARROW = 560; // below this many pixels names are short and stand where they need no margin
 const CLOSE = 24; // pixels: points nearer than this to each other share one value
 const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -3, PageUp: 3 };
-const LAYERS = ["regions", "axis y", "axis x", "axis when", "axis share", "titles", "roofs", "lines", "dots", "timeline", "stack", "ghosts", "bars",
+const LAYERS = ["regions", "axis y", "axis x", "axis when", "axis share", "titles", "roofs", "lines", "dots", "tiles", "timeline", "stack", "ghosts", "bars",
   "names", "marks", "pad"]; // from the back to the front
 let count = 0; // of figures in this document, for ids
 
@@ -110,7 +110,7 @@ export function draw(el, scene, kept = {}) {
     face = getComputedStyle(svg.node()).fontFamily;
     Object.assign(state, { width, narrow: width < NARROW, place: placeOf(state), glides: glides && moves() });
     let top = 0;
-    for (const panel of [plane, timeline, stack, bars]) top += panel(state, top);
+    for (const panel of [plane, tiles, timeline, stack, bars]) top += panel(state, top);
     svg.attr("width", `${width / 16}rem`).attr("height", `${top / 16}rem`).attr("viewBox", `0 0 ${width} ${top}`);
     say(said, scene.say, state.place, replied(state));
     say(more, scene.more, state.place);
@@ -471,6 +471,41 @@ function roofs(state, box, x, y, cut) {
   });
   glide(ridge).attr("transform", `translate(${x(bend)},0)`);
   glide(ridge.select("line").attr("y2", box.foot)).attr("y1", y(bend * scene.roofs[0].rate[cut]));
+}
+
+// -- a product's result: in tiles, whose edge can be dragged, and its blocks in waves ------------------------------------------
+
+function tiles(state, top) {
+  const { scene, width, place, glide } = state;
+  if (!scene.tiles) return 0;
+  const { slots, at } = scene.tiles, none = [scene.x.at[state.at[scene.x.along]], 0, 0, 0, 0, 0];
+  const [n, across, down, wide, tall, blocks] = at[place] ?? none;
+  const { left, inner } = state.along, layer = state.layer("tiles"), high = 128, first = top + 40, over = Math.max(across * wide - n, 0);
+  const x = scaleLinear().domain(scene.x.domain).range([left, left + inner]).clamp(true); // as above, so that the edge stands below the point
+  const boxes = (name, shapes) => glide(layer.selectAll(`rect.${name}`).data(shapes).join("rect").attr("class", name).attr("y", (d) => d[1]).attr("height", (d) => d[3]))
+    .attr("x", (d) => d[0]).attr("width", (d) => Math.max(d[2], 0));
+  boxes("result", [[left, first, x(n) - left, high]]);
+  boxes("over", [[x(n), first, x(n + over) - x(n), high]]);
+  const cuts = Array.from({ length: wide + 1 }, (_, i) => `M${x(i * across)},${first}v${high}`);
+  const rows = Array.from({ length: wide && tall + 1 }, (_, i) => `M${left},${first + (i * high) / tall}H${x(n + over)}`);
+  layer.selectAll("path.grid").data([[...cuts, ...rows].join("")]).join("path").attr("class", "grid").attr("d", (d) => d);
+  glide(layer.selectAll("path.edge").data([0]).join("path").attr("class", "edge")).attr("d", `M${x(n)},${first - 6}v${high + 12}m-5,-${high / 2 + 12}v12m10,-12v12`);
+
+  const waves = Math.ceil(blocks / slots), foot = first + high + 40, step = Math.min(18, 108 / Math.max(waves, 1));
+  const wave = Array.from({ length: waves }, (_, i) => [left, foot + step * i, inner, 0.78 * step, Math.min(1, blocks / slots - i)]);
+  boxes("idle", wave);
+  boxes("busy", wave.map(([start, y, long, thick, share]) => [start, y, long * share, thick]));
+  const spare = over ? `, ${over} columns too wide` : "", several = waves > 1 ? "s" : "";
+  const texts = [[first - 14, wide ? `the result: ${wide * tall} tiles of ${down} × ${across}${spare}` : "no tiles: a kernel for one column"],
+    [foot - 10, waves ? `${blocks} blocks in ${waves} wave${several} of ${slots} multiprocessors` : ""]];
+  layer.selectAll("text").data(texts).join("text").attr("x", left).attr("y", (d) => d[0]).text((d) => d[1]);
+  const go = (event) => {
+    const from = event.currentTarget.ownerSVGElement.getBoundingClientRect();
+    state.move(scene.x.along, nearest(scene.x.at, x.invert(((event.clientX - from.left) * width) / from.width)));
+  };
+  layer.selectAll("rect.grip").data([0]).join("rect").attr("class", "grip").attr("x", left).attr("y", first).attr("width", inner).attr("height", high)
+    .on("pointerdown", (event) => { event.currentTarget.setPointerCapture(event.pointerId); go(event); }).on("pointermove", (event) => event.buttons && go(event));
+  return foot + 112 - top;
 }
 
 // -- a stack: one whole, and each of its parts in its place -----------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What lesson 07 is made of beside the experiment: the drawing of tiles and waves, the table of zeros, exercises."""
 
+import json
 import math
 from typing import Any
 
@@ -128,6 +129,23 @@ def test_what_is_plotted_is_measured_and_predicted(figures: list[Any]) -> None:
     idle, full, rest = waves.patches
     assert (idle.get_width(), full.get_width(), rest.get_height()) == (2, 1, 192 - SMS)
     assert [text.get_text() for text in waves.texts] == ["idle"]
+
+
+def test_the_figure_has_the_tiles_and_the_times_at_each_stop() -> None:
+    made = shown(columns=385, dtype="bfloat16")
+    figure = made.figure
+    json.dumps(figure, allow_nan=False)
+    assert [slider["texts"][slider["at"]] for slider in figure["sliders"]] == ["385", "bfloat16"]
+    assert len(figure["tiles"]["at"]) == len(figure["say"]["at"]) == 2 * len(STOPS)
+    for place, cut in enumerate(figure["tiles"]["at"]):
+        n, dtype = STOPS[place // 2], ("float32", "bfloat16")[place % 2]
+        tiling = Tiling.of(kernel(n, dtype), n)
+        assert cut == (tiling and [n, tiling.columns, tiling.rows, tiling.across, tiling.down, tiling.work])
+    measured, predicted = figure["lines"]
+    assert [row[2] for row in measured["cuts"][0]] == pytest.approx([seconds(n) for n in STOPS], rel=1e-4)
+    assert len(predicted["cuts"][1]) == len(STOPS)
+    made.set(columns=1)
+    assert made.text.startswith("At columns N 1, type bfloat16")
 
 
 def test_nvidias_own_estimates_are_drawn_where_there_are_any(
