@@ -382,14 +382,14 @@ def _apart(values: list[Value], parts: int) -> list[Value]:
     return kept
 
 
-def readable(value: Value) -> str:
-    """A slider's value as a person reads it: whole numbers whole, large powers of two as such.
+def readable(value: Value, power: int = 2**17) -> str:
+    """A slider's value as a person reads it: whole numbers whole, powers of two from `power` on as such.
 
     >>> readable(32768), readable(2**24), readable(0.25), readable("eager")
-    ('32768', '2^24', '0.25', 'eager')
+    ('32768', '2²⁴', '0.25', 'eager')
     """
-    if isinstance(value, int) and value >= 2**17 and value & (value - 1) == 0:
-        return f"2^{value.bit_length() - 1}"
+    if isinstance(value, int) and value >= power and value & (value - 1) == 0:
+        return "2" + str(value.bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     if isinstance(value, float):
         return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
     return str(value)
@@ -399,11 +399,10 @@ def alike(values: Sequence[Value]) -> list[str]:
     """The values as one axis reads them: where one of them is written as a power of two, all are.
 
     >>> alike((4096, 2**20)), alike((48, 2**20)), alike((1, 4096))
-    (['2^12', '2^20'], ['48', '2^20'], ['1', '4096'])
+    (['2¹²', '2²⁰'], ['48', '2²⁰'], ['1', '4096'])
     """
-    names = [readable(value) for value in values]
-    powers = [f"2^{value.bit_length() - 1}" for value in values if isinstance(value, int) and value & (value - 1) == 0]
-    return powers if len(powers) == len(names) and any(name in powers for name in names) else names
+    names, powers = ([readable(value, power) for value in values] for power in (2**17, 1))
+    return powers if any(name in powers for name in names) and not any(map(str.isascii, powers)) else names
 
 
 def bottom_margin(values: Sequence[Value], scale: str) -> float:

@@ -67,7 +67,7 @@ def test_a_timeline_and_its_curve_in_one_cell_move_together(window: Window) -> N
         before = line.text, line.picture
         curve.press(leads, "End")
         line.wait_for_change(*before)
-        assert "16777216" in line.text.replace("2^24", "16777216") and "2^24" in curve.text
+        assert "16777216" in line.text.replace("2²⁴", "16777216") and "2²⁴" in curve.text
         before = curve.text, curve.picture
         line.press(line.handles()[0], "Home")
         curve.wait_for_change(*before)
