@@ -23,7 +23,8 @@ SECONDS = {"ps": -12, "ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?)\s*(\D*?)\s*", re.IGNORECASE | re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
-SIGNS = {"µ": "u", "μ": "u", "×": "x", "·": "-", "–": "-", "²": "^2", "³": "^3", "…": "...", "→": "->", "ᵀ": "^T"}
+SIGNS = {"µ": "u", "μ": "u", "×": "x", "·": "-", "–": "-", "…": "...", "→": "->", "ᵀ": "^T",
+         **{sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}}  # fmt: skip
 """What stands for a sign where an output cannot show it; anything else stands there as Python escapes it."""
 STAND_INS = "brrr.signs"
 """The name by which `str.encode` and streams know them, as their `errors`."""
@@ -32,7 +33,8 @@ STAND_INS = "brrr.signs"
 def _stood_in(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(SIGNS.get(each, ascii(each)[1:-1]) for each in error.object[error.start : error.end]), error.end
+    text = "".join(SIGNS.get(each, ascii(each)[1:-1]) for each in error.object[error.start : error.end])
+    return re.sub(r"(?<=\^\d)\^", "", text), error.end  # the digits of one exponent
 
 
 codecs.register_error(STAND_INS, _stood_in)

@@ -310,10 +310,10 @@ def readable(value: Value) -> str:
     """A slider's value as a person reads it: whole numbers whole, large powers of two as such.
 
     >>> readable(32768), readable(2**24), readable(0.25), readable("eager")
-    ('32768', '2^24', '0.25', 'eager')
+    ('32768', '2²⁴', '0.25', 'eager')
     """
     if isinstance(value, int) and value >= 2**17 and value & (value - 1) == 0:
-        return f"2^{value.bit_length() - 1}"
+        return "2" + str(value.bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
     if isinstance(value, float):
         return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
     return str(value)

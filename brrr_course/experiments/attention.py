@@ -117,10 +117,10 @@ EXPERIMENT = Experiment(
     title="Attention, with and without its matrix",
     question="Which algorithm lets attention be one kernel?",
     axes=(
-        Axis("length", LENGTHS, label="tokens N", quick=(128, 512), most={"cpu": 4096}),
-        Axis("kind", KINDS, label="kind of attention", scale="category"),
+        Axis("length", LENGTHS, label="tokens N", quick=(128, 512), most={"cpu": 4096}, noun="tokens"),
+        Axis("kind", KINDS, label="kind of attention", scale="category", noun="attention:"),
         Axis("dtype", ("bfloat16", "float32"), label="type", scale="category"),
-        Axis("head", (64, 128), label="width of a head", quick=(128,)),
+        Axis("head", (64, 128), label="width of a head", quick=(128,), noun="head width"),
     ),
     variants=(
         Variant("naive", "three steps", "cuda"),
@@ -138,8 +138,8 @@ EXPERIMENT = Experiment(
     rate=Rate("bytes", "B/s", "bandwidth"),
     other_rates=(Rate("flop", "FLOP/s", "throughput"),),
     guides=(
-        Guide("bytes", "three steps: bytes over the bandwidth", "DATASHEET", "time", steps_at_bandwidth, ("naive",)),
-        Guide("flop", "flash: FLOP over the peak", "DATASHEET", "time", flash_at_peak, FLASH_WAYS),
+        Guide("bytes", "three steps, by bytes", "DATASHEET", "time", steps_at_bandwidth, ("naive",)),
+        Guide("flop", "flash, by FLOP", "DATASHEET", "time", flash_at_peak, FLASH_WAYS),
     ),
 )
 

@@ -36,7 +36,7 @@ def cost(variant: Variant, point: Point) -> Cost:
 EXPERIMENT = Experiment(
     title="A collective operation between two devices",
     question="What does it cost to exchange data between two GPUs?",
-    axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20), most={"cpu": 2**26}),),
+    axes=(Axis("nbytes", SIZES, label="bytes", quick=(2**3, 2**10, 2**20), most={"cpu": 2**26}, noun="bytes"),),
     variants=variants_of(LABELS),
     package=__name__, predicts=unpredicted, resident=True,
     devices=RANKS, anchors=({"nbytes": 8}, {"nbytes": 2**28}),

@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("network", NETWORKS, label="network", scale="category"),
         Axis("batch", BATCHES, label="batch (samples per device)", quick=(2, 8)),
-        Axis("bucket", BUCKETS, label="bucket (MiB)", quick=(DEFAULT,)),
+        Axis("bucket", BUCKETS, label="bucket (MiB)", quick=(DEFAULT,), noun="MiB buckets"),
     ),
     variants=variants_of(LABELS),
     package=__name__, predicts=unpredicted, resident=True,

@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
     title="Many small products",
     question="Four small products or a large one?",
     axes=(
-        Axis("count", COUNTS, label="matmuls", quick=(1, 4)),
+        Axis("count", COUNTS, label="matmuls", quick=(1, 4), noun="matmuls"),
         Axis("size", SIZES, label="size M = K of each", quick=(256,)),
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),
     ),

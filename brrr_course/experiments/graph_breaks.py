@@ -83,9 +83,9 @@ EXPERIMENT = Experiment(
         Axis("elements", (SMALL, CPU_LARGE, LARGE), label="numbers (float32)", quick=(SMALL,)),
     ),
     variants=(
-        Variant("eager", "as written", "cuda"),
+        Variant("eager", "eager, as written", "cuda"),
         Variant("compile", "torch.compile", "cuda", prepare_s=COMPILE_S),
-        Variant.twin("eager", "cpu", "CPU, as written"),
+        Variant.twin("eager", "cpu", "CPU, eager, as written"),
         Variant.twin("compile", "cpu", "CPU, torch.compile"),
     ),
     package=__name__,

@@ -246,7 +246,7 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("layers", LAYERS, label="layers (Linear, ReLU)", quick=(1, 8)),
         Axis("batch", BATCHES, label="batch (rows)", quick=(2, 16)),
-        Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512)),
+        Axis("hidden", HIDDEN, label="hidden size", quick=(128, 512), noun="hidden size"),
     ),
     variants=VARIANTS,
     field="period_s",
@@ -257,7 +257,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     anchors=({"layers": 8, "batch": 16, "hidden": 256}, {"layers": 8, "batch": 128, "hidden": 2048}),
     guides=(
-        Guide("floor", "the floor: weights from the memory, or FLOP", "DATASHEET", "time", floor_s, FLOORED),
+        Guide("floor", "floor: weights or FLOP", "DATASHEET", "time", floor_s, FLOORED),
     ),
     traces=(
         *((way, {"layers": 8, "batch": 16, "hidden": hidden}) for way in TRACED for hidden in TRACED_HIDDEN),

@@ -60,7 +60,7 @@ def times(evidence: Evidence, model: str) -> dict[str, Estimate]:
 EXPERIMENT = Experiment(
     title="Three programs to diagnose",
     question="Which regime is each program in?",
-    axes=(Axis("model", MODELS, label="program", scale="category"),),
+    axes=(Axis("model", MODELS, label="program", scale="category", noun="program"),),
     variants=(
         Variant(EAGER, "as it is", "cuda"),
         Variant(GRAPH, "a CUDA Graph", "cuda"),

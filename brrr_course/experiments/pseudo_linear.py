@@ -212,8 +212,8 @@ EXPERIMENT = Experiment(
     ),
     rate=Rate("bytes", "B/s", "bytes that must move, a second"),
     guides=(
-        Guide("flop", "by counting operations: the width", "PREDICTED", "ratio", speedup_by_flop),
-        Guide("roofline", "by the datasheet's fp32 peak and bandwidth", "PREDICTED", "ratio", speedup_by_roofline),
+        Guide("flop", "by counting: the width", "PREDICTED", "ratio", speedup_by_flop),
+        Guide("roofline", "by the fp32 roofline", "PREDICTED", "ratio", speedup_by_roofline),
         BANDWIDTH,
     ),
 )  # fmt: skip

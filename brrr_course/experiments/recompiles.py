@@ -24,7 +24,7 @@ WIDTH, CPU_WIDTH = 512, 64
 FIRST_BATCH = 64
 EAGER, STATIC, AUTO, MARK, NUMBER, KEPT = "eager", "static", "auto", "mark", "number", "kept"
 LABELS = {
-    EAGER: "as written",
+    EAGER: "eager, as written",
     STATIC: "another batch, dynamic=False",
     AUTO: "another batch, dynamic=None (the default)",
     MARK: "another batch, mark_dynamic",

@@ -177,7 +177,7 @@ EXPERIMENT = Experiment(
     question="What does one time step take?",
     axes=(
         Axis("batch", BATCHES, label="mini-batch", quick=(1, 4)),
-        Axis("hidden", HIDDEN, label="hidden size", quick=(32, 256)),
+        Axis("hidden", HIDDEN, label="hidden size", quick=(32, 256), noun="hidden size"),
         Axis("steps", STEPS, label="time steps", quick=(SHORT, LONG)),
         Axis("cell", CELLS, label="cell", scale="category", quick=("rnn_tanh",)),
         Axis("dtype", DTYPES, label="type", scale="category", quick=("float32",)),

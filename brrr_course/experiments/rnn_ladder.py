@@ -186,7 +186,7 @@ EXPERIMENT = Experiment(
     question="What does each rung gain?",
     axes=(
         Axis("batch", tuple(sorted({*BATCHES, *HALF_BATCHES})), label="mini-batch", quick=(1, 16)),
-        Axis("hidden", SIZES, label="hidden size", quick=(256, HIDDEN)),
+        Axis("hidden", SIZES, label="hidden size", quick=(256, HIDDEN), noun="hidden size"),
         Axis("steps", LENGTHS, label="time steps", quick=(16, STEPS)),
         Axis("layers", DEPTHS, label="layers", quick=(1, LAYERS)),
         Axis("cell", CELLS, label="cell", scale="category", quick=("lstm",)),

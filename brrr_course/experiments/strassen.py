@@ -325,8 +325,8 @@ EXPERIMENT = Experiment(
     rate=Rate("flop", "FLOP/s", "effective rate, 2n^3 over the time"),
     guides=(
         # a product with levels may have an effective rate above the peak
-        Guide("fp32 peak", "fp32 peak without tensor cores", "DATASHEET", "rate", fp32_peak, ("sgemm",)),
-        Guide("three levels", "the peak times (8/7)^3", "PREDICTED", "rate", fp32_bound, EXACT),
+        Guide("fp32 peak", "fp32 peak, CUDA cores", "DATASHEET", "rate", fp32_peak, ("sgemm",)),
+        Guide("three levels", "the peak times (8/7)³", "PREDICTED", "rate", fp32_bound, EXACT),
     ),
 )  # fmt: skip
 

@@ -110,7 +110,7 @@ EXPERIMENT = Experiment(
     rate=Rate("bytes", "B/s", "useful bytes a second"),
     guides=(
         BANDWIDTH,
-        Guide("sectors", "read, if single sectors moved", "PREDICTED", "rate", by_sectors, ("read",)),
+        Guide("sectors", "read, by single sectors", "PREDICTED", "rate", by_sectors, ("read",)),
     ),
 )  # fmt: skip
 

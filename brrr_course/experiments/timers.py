@@ -64,7 +64,7 @@ EXPERIMENT = Experiment(
     axes=(
         Axis("function", (*FUNCTIONS, *CONSTRUCTED, *QUEUE_FUNCTIONS), label="what is timed", scale="category",
              quick=("relu-64x1024", "gemm-512", "product-128", "product-512")),
-        Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",)),
+        Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",), noun="cache"),
     ),
     variants=(
         Variant("measure", "measure(): kernels alone", "cuda", work="function", field="kernel_s"),

@@ -48,7 +48,7 @@ EXPERIMENT = Experiment(
     title="Transfers",
     question="What does it cost to send data to the GPU and back?",
     axes=(
-        Axis("nbytes", tuple(sorted(SIZES + ODD_SIZES)), label="bytes to copy (2^20 is about 1 MB, 2^30 about 1 GB)",
+        Axis("nbytes", tuple(sorted(SIZES + ODD_SIZES)), noun="bytes", label="bytes to copy (2²⁰: 1 MB, 2³⁰: 1 GB)",
              quick=(2**10, 2**16, 2**22), most={"cpu-queue": 2**28}),  # a laptop has other uses for its memory
     ),
     variants=(
@@ -79,8 +79,8 @@ EXPERIMENT = Experiment(
     anchors=({"nbytes": 2**20}, {"nbytes": 2**28}),
     rate=Rate("bytes", "B/s", "bandwidth"),
     guides=(
-        Guide("link", "the link's limit, one direction", "DATASHEET", "rate", link_bytes_per_s, LINK_LINES),
-        Guide("link-both", "the link's limit, both directions", "DATASHEET", "rate", both_bytes_per_s,
+        Guide("link", "link limit, one way", "DATASHEET", "rate", link_bytes_per_s, LINK_LINES),
+        Guide("link-both", "link limit, both ways", "DATASHEET", "rate", both_bytes_per_s,
               ("both pinned",)),
     ),
 )  # fmt: skip

@@ -49,7 +49,7 @@ EXPERIMENT = Experiment(
     title="A vocabulary's size",
     question="What do 47 words cost that nobody uses?",
     axes=(
-        Axis("vocabulary", VOCABULARIES, label="words", scale="linear", quick=(WORDS,)),
+        Axis("vocabulary", VOCABULARIES, label="words", scale="linear", quick=(WORDS,), noun="words"),
         Axis("tokens", TOKENS, label="tokens", quick=(1024,)),
     ),
     variants=(

@@ -77,7 +77,7 @@ EXPERIMENT = Experiment(
     question="How fast is memory that fits into a cache?",
     axes=(
         Axis("nbytes", NBYTES, label="working set (bytes that a pass moves)", quick=(2**16, 2**20, 2**24),
-             most={"cpu-queue": 2**28}),
+             most={"cpu-queue": 2**28}, noun="bytes"),
     ),
     variants=(
         *(Variant(f"sustained-{kind}", f"{kind}, sustained", "cuda", implementation="sustained", operation=kind,

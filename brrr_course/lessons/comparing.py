@@ -35,7 +35,7 @@ SPECIAL: Mapping[str, Mapping[str, Compared]] = {
 """What one experiment alone can be compared by."""
 
 NO_FACTOR = ("time", "memory", "data", "regime", "swap", "payback")
-UNJUDGED = ("memory", "data")
+UNJUDGED = ("memory", "data", "step")
 """Tables that stand without a guess."""
 
 
@@ -59,7 +59,7 @@ def compare(
     Parameters
     ----------
     guess : Guess or None
-        The guess. None is allowed for tables that need none ("memory", "data").
+        The guess. None is allowed for tables that need none ("memory", "data", "step").
     experiment : str
         The experiment.
     lines : sequence or mapping of str
@@ -108,8 +108,8 @@ def compare(
     elif quantity is quantities.growth or of not in NO_FACTOR:
         fits, wanted = isinstance(form, Quantity) and form.unit == "x", 'a guess of a factor: guess(..., unit="x")'
     else:
-        fits, wanted = form is not None or of in UNJUDGED, "a guess: guess(...)"
-    if not fits:
+        fits, wanted = form is not None, "a guess: guess(...)"
+    if not fits and (form or of not in UNJUDGED):
         raise ArgumentError("compare", "guess", form, wanted)
 
     def compared() -> Comparison:

@@ -68,7 +68,7 @@ class Subject:
 
     def missing(self, point: Mapping[str, Value]) -> Comparison:
         """What is said where the source has none of the lines at the point."""
-        return Comparison(f"{self.badge} has none of these lines at {where_text(point)}.")
+        return Comparison(f"{self.badge} has none of these lines at {self.experiment.place(point)}.")
 
     def table(
         self, text: str, header: Sequence[str], rows: Iterable[Sequence[str]], lines: Collection[Line] = ()
@@ -83,13 +83,6 @@ def lines_here(experiment: Experiment, source: Source, names: Sequence[str]) -> 
     variants = source.variants(experiment)
     found = dict.fromkeys(experiment.available(name, variants) for name in names)
     return [line for line in found if line is not None]
-
-
-def where_text(point: Mapping[str, Value]) -> str:
-    """The point in words, sizes as the sliders show them."""
-    from brrr.drawing.style import readable
-
-    return ", ".join(f"{name} {readable(value)}" for name, value in point.items())
 
 
 # ---------------------------------------------------------------------------------------------------------------------

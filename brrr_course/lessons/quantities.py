@@ -8,7 +8,7 @@ from brrr.core import units
 from brrr.core.errors import ArgumentError
 from brrr.core.measurement import Estimate, Measurement, Point, Value
 from brrr_course.lessons.answers import Answer, Choice, Quantity
-from brrr_course.lessons.comparison import Subject, lines_here, measured_at, where_text
+from brrr_course.lessons.comparison import Subject, lines_here, measured_at
 from brrr_course.lessons.waiting import Comparison
 from brrr_course.nouns.experiment import Line
 from brrr_course.view.arguments import reachable
@@ -52,7 +52,7 @@ def times(subject: Subject) -> Comparison:
             rows = [(line.label, units.seconds(time.median), _off(time, true[1])) for line, time in shown]
             rows.insert(0, (f"truth: {true[0].label}", units.seconds(true[1].median), ""))
     told = [line for line, _ in (*found.values(), *filter(None, [true]))]
-    return subject.table(f"At {where_text(point)}, {subject.judged(right)}.", header, rows, told)
+    return subject.table(f"At {described.place(point)}, {subject.judged(right)}.", header, rows, told)
 
 
 def _error(time: Estimate, truth: Estimate) -> float:
@@ -89,9 +89,9 @@ def growth(subject: Subject) -> Comparison:
     both: list[Any] = [{**subject.at, axis: value} for value in cast("tuple[Value, Value]", subject.at[axis])]
     points = [reachable(described, source, described.point(**point)) for point in both]
     if points[0] == points[1]:
-        return Comparison(f"{subject.badge} has only one of the two points: {where_text(points[0])}.")
-    ends = [where_text({axis: point[axis]}) for point in points]
-    same = where_text({name: value for name, value in points[0].items() if name != axis})
+        return Comparison(f"{subject.badge} has only one of the two points: {described.place(points[0])}.")
+    ends = [described.place({axis: point[axis]}) for point in points]
+    same = described.place(points[0], but=axis)
     where = f"From {ends[0]} to {ends[1]}" + (f", at {same}" if same else "")
     predictions = Predictions(described, source, on=True)
     found: dict[Line, Estimate] = {}
@@ -126,7 +126,7 @@ def speedups(subject: Subject) -> Comparison:
     if not found:
         return subject.missing(point)
     rows = [(fast.label, f"{ratio:x}", slow.label) for (fast, slow), ratio in found.items()]
-    said = f"At {where_text(point)}, {subject.judged(next(iter(found.values())).median)}."
+    said = f"At {described.place(point)}, {subject.judged(next(iter(found.values())).median)}."
     return subject.table(said, ("", "speed-up", "over"), rows, [line for pair in found for line in pair])
 
 
@@ -151,7 +151,7 @@ def memory(subject: Subject) -> Comparison:
     if not found:
         return subject.missing(point)
     base, first = next((line.label, each.peak_bytes) for line, each in found.items())
-    said = f"At {where_text(point)}: time of a call, and the memory that it takes beside its inputs."
+    said = f"At {subject.experiment.place(point)}: time of a call, and the memory that it takes beside its inputs."
     rows = [_memory_row(line, each, first) for line, each in found.items()]
     return subject.table(said, ("", "time", "memory at most", f"over {base}"), rows, found)
 

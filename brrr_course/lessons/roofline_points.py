@@ -12,7 +12,7 @@ from brrr.core.measurement import Badge, Estimate, Value
 from brrr.counting.cost import Cost
 from brrr.drawing.roofline import roofline_plot
 from brrr.drawing.roofs import Roof, highest, memory, roofs_of
-from brrr.drawing.style import Picture
+from brrr.drawing.style import Picture, readable
 from brrr.gpu import is_cpu
 from brrr.roofline.device_model import Where, model_of
 from brrr_course.experiments import experiment as experiment_named
@@ -23,7 +23,7 @@ from brrr_course.nouns.source import Source
 from brrr_course.sources import source_for
 from brrr_course.view.arguments import reachable
 from brrr_course.view.display import Shown
-from brrr_course.view.figure import Data, axis_of, short, told_once, written
+from brrr_course.view.figure import Data, axis_of, short, told_once
 from brrr_course.view.predictions import figures_of
 
 FAR_BELOW = 1 / 3
@@ -161,7 +161,7 @@ class Roofline(Shown):
         return {
             "v": 1, "kind": "roofline", "name": self.experiment.name, "title": self.experiment.title,
             "sliders": [_slider("line", "kernel", "choice", [line.label for line in self._spots]),
-                        _slider(self.axis.name, self.axis.title, "range", list(map(written, values)))],
+                        _slider(self.axis.name, self.axis.title, "range", list(map(readable, values)))],
             "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels),
             "y": _decades("arithmetic done", [spot.rate for spot in every] + [flat.rate for flat in flats], "FLOP/s"),
             "lines": [{"name": "kernel", "label": "the kernel", "short": "the kernel", "hue": "ink", "trail": True,

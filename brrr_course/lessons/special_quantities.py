@@ -160,8 +160,8 @@ def steps(subject: Subject) -> Comparison:
     first, gain = next(iter(gains.items()))
     header = ("mini-batch", "weights on the chip", "cuDNN's best", "which of its ways", "over ours",
               "cuDNN as torch calls it", "loop in a CUDA Graph")  # fmt: skip
-    said = f"A step of {cell} in {dtype}, hidden size {MAIN}; at batch {first} {subject.judged(gain.median)}."
-    return subject.table(said, header, rows)
+    judged = f"; at batch {first} {subject.judged(gain.median)}" if subject.form else ""
+    return subject.table(f"A step of {cell} in {dtype}, hidden size {MAIN}{judged}.", header, rows)
 
 
 def _step(evidence: Evidence, variant: str, at: At) -> str:

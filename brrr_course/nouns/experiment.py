@@ -41,7 +41,7 @@ class Axis:
     (1, 2, 4)
 
     `most` tells the largest value of a variant by its kind of device, such as {"cpu": 2**20}: where a CPU, or the CPU
-    queue, would take too long.
+    queue, would take too long. `noun` is what a sentence calls it, where its name will not do.
     """
 
     name: str
@@ -52,11 +52,28 @@ class Axis:
     integer: bool = True
     alone: tuple[Value, ...] = ()
     most: Mapping[DeviceKind, float] = dataclasses.field(default_factory=dict, hash=False)
+    noun: str = ""
 
     @property
     def title(self) -> str:
         """The label, or the name where there is no label."""
         return self.label or self.name
+
+    def says(self, value: Value) -> str:
+        """A value in a sentence: of several things their number, of a choice the word alone.
+
+        >>> Axis("elements", (1,)).says(2**20), Axis("blocks", (1,)).says(1), Axis("batch", (1,)).says(16)
+        ('2²⁰ elements', '1 block', 'batch 16')
+        >>> Axis("dtype", ("float32",), scale="category").says("float32")
+        'float32'
+        """
+        from brrr.drawing.style import readable
+
+        noun, told = self.noun or self.name, readable(value)
+        if isinstance(value, str):
+            return f"{self.noun} {told}".lstrip()
+        several = noun.removesuffix("s") if value == 1 else noun
+        return f"{told} {several}" if noun.endswith("s") else f"{noun} {told}"
 
     def checked(self, call: str, value: Value) -> Value:
         """The value, if this axis can take it at all (recorded or not); else an ArgumentError that says why.
@@ -484,6 +501,16 @@ class Experiment:
             if axis.name not in at:
                 raise ArgumentError(f"{self.name}.point", axis.name, None, f"a value, as {axis.values[0]!r}")
         return {axis.name: axis.checked(f"{self.name}.point", at[axis.name]) for axis in self.axes}
+
+    def place(self, point: Point, but: str = "") -> str:
+        """A point in words, the numbers first; without one of the axes, where it is named.
+
+        >>> from brrr_course.experiments import experiment
+        >>> experiment("block").place({"step": "forward", "width": 256, "batch": 1})
+        'width 256, batch 1, forward'
+        """
+        told = sorted(point.items(), key=lambda at: isinstance(at[1], str))
+        return ", ".join(self.axis(name).says(value) for name, value in told if name != but)
 
     def points(self, *, quick: bool = False) -> Iterator[dict[str, Value]]:
         """All points of the grid, or of the small grid that `BRRR_QUICK=1` asks for."""

@@ -33,10 +33,10 @@ class Figure {
   }
   go(name, value) { this.drawn.go(name, value.replace(/^2\^(\d+)$/, (_, power) => `2${[...power].map(digit => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`)); }
   show() {  // the first time, and after another guess
-    const {data} = this, found = data.guessed, value = found && answered.get(data.guess);
-    if (!value) return;
-    const {unit} = D.guess[data.guess], said = si(value, unit);
-    this.drawn.guess(value, said, found.measured === null ? "" : `You said ${said}, measured ${found.read}: ${distance(value, found.measured, unit)}.`);
+    const {guess} = this.data, value = answered.get(guess);
+    if (value === undefined) return;
+    const said = spoken(D.guess[guess], value);
+    this.drawn.guess(value, said, typeof value === "number" ? `You said ${said}.` : "");  // a choice is judged below
   }
 }
 

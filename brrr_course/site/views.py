@@ -31,15 +31,12 @@ def view(shown: Shown | Picture, pieces: Pieces) -> dict[str, Any]:
 
 
 def _explorer(found: Explorer, _: Pieces) -> dict[str, Any]:
-    """An explorer's scene, and what is said of a guess at its place."""
+    """An explorer's scene."""
     scene = found.fresh()
     for name in found.slider_names:
         scene.move(name, found.scene.point[name])  # where the lesson left it
     made = figure_of(scene, found.slider_names)
-    told = _scene(made)
-    if "guess" in made and (guessed := scene.guessed):
-        told["guessed"] = {"measured": guessed.measured, "read": scene.said(guessed.measured or 0.0)}
-    return told
+    return _scene(made)
 
 
 def _picture(found: Picture, pieces: Pieces) -> dict[str, Any]:

@@ -155,6 +155,11 @@ class Arguments(NamedTuple):
     at: Mapping[str, Value]
     of: Versus
 
+    @property
+    def unit(self) -> str:
+        """The unit of what is asked; "" where it is no number."""
+        return getattr(self.guess.form, "unit", "")
+
 
 @dataclass(frozen=True)
 class View:

@@ -175,10 +175,10 @@ def explore(
     predict : bool
         Whether to show the predicted time of each line, thin and dashed, with what limits it. A button switches it.
     versus : mapping of str, optional
-        What the sentence above a figure of times or rates compares: ``{LINE: BASE, ...}`` compares each line with its
-        base, ``{AXIS: VALUE}`` the first line with itself at that value. By default it compares the largest value with
-        the smallest. A guessed factor refers to the first comparison, and is marked in the figure. With
-        ``{"ratio": LINE}``, `versus` only selects the lines that the sentence names.
+        What the sentence above a figure compares: ``{LINE: BASE}`` a line with its base, ``{AXIS: VALUE}`` the first
+        line with itself at that value. Of several, the first stands in the sentence, and is what a guessed factor is
+        of; the others stand in the details. By default the best line is compared with the next, in a
+        ladder with the last.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def explore(
         found.line(line)
     names = slider_names(found, at, sliders)
     chosen = source_for(source, found.name)
-    at = reachable(found, chosen, at)
+    wanted, at = at, reachable(found, chosen, at)
     view = view_of(found, names, show, values, lines)
     moving = names if view.is_bars else [*names, view.x]
     standing = [axis for axis in at if axis not in moving]
@@ -206,7 +206,8 @@ def explore(
     first = next(iter(lines or view.only), "")
     view = replace(view, versus=comparisons(found, versus or {}, first or found.lines[0].name, moving))
     if unlock and first:
-        view = replace(view, asked=Arguments(unlock, at, next(iter(view.versus), Versus(first, first, {}))))
+        first = next(reversed([*view.parts]), first)  # a guess is of the whole
+        view = replace(view, asked=Arguments(unlock, wanted, next(iter(view.versus), Versus(first, first, {}))))
     if predict and not (found.predicts or found.cost):
         hint = f"{found.name!r} tells neither what to predict nor what it costs."
         raise ArgumentError("explore", "predict", predict, "False", hint)

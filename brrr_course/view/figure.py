@@ -33,7 +33,6 @@ DECADE = 10.0
 """Axes whose ends are no further apart are linear."""
 DOUBTFUL = 20.0
 """A point so many times as high as both its neighbours tells of what disturbed it."""
-SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def figure_of(scene: Scene, sliders: Sequence[str], *, predictions: bool = True) -> Data:
@@ -71,18 +70,6 @@ def _over_x(scene: Scene) -> bool:
     return scene.view.form == "lines" and scene.x_axis.scale != "category"
 
 
-def written(value: Value) -> str:
-    """A slider's value as it reads.
-
-    >>> written(2**26), written(0.25), written("eager")
-    ('2²⁶', '0.25', 'eager')
-    """
-    from brrr.drawing.style import readable
-
-    text = readable(value)
-    return f"2{text[2:].translate(SUPERSCRIPTS)}" if isinstance(value, int) and text.startswith("2^") else text
-
-
 def short(value: float) -> float:
     """Five digits: finer than any interval here, and half of the bytes.
 
@@ -93,11 +80,13 @@ def short(value: float) -> float:
 
 
 def _slider(scene: Scene, name: str) -> Data:
+    from brrr.drawing.style import readable
+
     axis, values = scene.experiment.axis(name), scene.values[name]
     few = len(values) == 2 or (axis.scale == "category" and len(values) <= BUTTONS)
     along = name == scene.view.x and _over_x(scene)
     return {"name": name, "title": axis.title.partition(" (")[0], "form": "choice" if few and not along else "range",
-            "texts": [written(value) for value in values], "at": list(values).index(scene.point[name])}  # fmt: skip
+            "texts": [readable(value) for value in values], "at": list(values).index(scene.point[name])}  # fmt: skip
 
 
 def _places(scene: Scene, names: Sequence[str]) -> Iterator[dict[str, Value]]:
@@ -167,9 +156,10 @@ def _guess(scene: Scene, names: Sequence[str]) -> Data:
     place = 0
     for name in names:
         place = place * len(scene.values[name]) + list(scene.values[name]).index(found.point[name])
-    line = scene.quantity.here(asked.of.line).name
-    return {"guess": {"line": line, "place": place, "base": found.base, "inverse": found.inverse, "value": None,
-                      "text": ""}}  # fmt: skip
+    line = scene.quantity.here(asked.of.line).name if found.drawn else ""
+    part = scene.view.form == "stack" and not asked.unit
+    return {"guess": {"line": line, "part": part, "place": place, "base": found.base, "inverse": found.inverse,
+                      "value": None, "text": ""}}  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -195,7 +185,7 @@ def _across(scene: Scene, names: Sequence[str]) -> Data:
     title = axis.title.partition(" (")[0]  # as the slider below is called
     at = style.positions(values, axis.scale)
     chosen = style.ticked(values, axis.scale)
-    ticks = {at[list(values).index(value)]: written(value) for value in chosen}
+    ticks = {at[list(values).index(value)]: style.readable(value) for value in chosen}
     more = {"along": list(names).index(axis.name), "at": at}
     if axis.scale == "log" and at[-1] > DECADE * at[0]:
         edge = (at[-1] / at[0]) ** 0.02
@@ -241,7 +231,7 @@ def _lines(scene: Scene, names: Sequence[str]) -> Data:
     along = scene.view.x
     cuts = [dict(point) for point in _places(scene, [name for name in names if name != along])]
     drawn: list[Data] = [
-        {"name": line.name, "label": line.label, "short": _brief(line, scene.lines), "hue": HUES[at % len(HUES)],
+        {"name": line.name, "label": line.label, "short": words.brief(line.label), "hue": HUES[at % len(HUES)],
          "on": line.name in on, "cuts": [_cut(scene, scene.along_x(line.name, cut)) for cut in cuts]}
         for at, line in enumerate(scene.lines)
     ]  # fmt: skip
@@ -255,7 +245,7 @@ def _lines(scene: Scene, names: Sequence[str]) -> Data:
         for guide in scene.guides.drawn
     ]  # fmt: skip
     drawn += [
-        {"name": f"predicted {line.name}", "label": line.label, "short": line.label, "of": line.name,
+        {"name": f"predicted {line.name}", "label": line.label, "short": words.brief(line.label), "of": line.name,
          "hue": HUES[at % len(HUES)], "kind": "predicted",
          "cuts": [_heights(scene, cut, _predicted(scene, line, cut)) for cut in cuts]}
         for at, line in enumerate(scene.lines) if scene.predictions.on and scene.predictions.known([line])
@@ -267,23 +257,16 @@ def _lines(scene: Scene, names: Sequence[str]) -> Data:
 
 def _on(scene: Scene) -> list[str]:
     """The lines drawn at first: those that the sentence compares, then the first."""
-    compared = [scene.quantity.here(name).name for each in scene.view.versus for name in each[:2]]
-    if here := scene.here() if not compared else {}:
-        compared = [choose(here, key=lambda name: here[name].median) for choose in (max, min)]
-    first = [name for name in compared if name in scene.on]
-    return list(dict.fromkeys(first + scene.on))[: max(MOST_ON, len({*first}))]
+    named = [scene.quantity.here(name).name for each in scene.view.versus[:1] for name in each[:2]]
+    here = {name: e.median for name, e in scene.here().items()}
+    best = sorted(here, key=here.__getitem__, reverse=scene.quantity.more_is_better)[:2]
+    return [name for name in dict.fromkeys([*(named or best), *scene.on]) if name in scene.on][:MOST_ON]
 
 
 def hidden_at_first(scene: Scene) -> list[str]:
     """The lines over x that a click on their names brings."""
     on = _on(scene) if _over_x(scene) else [line.name for line in scene.lines]
     return [line.name for line in scene.lines if line.name not in on]
-
-
-def _brief(line: Line, among: Iterable[Line]) -> str:
-    """A line's label without the parts that all labels begin with."""
-    others = [each.label for each in among if each.label != line.label]
-    return max((words.rest(line.label, other) for other in others), key=len, default=line.label)
 
 
 def _cut(scene: Scene, points: Mapping[Value, Estimate]) -> list[list[float]]:
@@ -315,16 +298,17 @@ def _predicted(scene: Scene, line: Line, cut: Mapping[str, Value]) -> list[tuple
 
 def _brackets(scene: Scene, names: Sequence[str]) -> list[Data]:
     """From one line to the other, where the sentence compares two: how many times as much."""
-    pairs = [each for each in scene.view.versus if not each.over and each.line != each.base]
-    if len(pairs) != 1 or scene.view.shows not in ("time", "rate"):
+    pair = next(iter(scene.view.versus), None)
+    if pair is None or pair.over or pair.line == pair.base or scene.view.shows not in ("time", "rate"):
         return []
-    lines = [scene.quantity.here(name).name for name in pairs[0][:2]]
-    texts = []
+    lines, texts = [scene.quantity.here(name).name for name in pair[:2]], []
     for _ in _places(scene, names):
         found = [scene.here().get(name) for name in lines]
         both = [each.median for each in found if each is not None]
-        texts.append(ratio(max(both) / min(both)) if len(both) == 2 and min(both) > 0 else "")
-    return [{"lines": lines, "texts": texts, "label": scene.quantity.relation.removesuffix(" as")}]
+        many = max(both) / min(both) if len(both) == 2 and min(both) > 0 else 0.0
+        many = (scene.answer or 0.0) if scene.asks_factor else many
+        texts.append(ratio(many) if many else "")
+    return [{"lines": lines, "texts": texts, "label": scene.relation.removesuffix(" as")}]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

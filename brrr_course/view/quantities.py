@@ -25,11 +25,13 @@ class Times:
     """Times as they were measured; the other quantities turn these into something else.
 
     `unit` is that of the y axis, `label` its name, `guide_view` the view of the theoretical lines that belong to it,
-    `relation` how the largest value of a point is compared with the smallest; "" where each has its own base.
+    `relation` how the larger of two values is compared with the smaller; "" where each has its own base (then `as_much`
+    says it). `more_is_better` tells which of several is the strongest.
     """
 
     unit, label, guide_view = "s", "time", "time"
-    relation = "as long as"
+    relation = as_much = "as long as"
+    more_is_better = False
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         self.experiment, self.source, self.view = experiment, source, view
@@ -54,11 +56,14 @@ class Times:
 
     def short(self, value: float) -> str:
         """A value with its unit."""
-        return units.seconds(value)
+        return units.quantity(value, self.unit)
 
     def between(self, low: float, high: float) -> str:
-        """An interval with its unit."""
-        return units.seconds_range(low, high)
+        """An interval with its unit, named once where both ends have the same."""
+        if self.unit == "s":
+            return units.seconds_range(low, high)
+        ends = self.short(low).split(" "), self.short(high).split(" ")
+        return f"{ends[0][0] if ends[0][1:] == ends[1][1:] else ' '.join(ends[0])} to {' '.join(ends[1])}"
 
     def beside(self, line: Line, estimate: Estimate) -> str:
         """What the text line says behind a line's value."""
@@ -74,19 +79,10 @@ class Shares(Times):
         """A hundred times the seconds."""
         return {key: time * 100 for key, time in self.times(line).items()}
 
-    def short(self, value: float) -> str:
-        """A value with its unit."""
-        return units.quantity(value, "%")
-
-    def between(self, low: float, high: float) -> str:
-        """An interval with its unit."""
-        return f"{self.short(low)} to {self.short(high)}"
-
 
 class Ratios(Times):
     """Each time over that of one line."""
 
-    as_much = Times.relation
     unit, guide_view, relation = "x", "ratio", ""
 
     @property
@@ -108,10 +104,6 @@ class Ratios(Times):
         """A value with its unit."""
         return ratio(value)
 
-    def between(self, low: float, high: float) -> str:
-        """An interval with its unit."""
-        return f"{ratio(low)} to {ratio(high)}"
-
     def beside(self, line: Line, estimate: Estimate) -> str:
         """As long as what, or as fast as what; where the interval holds 1, that it is not told apart."""
         base = self.base(line)
@@ -124,6 +116,7 @@ class Speedups(Ratios):
     """For each line, the time of its base over its own: above 1x it is faster."""
 
     as_much = "as fast as"
+    more_is_better = True
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -146,6 +139,7 @@ class Rates(Times):
     """The variant's bytes or FLOP over its time; a variant without a cost has none."""
 
     relation = "as fast as"
+    more_is_better = True
 
     def __init__(self, experiment: Experiment, source: Source, view: View) -> None:
         super().__init__(experiment, source, view)
@@ -184,15 +178,6 @@ class Rates(Times):
             cost = self.experiment.cost_at(variant, point)
             self._amounts[variant, key] = float(point.get(self.rate.of, getattr(cost, self.rate.of, 0.0)))
         return self._amounts[variant, key]
-
-    def short(self, value: float) -> str:
-        """A value with its unit."""
-        return units.quantity(value, self.unit)
-
-    def between(self, low: float, high: float) -> str:
-        """An interval with its unit, named once where both ends have the same."""
-        ends = self.short(low).split(" "), self.short(high).split(" ")
-        return f"{ends[0][0] if ends[0][1:] == ends[1][1:] else ' '.join(ends[0])} to {' '.join(ends[1])}"
 
 
 KINDS: Mapping[str, type[Times]] = {"time": Times, "share": Shares, "ratio": Ratios, "speedup": Speedups, "rate": Rates}

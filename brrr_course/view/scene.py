@@ -12,22 +12,23 @@ from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Key, Source
 from brrr_course.view.arguments import View, available, slider_values, snap
 from brrr_course.view.predictions import LinePrediction, Predictions
-from brrr_course.view.quantities import Points, ReferenceLines, label, quantity, ratio
+from brrr_course.view.quantities import Points, Rates, ReferenceLines, Times, label, quantity, ratio
 
 Row = tuple[Value, float, float, float]
 """One point of a line: where it is on the x axis, then median, low and high."""
 
 
 class Guessed(NamedTuple):
-    """Where a guess stands: the point, what was measured of what it asks, and what it is a multiple of, if of anything.
+    """Where a guess stands: the point, whether it is the one asked for, and of which time it is a multiple, if of any.
 
-    `inverse` says that a rate is drawn, which is the lower the longer a call takes.
+    `inverse` says that it is the factor by which something is faster; `drawn` whether the figure has an axis for it.
     """
 
     point: dict[str, Value]
-    measured: float | None
+    exact: bool
     base: float | None
     inverse: bool
+    drawn: bool
 
     def height(self, value: float) -> float:
         """Where a guess of this value stands in the figure."""
@@ -104,26 +105,48 @@ class Scene:
         self.everywhere = {line: self._in_reach(found) for line, found in points.items()}
         self._along = {line: self._by_the_others(found) for line, found in points.items()}
         self._limits = self.limits_of(self._held)
+        self._times = {line.name: self.quantity.times(line) for line in self.lines} if self.view.asked else {}
         self.guessed = self._guessed()
         self._cut()
 
     def _guessed(self) -> Guessed | None:
-        """Where a guess of a quantity stands, None where this figure has no place for it."""
-        asked, inverse = self.view.asked, self.view.shows == "rate"
-        unit = getattr(getattr(asked and asked.guess, "form", None), "unit", "")
-        if asked is None or self.view.is_bars:
+        """Where a guess stands; None where none is asked for."""
+        asked = self.view.asked
+        if asked is None:
             return None
         point = {axis.name: self._start(axis, asked.at) for axis in self.experiment.axes}
-        line, base_line, over = asked.of
-        shown = self._median(self.everywhere, line, point)
-        if unit == self.quantity.unit:
-            return Guessed(point, shown, None, inverse)
-        times = {line.name: self.quantity.times(line) for line in self.lines}
-        here, base = self._median(times, line, point), self._median(times, base_line, {**point, **over})
-        factor = unit == "x" and self.view.versus and self.view.shows in ("time", "rate")
-        if not here or not base or not shown or not factor:
+        base = self._median(self._times, asked.of.base, {**point, **asked.of.over}) if self.asks_factor else None
+        drawn = not self.view.is_bars and (
+            asked.unit == self.quantity.unit or (self.view.shows == "time" and bool(base))
+        )
+        return Guessed(point, {**point, **asked.at} == point, base, self.relation == Rates.relation, drawn)
+
+    @property
+    def asks_factor(self) -> bool:
+        """Whether the guess is of two times, one over the other, in a figure that shows no ratios itself."""
+        asked = self.view.asked
+        return asked is not None and asked.unit == "x" != self.quantity.unit and bool(self.view.versus)
+
+    @property
+    def relation(self) -> str:
+        """How two lines are compared: as the question does, else as the figure's quantity does."""
+        if not self.asks_factor or self.view.asked is None:
+            return self.quantity.relation
+        return Rates.relation if "fast" in self.view.asked.guess.question else Times.relation
+
+    @property
+    def answer(self) -> float | None:
+        """What the guess asks for, where the sliders stand: a value of the figure, a time, or one time over another."""
+        asked = self.view.asked
+        if asked is None or self.quantity.here(asked.of.line).name not in self.on:
             return None
-        return Guessed(point, here / base, shown * here / base if inverse else base, inverse)
+        if asked.unit == self.quantity.unit:
+            return self._median(self.everywhere, asked.of.line, self.point)
+        here = self._median(self._times, asked.of.line, self.point)
+        if not self.asks_factor:
+            return here if asked.unit == "s" else None
+        base = self._median(self._times, asked.of.base, {**self.point, **asked.of.over})
+        return (base / here if self.relation == Rates.relation else here / base) if here and base else None
 
     def _median(self, of: Mapping[str, Points], line: str, point: Mapping[str, Value]) -> float | None:
         """The median of a line, or of the one that stands in for it, at a point."""
@@ -132,8 +155,8 @@ class Scene:
 
     @property
     def guess(self) -> float | None:
-        """The student's guess, once it is given, where the figure has a place for it."""
-        value = getattr(self.view.asked.guess, "value", None) if self.view.asked and self.guessed else None
+        """The student's guess, once it is given, where the figure has an axis for it."""
+        value = self.view.asked.guess.value if self.view.asked and self.guessed and self.guessed.drawn else None
         return value if isinstance(value, float) else None
 
     def _cut(self) -> None:
@@ -231,9 +254,10 @@ class Scene:
         """What the y axis shows."""
         return self.quantity.label
 
-    def said(self, guess: float) -> str:
-        """A guess as it reads: a factor, or a value of the figure."""
-        return ratio(guess) if self.guessed and self.guessed.base is not None else self.quantity.short(guess)
+    def said(self, answer: float | str) -> str:
+        """A guess, or what it should be, as it reads."""
+        assert self.view.asked is not None
+        return ratio(float(answer)) if self.view.asked.unit == "x" else str(self.view.asked.guess.form.show(answer))
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -41,7 +41,7 @@ class TimelineSelection:
         if self.variants:
             self.axis = self._varying()
             wish = self.at.get(self.axis.name) if self.axis else None
-            self.value = self.values[0] if wish is None or self.axis is None else self._nearest(wish)
+            self.value = self.values[0] if wish is None else self._nearest(wish)
         else:
             self.axis = None
             self.message = self._nothing(variants)
@@ -75,17 +75,21 @@ class TimelineSelection:
 
     @property
     def values(self) -> tuple[Value | None, ...]:
-        """The slider's values for the variant shown, in the axis's order; (None,) where there is no slider."""
+        """The slider's values for the variant shown."""
+        return self.values_for(self.variant)
+
+    def values_for(self, variant: str) -> tuple[Value | None, ...]:
+        """The slider's values of a variant, in the axis's order; (None,) where there is no slider."""
         if self.axis is None:
             return (None,)
-        found = {point[self.axis.name] for point in self._pinned()}
+        found = {point[self.axis.name] for point in self._pinned(variant)}
         if self.axis.scale == "category":
             return tuple(value for value in self.axis.values if value in found)
         return tuple(sorted(found, key=float))
 
-    def _pinned(self) -> list[dict[str, Value]]:
-        """The variant's points at which the other axes stand where `at` holds them, or where the first point does."""
-        points = list(self._points[self.variant])
+    def _pinned(self, variant: str) -> list[dict[str, Value]]:
+        """A variant's points at which the other axes stand where `at` holds them, or where the first point does."""
+        points = list(self._points[variant])
         for axis in self.experiment.axes:
             if axis is not self.axis and len({point[axis.name] for point in points}) > 1:
                 wish = self.at.get(axis.name, points[0][axis.name])
@@ -93,34 +97,27 @@ class TimelineSelection:
                 points = [point for point in points if point[axis.name] == kept]
         return points
 
-    def _nearest(self, wish: Value) -> Value | None:
-        assert self.axis is not None
-        return self.axis.nearest(wish, [value for value in self.values if value is not None])
+    def _nearest(self, wish: Value | None, variant: str = "") -> Value | None:
+        """The value of a variant, by default the one shown, that is nearest; None where there is no slider."""
+        values = [value for value in self.values_for(variant or self.variant) if value is not None]
+        return self.axis.nearest(wish, values) if self.axis and wish is not None else None
 
     @property
     def point(self) -> dict[str, Value]:
         """The point shown."""
-        points = self._pinned()
-        return points[0] if self.axis is None else next(p for p in points if p[self.axis.name] == self.value)
+        return self._at(self.variant, self.value)
 
-    def values_for(self, variant: str) -> tuple[Value | None, ...]:
-        """The slider's values of a variant."""
-        before, self.variant = self.variant, variant
-        try:
-            return self.values
-        finally:
-            self.variant = before
+    def _at(self, variant: str, value: Value | None) -> dict[str, Value]:
+        points = self._pinned(variant)
+        return points[0] if self.axis is None else next(p for p in points if p[self.axis.name] == value)
 
     def at_place(self, variant: str, value: Value | None) -> Timeline | None:
         """A variant's timeline at a value; None where there is none."""
         if value not in self.values_for(variant):
             return None
-        before = self.variant, self.value
-        self.variant, self.value = variant, value
-        try:
-            return self.timeline
-        finally:
-            self.variant, self.value = before
+        point = self._at(variant, value)
+        traced = point in self.source.traced(self.experiment, variant)
+        return self.source.timeline(self.experiment, variant, point) if traced else None
 
     # -- moving ----------------------------------------------------------------------------------------------------
 
@@ -132,9 +129,7 @@ class TimelineSelection:
         """Show another variant, at the same value or the nearest that it has."""
         if variant not in self.variants:
             raise ArgumentError("timeline", "variant", variant, f"one of {', '.join(self.variants)}")
-        self.message, self.variant = "", variant
-        if self.axis is not None and self.value is not None:
-            self.value = self._nearest(self.value)
+        self.message, self.variant, self.value = "", variant, self._nearest(self.value, variant)
 
     def trace(self) -> None:
         """Trace the point shown (on a live source); what brrr refuses becomes the message."""
@@ -149,9 +144,7 @@ class TimelineSelection:
     @property
     def timeline(self) -> Timeline | None:
         """The timeline at the point shown, None where it was not traced yet."""
-        if not self.variants or self.point not in self.source.traced(self.experiment, self.variant):
-            return None
-        return self.source.timeline(self.experiment, self.variant, self.point)
+        return self.at_place(self.variant, self.value) if self.variants else None
 
     @property
     def badge(self) -> Badge | None:
@@ -164,12 +157,8 @@ class TimelineSelection:
     @property
     def place(self) -> str:
         """The variant and the point in words."""
-        from brrr.drawing.style import readable
-
         label = self.experiment.variant(self.variant).label
-        if self.axis is None or self.value is None:
-            return label
-        return f"{label}, {self.axis.title.split(' (')[0]} {readable(self.value)}"
+        return label if self.axis is None or self.value is None else f"{label}, {self.axis.says(self.value)}"
 
     @property
     def text(self) -> str:
@@ -213,11 +202,7 @@ class TimelineSelection:
 
     def _beside(self) -> list[Timeline]:
         """What there is of the other variants at this value: all are drawn on one time scale."""
-        before, found = (self.variant, self.value), []
-        for variant in self.variants:
-            self.choose(variant)
-            found.append(self.timeline)
-        self.variant, self.value = before
+        found = [self.at_place(variant, self._nearest(self.value, variant)) for variant in self.variants]
         return [each for each in found if each]
 
     @property

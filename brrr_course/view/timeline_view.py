@@ -187,7 +187,7 @@ def timeline(
     """Show the timeline of an experiment: what the host launched, what the GPU did when, and who waited.
 
     >>> timeline("run_ahead", variant="eager", at={"elements": 1024}, source="recorded:h200").text
-    'GPU, one launch after the other, elements in each of 20 products 1024: 7 calls, ... without the profiler: ...'
+    'GPU, one launch after the other, 1024 elements: 7 calls, ... without the profiler: ...'
 
     Parameters
     ----------

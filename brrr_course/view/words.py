@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,16 +26,40 @@ _CHARTS = {
 
 def place(scene: Scene, but: str = "") -> str:
     """The point in words: `size 4096`; without one of the axes, where it is named."""
-    from brrr.drawing.style import readable
-
-    return ", ".join(f"{name} {readable(value)}" for name, value in scene.point.items() if name != but)
+    return scene.experiment.place(scene.point, but)
 
 
 def spot(axis: Axis, value: Value) -> str:
-    """Where on an axis, in a comparison: a word needs no name."""
-    from brrr.drawing.style import readable
+    """Where on an axis, in a comparison: a word needs no preposition."""
+    return axis.says(value) if isinstance(value, str) else f"at {axis.says(value)}"
 
-    return readable(value) if isinstance(value, str) else f"at {axis.name} {readable(value)}"
+
+LONGEST = 24
+"""A label of more letters than these is told in fewer words at its line's end; tables and sentences have it whole."""
+FEWER = {
+    "clock stopped after synchronize()": "waited for", "clock stopped without waiting": "not waited for",
+    "GPU with transfers": "GPU", "within the": "in the", " (read and written)": "", ", a single copy": "",
+    "into an existing": "existing", " that wait, pinned": " that wait", "multiplications": "mul",
+    "one operator each": "one by one", "torch.compile, max": "max", "torch.compile, its": "its",
+    "torch.compile": "compiled", ", both needed": "", "layer and ReLU": "layer", "bias and ReLU": "bias",
+    "CUDA Graph of nn.Sequential": "nn.Sequential, graph", " a layer": "", "CUDA Graph": "graph", "'s product": "",
+    "a line of CUDA": "CUDA", " for all layers": "", ": one row per sample": "", "to whole 16 bytes": "",
+    "kept on the chip": "on chip", "batch padded": "padded", "two float16": "two fp16", ", 3 products": "",
+    ", 3 torch products": ", torch", "as nvidia-smi reports it": "nvidia-smi", ", of the datasheet's peak": "",
+    "another batch, ": "", " (the default)": "", " as an argument": "", "weights, widened first": "widened",
+    "exchange after it": "exchange", "split, without": "without",
+}  # fmt: skip
+
+
+def brief(label: str) -> str:
+    """A line's name at its end.
+
+    >>> brief("GPU, clock stopped without waiting"), brief("torch.compile")
+    ('GPU, not waited for', 'torch.compile')
+    """
+    for words, fewer in FEWER.items() if len(label) > LONGEST else ():
+        label = label.replace(words, fewer)
+    return label
 
 
 class Reading(NamedTuple):
@@ -63,13 +86,13 @@ def text(scene: Scene) -> str:
 
 
 def verdict(scene: Scene) -> str:
-    """What the figure says where the sliders stand, in one line: how far the guess was off, and how the lines compare.
+    """What the figure says where the sliders stand, in one line: the guess and what it asks for, else a comparison.
 
     What stands in the way of both comes first.
     """
     if scene.message or not (here := scene.here()):
         return scene.message or _absent(scene, scene.on)
-    said = _stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here)
+    said = _answered(scene) or (_stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here))
     return " ".join(filter(None, (_guessed(scene), said)))
 
 
@@ -80,13 +103,26 @@ def details(scene: Scene) -> str:
 
 
 def _guessed(scene: Scene) -> str:
-    """How far the guess was from what was measured, where the sliders stand as they do for it."""
-    found, value = scene.guessed, scene.guess
-    if value is None or found is None or found.measured is None or scene.point != found.point or not scene.view.asked:
+    """The number that was guessed, where the sliders stand as they do for it."""
+    found, asked = scene.guessed, scene.view.asked
+    if found is None or asked is None or scene.point != found.point or not isinstance(asked.guess.value, float):
         return ""
-    far = re.sub(r"(?<=\d)x\b", "×", scene.view.asked.guess.form.distance(value, found.measured))
-    measured = scene.said(found.measured)
-    return f"You said {scene.said(value)}, measured {measured}: {far}."
+    return f"You said {scene.said(asked.guess.value)}."
+
+
+def _answered(scene: Scene) -> str:
+    """What the guess asks for, where the sliders stand; where it was asked, as an answer to its question."""
+    answer, asked, found = scene.answer, scene.view.asked, scene.guessed
+    if answer is None or asked is None or found is None:
+        return ""
+    told, line = scene.said(answer), scene.quantity.here(asked.of.line)
+    if found.exact and scene.point == found.point and "..." in asked.guess.question:
+        return f"{asked.guess.question.replace('...', told.rstrip('×'))}."
+    if scene.asks_factor and len(sides := _sides(scene, asked.of)) == 2:
+        one, other = (said.label for _, said in sides)
+        return f"{one}: {told} {scene.relation} {rest(other, one)}."
+    base = scene.quantity.base(line)
+    return f"{line.label}: {told}{f' {scene.quantity.as_much} {base.label}' if base else ''}."
 
 
 def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
@@ -115,7 +151,9 @@ def remark(scene: Scene) -> str:
     """What stands behind the readings: notes on a stack's parts, what has no value here or drifted."""
     here = scene.here()
     drawn = [scene.experiment.line(name) for name, rows in scene.data.items() if rows]
+    relation = scene.quantity.relation
     parts = (
+        *(f"{_pair(sides, relation)}." for sides in _pairs(scene)[1:] if relation),
         *(part.note for part in (stacked(scene) if scene.view.form == "stack" else ())),
         _absent(scene, [name for name in scene.on if name not in here]) if here else "",
         drifted(scene.experiment, scene.source, drawn),
@@ -129,22 +167,34 @@ ALIKE = 1.05
 
 
 def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
-    """What `versus` names, else the largest over the smallest; of ratios its lines, else the largest, over the base.
+    """What `versus` names first, else the best line with the next; of ratios the best over its base.
 
     Of shares and of a single line the values.
     """
     relation = scene.quantity.relation
     found = {name: reading(scene, scene.experiment.line(name), here[name]) for name in here}
-    pairs = [sides for each in scene.view.versus if len(sides := _sides(scene, each)) == 2]
-    if len(here) > 1:
-        low, *_, high = sorted(here, key=lambda name: here[name].median)
-        pairs = pairs or [[(here[name].median, found[name]) for name in (high, low)]]
-    if relation and pairs:
-        return f"{'; '.join(_pair(sides, relation) for sides in pairs)}."
-    based = [name for name in here if found[name].beside] if not relation else []
-    asked = [name for each in scene.view.versus if (name := scene.quantity.here(each.line).name) in based]
-    named = asked or ([max(based, key=lambda name: here[name].median)] if based else here)
+    order = sorted(here, key=lambda name: here[name].median, reverse=scene.quantity.more_is_better)
+    pairs = _pairs(scene) or [_ends(scene, [(here[name].median, found[name]) for name in order])]
+    if relation and len(pairs[0]) == 2:
+        return f"{_pair(pairs[0], relation)}."
+    based = [name for name in order if found[name].beside] if not relation else []
+    named = based[:1] or here
     return f"{'; '.join(f'{each.label}: {each.value}{each.beside}' for each in (found[name] for name in named))}."
+
+
+def _pairs(scene: Scene) -> list[list[tuple[float, Reading]]]:
+    """The comparisons that `versus` names, of which both sides are on and were measured."""
+    return [sides for each in scene.view.versus if len(sides := _sides(scene, each)) == 2]
+
+
+def _ends(scene: Scene, sides: list[tuple[float, Reading]]) -> list[tuple[float, Reading]]:
+    """Of lines, the best first: that one and its rival, the next; of a ladder's rungs both ends. Of many it says so."""
+    if len(sides) < 3:
+        return sides
+    best, last = ("the fastest", "the slowest") if scene.quantity.more_is_better else ("the shortest", "the longest")
+    at, called = (-1, last) if scene.view.form == "ladder" else (1, "the next")
+    named = zip((sides[0], sides[at]), (best, called), strict=True)
+    return [(value, said._replace(label=f"{said.label}, {name}")) for (value, said), name in named]
 
 
 def _sides(scene: Scene, versus: Versus) -> list[tuple[float, Reading]]:

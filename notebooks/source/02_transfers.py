@@ -24,7 +24,7 @@ factory(detail="link")
 # A link joins the CPU's memory and the GPU's; in most machines it is [[PCIe]]. Your array is in the CPU's ordinary memory.
 
 # %% tags=["guess"]
-g = guess("To copy 67 MB (2^26 bytes) to the GPU takes ...", unit="s")
+g = guess("To copy 67 MB (2²⁶ bytes) to the GPU takes ...", unit="s")
 
 # %% [markdown] tags=["run"]
 # The figure shows the [[bandwidth]]: bytes per second when one copy follows the other. Two lines are what the link's
@@ -74,7 +74,7 @@ w = guess("Which has the result first?", options=list(lines))
 
 # %% tags=["run"]
 sines = ["cpu", "with transfers", "kept", "pinned", "without transfers"]
-first = {"with transfers": "cpu", "pinned": "cpu"}
+first = {"cpu": "pinned", "with transfers": "cpu"}
 explore("nested_sine", at={"elements": 2**24}, lines=sines, versus=first, unlock=w)
 
 # %% tags=["compare"]

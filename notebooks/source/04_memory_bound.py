@@ -80,7 +80,7 @@ display(work, predict(work, device="h200"))
 # `relu` compares a number with zero. `gelu` computes an error function, a long formula. Both read and write every element once.
 
 # %% tags=["guess"]
-w = guess("On 2^26 float32 numbers, gelu takes ... times as long as relu", unit="x")
+w = guess("On 2²⁶ float32 numbers, gelu takes ... times as long as relu", unit="x")
 
 # %% tags=["run"]
 there = {"elements": 2**26, "dtype": "float32"}

@@ -90,7 +90,7 @@ display(compare(g, "remat", again, of="speed-up", at=at), compare(g, "remat", wa
 # `elementwise` makes a kernel from one line of CUDA C++, in which each input has its name: `y = cosf(cosf(x))`.
 
 # %% tags=["guess"]
-w = guess("On 2^28 numbers, that line takes ... times as long as one cosine of torch", unit="x")
+w = guess("On 2²⁸ numbers, that line takes ... times as long as one cosine of torch", unit="x")
 
 # %% tags=["run"]
 there = {"elements": 2**28, "dtype": "float32"}

@@ -137,8 +137,8 @@ explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines, ver
 
 # %% tags=["explore"]
 rivals = ["module", "graph", "compile", "max autotune", "best"]
-moved, closest = ["hidden", "batch", "layers"], {"graph": "best", "max autotune": "best"}
-explore("mlp", at=at, sliders=moved, values=grid, lines=rivals, show={"ratio": "best"}, versus=closest)
+moved = ["hidden", "batch", "layers"]
+explore("mlp", at=at, sliders=moved, values=grid, lines=rivals, show={"ratio": "best"})
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the floor, and the barriers on top

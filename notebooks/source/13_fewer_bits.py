@@ -39,7 +39,7 @@ g = guess("With one token, int4 weights make the layer ... times as fast as bf16
 # %% tags=["run"]
 one = {"tokens": 1, "width": 8192, "inputs": "ordinary"}
 lines = ["float32", "tf32", "bf16", "fp8", "int4"]
-explore("bits", at=one, lines=lines, sliders=["tokens"], versus={"bf16": "int4"}, unlock=g)
+explore("bits", at=one, lines=lines, sliders=["tokens"], versus={"int4": "bf16"}, unlock=g)
 
 # %% tags=["compare"]
 pairs = {"int4": "bf16", "fp8": "bf16", "bf16": "float32", "tf32": "float32"}
@@ -98,7 +98,7 @@ w = guess("With 16384 tokens, fp8 with its cast is ... times as fast as bf16", u
 # %% tags=["run"]
 many = {**one, "tokens": 16384}
 ways = ["bf16", "fp8", "fp8 cast", "int4"]
-explore("bits", at=many, lines=ways, sliders=["tokens", "width"], versus={"bf16": "fp8 cast"}, unlock=w)
+explore("bits", at=many, lines=ways, sliders=["tokens", "width"], versus={"fp8 cast": "bf16"}, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "float32"}, of="speed-up", at=many)

@@ -79,7 +79,7 @@ w = guess("With 64 samples, two GPUs are ... times as fast as one", unit="x")
 # %% tags=["run"]
 at = {"network": "MLP", "batch": 32, "bucket": 25}
 ways = ["one", "buckets", "flat", "alone"]
-explore("data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"one": "buckets"}, unlock=w)
+explore("data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"buckets": "one"}, unlock=w)
 
 # %% tags=["compare"]
 compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, of="speed-up", at=at)

@@ -264,7 +264,7 @@ def test_a_guessed_factor_stands_beside_the_measured_one(root: Path) -> None:
     assert "Not answered yet" in repr(compare(g, "pseudo_linear", pairs, of="speed-up", **at))
     g.answer("10 x")
     found = compare(g, "pseudo_linear", pairs, of="speed-up", **at)
-    assert found.text.startswith("At width 8192, batch 32768, direction forward, you said 10x, measured ")
+    assert found.text.startswith("At width 8192, batch 32768, forward, you said 10x, measured ")
     assert [row[::2] for row in found.rows] == [("pseudo", "Linear"), ("pseudo, fused (Triton)", "Linear")]
     assert "NVIDIA H200" in found.badge
     graphs = compare(g, "pseudo_linear", {"pseudo graph": "linear graph"}, of="speed-up", **{**at, "width": 24576})

@@ -82,7 +82,7 @@ def factor(answer: str | None = "32") -> Guess:
 
 def test_the_growth_of_a_time() -> None:
     found = compare(factor(), "repeat", ["cuda mul", "eager mul"], source=SOURCE, repeat=(1, 32), **LARGE)
-    grown = "From repeat 1 to repeat 32, at elements 2^26, dtype float32"
+    grown = "From repeat 1 to repeat 32, at 2²⁶ elements, float32"
     assert found.text == f"{grown}: you said 32x, measured 1x (no difference): 32x too large."
     assert [row[0] for row in found.rows] == ["multiplications, CUDA C++", "multiplications, one operator each"]
     assert [row[3].split()[0] for row in found.rows] == ["1x", "32x"]
@@ -92,7 +92,7 @@ def test_the_growth_of_a_time() -> None:
 
 def test_points_snap_to_what_is_there() -> None:
     found = compare(factor(), "repeat", ["cuda mul"], source=SOURCE, repeat=(1, 500), elements=2**20, dtype="float32")
-    assert found.text.startswith("From repeat 1 to repeat 512, at elements 2^26")
+    assert found.text.startswith("From repeat 1 to repeat 512, at 2²⁶ elements")
 
 
 def test_what_is_missing_is_said() -> None:

@@ -53,7 +53,7 @@ def test_a_rate_is_the_cost_over_the_time_and_its_interval_is_turned_round() -> 
         assert x == at
         assert (rate, low, high) == pytest.approx((amount / time, amount / longest, amount / shortest))
     assert "nn.ReLU()(x), the module's own call: 145 GB/s" in rates.text
-    assert "× as fast as " in words.verdict(rates.scene)
+    assert ", the fastest: no difference, as fast as " in words.verdict(rates.scene)
     assert rates.scene.quantity.unit == "B/s"
     assert "Line chart of bandwidth against width" in words.alt(rates.scene)
 
@@ -194,7 +194,7 @@ def test_seconds_of_each_second_are_shown_in_percent_from_nothing_to_all() -> No
     e = shown(source, show={"y": "share"}, lines=["graph", "module"])
     assert ": 98 %" in e.text and ": 1.2 %" in e.text and "over" not in e.text
     assert e.scene.quantity.unit == "%" and e.picture().png.startswith(b"\x89PNG")
-    assert e.scene.quantity.between(97.0, 99.0) == "97 % to 99 %"
+    assert e.scene.quantity.between(97.0, 99.0) == "97 to 99 %"
 
 
 def test_each_line_may_have_its_own_base() -> None:
@@ -438,8 +438,8 @@ def stars(e: Explorer) -> dict[str, float]:
 def test_lines_that_hardly_differ_are_said_to() -> None:
     e = shown(views.Recorded(fixed={"graph": 14e-6, "module": 14.2e-6}, grows=0.0), lines=["module", "graph"])
     line = e.scene.experiment.line
-    said = f"no difference, as long as {line('graph').label} (within 5 %)."
-    assert words.verdict(e.scene) == f"{line('module').label}: {said}"
+    said = f"no difference, as long as {line('module').label} (within 5 %)."
+    assert words.verdict(e.scene) == f"{line('graph').label}: {said}"
 
 
 @pytest.mark.parametrize(("show", "relation", "small", "large"), [
@@ -452,9 +452,25 @@ def test_the_verdict_compares_the_lines_it_is_told_to(show: str, relation: str, 
     most, least = e.scene.experiment.line(large).label, e.scene.experiment.line(small).label
     assert words.verdict(e.scene) == f"{most}: 2× {relation} {words.rest(least, most)}."
     both = shown(source, show=show, lines=lines, versus={"module": "prepared", "graph": "prepared"})
-    assert words.verdict(both.scene).startswith(f"{words.verdict(e.scene)[:-1]}; ")
+    assert words.verdict(both.scene) == words.verdict(e.scene), "the first alone"
+    assert f": 10× {relation} " in words.details(both.scene), "and the other in the details"
     e.scene.switch("prepared", on=False)
-    assert f": 20× {relation} " in words.verdict(e.scene), "of what is left, the largest over the smallest"
+    assert f": 20× {relation} " in words.verdict(e.scene), "of what is left"
+
+
+@pytest.mark.parametrize(("show", "said"), [
+    ("time", "prepared, the next: 10× as long as graph, the shortest."),
+    ("rate", "graph, the fastest: 10× as fast as prepared, the next."),
+    ("ladder", "module, the longest: 20× as long as graph, the shortest."),
+    ({"ratio": "graph"}, "prepared: 10× as long as graph."),
+    ({"speedup": {"graph": "module", "prepared": "module"}}, "graph: 20× as fast as module."),
+])  # fmt: skip
+def test_the_strongest_rival_is_named_and_of_a_ladder_both_ends(show: Any, said: str) -> None:
+    source = views.Recorded(fixed={"graph": 1e-6, "prepared": 10e-6, "module": 20e-6}, grows=0.0)
+    lines = ["graph", "prepared", "module"] if show is not None and "speedup" not in show else None
+    for name in ("graph", "prepared", "module"):
+        said = said.replace(name, views.RUNGS[name])
+    assert words.verdict(shown(source, show=show, lines=lines).scene) == said
 
 
 def test_the_verdict_compares_a_line_with_itself_at_another_place() -> None:
@@ -484,26 +500,36 @@ def test_a_guess_in_the_figure_s_unit_is_a_star_where_it_was_asked_and_far_off_i
     source = views.Recorded(fixed={"graph": 10e-6, "module": 20e-6}, grows=0.0)
     e = shown(source, lines=["graph", "module"], unlock=asked("25 µs", "s"))
     assert stars(e) == {"you: 25 µs": 25e-6}
-    assert words.verdict(e.scene).startswith("You said 25 µs, measured 10 µs: 2.5× too long. ")
+    assert words.verdict(e.scene) == f"You said 25 µs. {views.RUNGS['graph']}: 10 µs."
     e.set(width=64)
     assert "You said" not in words.verdict(e.scene) and not stars(e), "it was asked at another place"
     e.sweep()
 
 
-@pytest.mark.parametrize(("show", "height"), [("time", 30e-6), ("rate", 4.0 * 1024 * 1024 / 30e-6)])
-def test_a_factor_of_a_line_stands_over_its_base(show: str, height: float) -> None:
+@pytest.mark.parametrize(("question", "said"), [
+    ("It takes ... times as long", "It takes 2 times as long."),
+    ("It is faster by a factor of ...", "It is faster by a factor of 0.5."),
+])  # fmt: skip
+@pytest.mark.parametrize("show", ["time", "rate", "ladder"])
+def test_a_factor_is_told_as_its_question_asks_and_has_a_star_on_an_axis_of_times(
+    show: str, question: str, said: str
+) -> None:
     source = views.Recorded(fixed={"prepared": 10e-6, "module": 20e-6}, grows=0.0)
     options = {"lines": ["prepared", "module"], "versus": {"module": "prepared"}}
-    e = shown(source, show=show, unlock=asked("3", "x"), **options)
-    assert stars(e) == {"you: 3×": pytest.approx(height)}
-    assert words.verdict(e.scene).startswith("You said 3×, measured 2×: 1.5× too large. ")
+    e = shown(source, show=show, unlock=guess(question, unit="x", answer="3"), **options)
+    slower = "long" in question
+    assert stars(e) == ({"you: 3×": pytest.approx(30e-6 if slower else 10e-6 / 3)} if show == "time" else {})
+    assert words.verdict(e.scene) == f"You said 3×. {said}"
+    e.set(width=64)
+    told = "2× as long as" if slower else "0.5× as fast as"
+    assert words.verdict(e.scene) == f"{views.RUNGS['module']}: {told} {views.RUNGS['prepared']}."
 
 
 def test_a_factor_along_an_axis_stands_over_the_line_s_own_value_there() -> None:
     e = shown(lines=["module"], unlock=asked("4", "x"), versus={"width": 64})
     times = {x: y for x, y, *_ in e.data["module"]}
     assert stars(e) == {"you: 4×": pytest.approx(4 * times[64])}
-    assert f"measured {ratio(times[1024] / times[64])}" in words.verdict(e.scene)
+    assert f", at width 1024: {ratio(times[1024] / times[64])} as long as at width 64." in words.verdict(e.scene)
 
 
 def test_a_choice_or_a_guess_beyond_the_axis_breaks_nothing() -> None:

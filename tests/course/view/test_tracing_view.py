@@ -116,10 +116,10 @@ def test_a_first_call_has_no_loop() -> None:
 def test_it_shows_what_was_recorded(root: Path, matmul: Experiment) -> None:
     shown = timeline("matmul", variant="gpu", source="recorded:h200")
     label = matmul.variant("gpu").label
-    assert shown.text.startswith(f"{label}, matrix size n 8: 10 calls, 5 µs a call without the profiler")
+    assert shown.text.startswith(f"{label}, size 8: 10 calls, 5 µs a call without the profiler")
     assert "GPU waits for the CPU" in shown.text and shown.timeline is not None
     assert shown.panel.figure.scene["badge"].count("RECORDED · synthetic device · 2000-01-01") == 1
-    assert shown.picture().alt.startswith(f"{label}, matrix size n 8. A timeline with the lanes")
+    assert shown.picture().alt.startswith(f"{label}, size 8. A timeline with the lanes")
     assert shown.picture().png.startswith(b"\x89PNG")
 
 
@@ -130,7 +130,7 @@ def test_the_slider_moves_over_the_traced_points(root: Path, matmul: Experiment)
     before = list(shown.panel.figure.at)
     shown.set(size=50)
     assert shown.selection.point == {"size": 64} and shown.sliders["size"].value == 64
-    assert "size n 64" in shown.text and shown.panel.figure.at != before
+    assert "size 64" in shown.text and shown.panel.figure.at != before
 
 
 def test_lanes_do_not_jump(root: Path, matmul: Experiment) -> None:
