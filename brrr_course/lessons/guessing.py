@@ -112,7 +112,7 @@ def guess(
     Parameters
     ----------
     question : str
-        What is asked.
+        What is asked; of a number with ``...`` in its place, which a figure fills in with what was measured.
     unit : str, optional
         For a number: its unit, such as "s", "x" (a factor) or "%".
     options : sequence of str, optional

@@ -177,8 +177,8 @@ def explore(
     versus : mapping of str, optional
         What the sentence above a figure compares: ``{LINE: BASE}`` a line with its base, ``{AXIS: VALUE}`` the first
         line with itself at that value. Of several, the first stands in the sentence, and is what a guessed factor is
-        of; the others stand in the details. By default the best line is compared with the next, in a
-        ladder with the last.
+        of (how many times as fast, where its question has "fast" in it); the others stand in the details. By default
+        the best line is compared with the next, in a ladder with the last.
 
     Returns
     -------

@@ -356,7 +356,7 @@ def _stack(scene: Scene, names: Sequence[str]) -> Data:
     choices = [at for at, name in enumerate(names) if _slider(scene, name)["form"] == "choice"]
     return {
         "x": {"title": scene.y_label, "unit": scene.quantity.unit}, "totals": totals, "n": counts,
-        "parts": [{"name": name, "label": name, "hue": name if name in COLOURS else HUES[at % len(HUES)],
+        "parts": [{"name": name, "label": name, "hue": name if name in COLOURS else HUES[at % 3],
                    "at": rows[name]}
                   for at, name in enumerate(order)],
         "across": choices[0] if choices else -1,

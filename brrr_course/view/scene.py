@@ -19,9 +19,10 @@ Row = tuple[Value, float, float, float]
 
 
 class Guessed(NamedTuple):
-    """Where a guess stands: the point, whether it is the one asked for, and of which time it is a multiple, if of any.
+    """Where a guess stands: the point, and of which time it is a multiple, if of any.
 
-    `inverse` says that it is the factor by which something is faster; `drawn` whether the figure has an axis for it.
+    `exact` says that the source has the point and the lines asked for, none nearby or in their place; `inverse` that it
+    is the factor by which something is faster; `drawn` that the figure has an axis for it.
     """
 
     point: dict[str, Value]
@@ -119,7 +120,8 @@ class Scene:
         drawn = not self.view.is_bars and (
             asked.unit == self.quantity.unit or (self.view.shows == "time" and bool(base))
         )
-        return Guessed(point, {**point, **asked.at} == point, base, self.relation == Rates.relation, drawn)
+        exact = {**point, **asked.at} == point and all(self.quantity.here(name).name == name for name in asked.of[:2])
+        return Guessed(point, exact, base, self.relation == Rates.relation, drawn)
 
     @property
     def asks_factor(self) -> bool:

@@ -32,7 +32,8 @@ factory()
 g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
 
 # %% tags=["run"]
-explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], unlock=g)
+clocks = {"unsynchronized": "synchronized"}
+explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], unlock=g, versus=clocks)
 
 # %% tags=["compare"]
 compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)

@@ -55,7 +55,7 @@ compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
 # ## Guess: who has the result first?
 #
 # ```python
-# y = x.to("cuda")                 # 2^24 random numbers
+# y = x.to("cuda")                 # 2²⁴ random numbers
 # y = sin(sin(sin(sin(y))))        # work that the GPU is very good at
 # y = y.cpu()
 # ```
@@ -120,7 +120,7 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to 2^17 bytes a pinned copy takes at most a third longer than the smallest one: it is all fixed cost. From 2^19 bytes on it takes
+# Up to 2¹⁷ bytes a pinned copy takes at most a third longer than the smallest one: it is all fixed cost. From 2¹⁹ bytes on it takes
 # <!-- so transfers: [max(latency(way, nbytes=most(131072))) / latency(way, nbytes=1024) for way in ('h2d-pinned',
 # 'd2h-pinned')] < 4 / 3 -->
 # twice as long and more.
@@ -139,7 +139,7 @@ explore("transfers", at={"nbytes": 2**10}, lines=once, versus={"nbytes": 2**10})
 # A function computes not four sines of each number, but *k*, one after the other. *Calculate* from which *k* on the GPU is
 # faster than the CPU, although the data are copied there and back (into a new array).
 #
-# *Details* below the figure with the sines has the three times that you need, at 2^24 elements: *CPU*, *GPU with transfers*,
+# *Details* below the figure with the sines has the three times that you need, at 2²⁴ elements: *CPU*, *GPU with transfers*,
 # *GPU without transfers*. They are for four sines. The transfers cost the same for every *k*.
 
 # %% tags=["your-turn", "exercise:02-sines", "calculates"]

@@ -147,7 +147,7 @@ compare(f, "first_call", ["first", "cpu first"], of="part")
 # <!-- so overlap: at(elements=67108864); gain = period('serial') / period('pipeline'); gain[40] >= max(gain);
 # count(gain) == 8 -->
 #   overlap: the speed-up is nearly two. With many, computing takes most of the time, and little is left to hide.
-# - Up to 2^20 numbers the pipeline nearly always loses: its launches take longer than the work.
+# - Up to 2²⁰ numbers the pipeline nearly always loses: its launches take longer than the work.
 # <!-- so overlap: at(elements=[262144, 1048576]); loses = period('serial') < period('pipeline'); count(loses) == 15;
 # count(period('serial')) == 16 -->
 # - Pageable copies make the host wait: no gain. (The bump at 8 sines is an outlier: one stream took longer there than with

@@ -108,7 +108,7 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 #
 # <details><summary>Answer, for the recording</summary>
 #
-# Up to 2^20 elements the loop takes the same time: it waits for the host. From 2^22 on it grows with the GPU's work.
+# Up to 2²⁰ elements the loop takes the same time: it waits for the host. From 2²² on it grows with the GPU's work.
 # <!-- so run_ahead: flat = period('eager', elements=most(1048576)); max(flat) < 1.1 * min(flat); period('eager',
 # elements=least(4194304)) > 1.2 * max(flat) -->
 #

@@ -25,7 +25,7 @@ factory("memory", detail="dram")
 # One kernel reads each element, multiplies it again and again, and writes it once:
 #
 # ```python
-# def f(x, factor):                 # x: 2^26 float32
+# def f(x, factor):                 # x: 2²⁶ float32
 #     for _ in range(repeat):
 #         x = x * factor            # in a register of the GPU: nothing is stored between the steps
 #     return x
@@ -96,7 +96,7 @@ display(
 #
 # Choose *bfloat16*: half the bytes, the same formulas. Which operators take half the time?
 #
-# <details><summary>Answer, for the recording at 2^26</summary>
+# <details><summary>Answer, for the recording at 2²⁶</summary>
 #
 # *copy* and *relu* do, and *tanh* nearly. *cos* and *gelu* take clearly more: their arithmetic is not halved, and now takes longer than
 # <!-- so unary: at(elements=67108864); halved = [busy(way, dtype='bfloat16') / busy(way, dtype='float32') for way in
@@ -106,7 +106,7 @@ display(
 #
 # </details>
 #
-# Around 2^22 elements the rates lie above the memory's bandwidth, because so small an array fits into the [[L2]] cache. At the left end a
+# Around 2²² elements the rates lie above the memory's bandwidth, because so small an array fits into the [[L2]] cache. At the left end a
 # <!-- so unary: at(dtype='float32'); rate = [8 * n / busy(way, elements=n) / sheet('memory_bytes_per_s') for n in
 # (4194304, 67108864) for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')]; [rate[4194304, way] for way in ('copy',
 # 'relu', 'gelu', 'tanh', 'cos')] > 1; [rate[67108864, way] for way in ('copy', 'relu', 'gelu', 'tanh', 'cos')] < 1 -->

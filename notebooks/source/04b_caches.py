@@ -73,7 +73,7 @@ compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
 # ## Guess: one number in eight
 #
 # ```python
-# x[::8].sum()       # 2^28 float32: more than any cache holds
+# x[::8].sum()       # 2²⁸ float32: more than any cache holds
 # ```
 
 # %% tags=["guess"]
@@ -125,9 +125,9 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 #
 # <details><summary>Answer</summary>
 #
-# The cliff is just below 2^26 bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
-# small set mostly starts and ends. Around 2^25 bytes it beats the datasheet: the operator before has left the set in L2. (The
-# bump of *read* at 2^19 is probably the multiprocessors' own small caches. It is also the height of lesson 04's roof *L2 cache*,
+# The cliff is just below 2²⁶ bytes. Smaller sets fit into L2, which is about twice as fast as the memory. One operator on a
+# small set mostly starts and ends. Around 2²⁵ bytes it beats the datasheet: the operator before has left the set in L2. (The
+# bump of *read* at 2¹⁹ is probably the multiprocessors' own small caches. It is also the height of lesson 04's roof *L2 cache*,
 # which L2 alone hardly reaches.)
 #
 # </details>

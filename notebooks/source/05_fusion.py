@@ -21,7 +21,7 @@ factory("memory", detail="l2")
 # ## Guess: two operators as one
 #
 # ```python
-# def cos_cos(x):                # x: 2^28 float32
+# def cos_cos(x):                # x: 2²⁸ float32
 #     return x.cos().cos()
 # ```
 #
@@ -62,7 +62,7 @@ compare(g, "cos_cos", fused, of="speed-up", at=at)
 # <!-- so cos_cos: at(elements=67108864); gain = [busy('eager', dtype=kind) / busy(way, dtype=kind) for way in
 # ('compile', 'triton', 'cuda') for kind in ('bfloat16', 'float32')]; [gain[way, 'bfloat16'] < gain[way, 'float32'] for
 # way in ('compile', 'triton', 'cuda')] -->
-# - **At 2^20** the gain is small: the second kernel finds the first one's result in the [[L2]] cache.
+# - **At 2²⁰** the gain is small: the second kernel finds the first one's result in the [[L2]] cache.
 # <!-- so cos_cos: at(dtype='float32', elements=[1024, 16384, 262144, 1048576, 16777216, 268435456]); gain =
 # [busy('eager') / busy(way) for way in ('compile', 'triton', 'cuda')]; [gain[way][1048576] <= min(gain[way]) for way in
 # ('compile', 'triton', 'cuda')] -->

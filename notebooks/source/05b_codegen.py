@@ -101,7 +101,7 @@ compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)
 
 # %% [markdown] tags=["explain"]
 # A good kernel around that line reads each number once, lets neighbouring threads read neighbours ([[coalesced access]]), and has many
-# bytes in flight ([[Little's law]]; both in lesson 04b). (At 2^22 numbers one cosine beats the datasheet: they fit into the L2 cache.)
+# bytes in flight ([[Little's law]]; both in lesson 04b). (At 2²² numbers one cosine beats the datasheet: they fit into the L2 cache.)
 #
 # ## Ten lines of Triton
 #
@@ -124,7 +124,7 @@ compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)
 # the first number, so `x + offsets` are 1024 addresses. 2500 numbers need three programs. The last one has places 2048 to 3071,
 # and its **mask** leaves out those from 2500 on.
 #
-# Below is what `torch.compile` wrote. In the first kernel find one load, two cosines, one store. (2^20 numbers fill all blocks, so
+# Below is what `torch.compile` wrote. In the first kernel find one load, two cosines, one store. (2²⁰ numbers fill all blocks, so
 # its mask is `None`.) In the softmax, where are the five operators, and how often is a row loaded?
 #
 # <details><summary>Answer</summary>

@@ -82,7 +82,7 @@ export function draw(el, scene, kept = {}) {
   const head = root.append("header");
   head.append("h3").attr("id", `${id}-title`).text(scene.title);
   if (document.fullscreenEnabled) {
-    const size = head.append("button").attr("type", "button").attr("class", "size").attr("aria-label", "Enlarge the figure, or back").text("⤢");
+    const size = head.append("button").attr("type", "button").attr("class", "enlarge").attr("aria-label", "Enlarge the figure, or back").text("⤢");
     size.on("click", () => (document.fullscreenElement ? document.exitFullscreen() : root.node().requestFullscreen()));
   }
   const said = root.append("p").attr("class", "say").attr("aria-live", "polite");

@@ -56,7 +56,7 @@ check("02-trips", process=process)
 #
 # **Three usual wrong guesses**
 #
-# 1. *A copy takes next to no time* (microseconds for 2^26 bytes). It comes from lesson 01, where the call returned at once, and
+# 1. *A copy takes next to no time* (microseconds for 2²⁶ bytes). It comes from lesson 01, where the call returned at once, and
 #    from the GPU's memory bandwidth on the box. The link to the CPU's memory is another one, and far narrower; the figure has both.
 # 2. *Half the bytes, half the time.* True of large copies only. A small one pays its fixed cost, and below some size the number of
 #    bytes makes no difference. The last figure shows from which size on it does.
@@ -79,7 +79,7 @@ check("02-trips", process=process)
 #   each part alone is better than before, and not yet right: each transfer has its fixed cost.
 # - *What the article claims:* `brrr claims transfers nested_sine`. Two of its sentences are worth a minute. It advises to synchronise
 #   before the result is fetched, so that it is complete; fetching waits anyway, and the measurements say so. And its text speaks of
-#   2^32 elements in one place and of 2^31 in another.
+#   2³² elements in one place and of 2³¹ in another.
 #
 # **To discuss.** A colleague's training loop fetches the loss after every step, to print it. The loss is four bytes. Does it matter?
 # (Not the bytes: the fixed cost of the copy, and the wait for everything before it, as in lesson 01. What would they do instead?

@@ -66,7 +66,7 @@ check("03-chatty", quiet=quiet)
 #   the wanted ratio is right, `torch.vmap` or `torch.var_mean` too. The check compares first, on fresh numbers and a second shape,
 #   then runs both in turn, and then compares again with new numbers in the same tensor, so that a remembered result is found out.
 #   The usual wrong ones get a hint of their own: the mean of all numbers, division by n, a changed input.
-# - *When does it stop waiting:* (5 - 1) µs · 4.2 TB/s / 8 bytes, 2.1 million elements; in the figure the loop begins to follow the GPU between 2^20 and 2^22.
+# - *When does it stop waiting:* (5 - 1) µs · 4.2 TB/s / 8 bytes, 2.1 million elements; in the figure the loop begins to follow the GPU between 2²⁰ and 2²².
 #   <!-- definition: the exercise -->
 # - *What the articles claim:* `brrr claims adds host_cost run_ahead scaling`. The articles' figures are from other GPUs and from torch
 #   versions of 2021 and 2022: a claim that fails here may have been true there.

@@ -521,8 +521,10 @@ def test_a_factor_is_told_as_its_question_asks_and_has_a_star_on_an_axis_of_time
     assert stars(e) == ({"you: 3×": pytest.approx(30e-6 if slower else 10e-6 / 3)} if show == "time" else {})
     assert words.verdict(e.scene) == f"You said 3×. {said}"
     e.set(width=64)
-    told = "2× as long as" if slower else "0.5× as fast as"
-    assert words.verdict(e.scene) == f"{views.RUNGS['module']}: {told} {views.RUNGS['prepared']}."
+    told = f"{views.RUNGS['module']}: {'2× as long as' if slower else '0.5× as fast as'} {views.RUNGS['prepared']}."
+    assert words.verdict(e.scene) == told
+    near = shown(source, show=show, at={**AT, "width": 1000}, unlock=guess(question, unit="x"), **options)
+    assert words.verdict(near.scene) == f"You said 3×. {told}", "the question was of another width"
 
 
 def test_a_factor_along_an_axis_stands_over_the_line_s_own_value_there() -> None:
