@@ -201,7 +201,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_environment: Non
         def __exit__(self, *_: object) -> None: ...
 
     def page(path: Path, before: str, after: str, **_: object) -> Any:
-        return SimpleNamespace(name=path.stem, html=f"<p>{path.stem}</p>", missing=(), pictures={})
+        return SimpleNamespace(name=path.stem, html=f"<p>{path.stem}</p>", missing=())
 
     def pages(found: Any, asked: object) -> dict[str, str]:
         return {f"{each.name}.html": each.html for each in found} | {"index.html": "index"}

@@ -7,6 +7,7 @@ convolution's bias is a kernel of its own.
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from math import prod
 
@@ -109,7 +110,7 @@ def _with_bias(each: OperatorCost) -> list[OperatorCost]:
 
 
 def _names(operators: Sequence[OperatorCost], count: int) -> tuple[str, ...]:
-    return tuple(each.name.removeprefix("aten.").rstrip("_") for each in operators[:count])
+    return tuple([_name(each.name) for each in operators[:count]])
 
 
 def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
@@ -137,7 +138,7 @@ def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
 def _rms_backward(operators: Sequence[OperatorCost], before: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
     """What autograd makes of it where it ran before; of a short type with casts, and of a weight with its gradient."""
     longest = operators[: len(RMS_BACKWARD) + len(RMS_WEIGHTS) + 3]
-    places = [place for place, each in enumerate(longest) if _names([each], 1) != (CAST,)]
+    places = [place for place, each in enumerate(longest) if _name(each.name) != CAST]
     names = _names([operators[place] for place in places], len(places))
     weighted = names[: len(RMS_WEIGHTS)] == RMS_WEIGHTS
     wanted = RMS_WEIGHTS * weighted + RMS_BACKWARD
@@ -254,9 +255,8 @@ def merged(group: Sequence[OperatorCost]) -> OperatorCost:
 
 
 def _kernel(group: Sequence[OperatorCost], read: float, written: float) -> OperatorCost:
-    flop = None if any(each.flop is None for each in group) else sum(each.flop or 0.0 for each in group)
     name = f"fused({', '.join(each.name for each in group)})"
-    return OperatorCost(name, flop, read, written, group[0].dtype, group[0].shapes, "fused")
+    return OperatorCost(name, _flop(group), read, written, group[0].dtype, group[0].shapes, "fused")
 
 
 def spared(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost]) -> float:
@@ -338,5 +338,6 @@ def _of_parts(each: OperatorCost) -> float:
     return elements * sum(OPERATIONS.get(_name(part), 0) for part in parts)
 
 
+@cache
 def _name(name: str) -> str:
     return name.removeprefix("aten.").rstrip("_")

@@ -1,9 +1,10 @@
-"""Builds the site: every lesson in a process of its own, and the index."""
+"""Builds the site: the lessons in a process for each core, and the index."""
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -18,23 +19,25 @@ from brrr_course.nouns.places import share
 from brrr_course.site.documents import documents, glossary
 from brrr_course.site.frame import read
 from brrr_course.site.index import index_page
-from brrr_course.site.page import Page, lesson_page, metadata_of
+from brrr_course.site.page import Page, kept_page, lesson_page, metadata_of
 from brrr_course.site.questions import Question, list_page, questions
 from brrr_course.site.reference import reference
 from brrr_course.site.written import replace_all, require_free
 from brrr_course.sources import source
 
 
-def build(out: Path, *, device: str = "h200", recordings: Path | None = None, slides: bool = False,
-          say: Callable[[str], None] = lambda _: None) -> list[Path]:  # fmt: skip
+def build(out: Path, lessons: Collection[str] = (), *, device: str = "h200", recordings: Path | None = None,
+          slides: bool = False, say: Callable[[str], None] = lambda _: None) -> list[Path]:  # fmt: skip
     """Write the course's pages into a folder and return their paths; what no build wrote stays (`written.py`).
 
     >>> build(Path("public"), device="h200")  # doctest: +SKIP
     [PosixPath('public/00_start_here.html'), ...]
 
+    `lessons` are numbers of those to run (default: all); the pages of others stay as they lie there, and in the index.
     `device` names the recording, `recordings` the folder of recordings (default: the course's own); `slides` writes
-    each lesson as slides too, NAME.slides.html; `say` is told what a recording lacks. ArgumentError for a device that
-    was not recorded, or a folder with the lessons or files of others; BrrrError where the course's own lacks something.
+    each lesson as slides too, NAME.slides.html; `say` is told of each lesson that is done, and what a recording lacks.
+    ArgumentError for a lesson that is not there, a device that was not recorded, or a folder with the lessons or files
+    of others; BrrrError where the course's own lacks something.
     """
     if share("notebooks").resolve().is_relative_to(out.resolve()):
         raise ArgumentError("brrr site", "DIR", str(out), "a folder without the lessons in it")
@@ -48,24 +51,34 @@ def build(out: Path, *, device: str = "h200", recordings: Path | None = None, sl
         paths = notebooks_in(share("notebooks"))
         if not paths:
             raise BrrrError("brrr site: there are no lessons. Install brrr again, or restore the folder notebooks.")
-        before, after = zip(*roads(paths).values(), strict=True)
+        numbers = {path.stem.partition("_")[0]: path for path in paths}
+        if unknown := {*lessons} - numbers.keys():
+            raise ArgumentError("brrr site", "LESSON", min(unknown), f"one of {', '.join(numbers)}")
+        around = dict(zip(paths, roads(paths).values(), strict=True))
+        run = {path: around[path] for number, path in numbers.items() if not lessons or number in lessons}
         notebooks = {f"notebooks/{path.name}": copy_of(path).encode() for path in paths}
         require_free(out, ["index.html", *(f"{path.stem}.html" for path in paths), *notebooks])  # before the minutes
-        asked = questions()
+        asked, found = questions(), dict[str, Page]()
         context, count = get_context("spawn"), min(os.cpu_count() or 1, 4)
-        with ProcessPoolExecutor(count, context, end_with, (os.getpid(),)) as pool:
-            found = list(pool.map(partial(lesson_page, with_slides=slides, asked=asked), paths, before, after))
-        pages = site_pages(found, asked)
-    lacking = [f"{each.name}: {missing}" for each in found for missing in each.missing]
-    if lacking and recordings is None:
-        raise BrrrError("brrr site: " + "; ".join(lacking))
-    for missing in lacking:
-        say(missing)
+        with ProcessPoolExecutor(count, context, _begin, (os.getpid(),)) as pool:
+            page = partial(lesson_page, with_slides=slides, asked=asked)
+            for each in pool.map(page, run, *zip(*run.values(), strict=True)):
+                if each.missing and recordings is None:
+                    raise BrrrError(f"brrr site: {each.name}: {'; '.join(each.missing)}")
+                replace_all(out, {f"{each.name}.html": each.html.encode()}, alone=False)
+                found[each.name] = each
+                say("\n".join([f"{len(found)} of {len(run)}: {each.name}", *each.missing]))
+        there = [found[path.stem] if path in run else kept_page(path, out, asked) for path in paths
+                 if path in run or (out / f"{path.stem}.html").is_file()]  # fmt: skip
+        pages = site_pages(there, asked)
     beside = {name: read(name) for name in ("offline.js", "manifest.webmanifest", "icon.svg")}
-    pictures = {name: png for each in found for name, png in each.pictures.items()}
-    texts = {name: text.encode() for name, text in (pages | beside).items()}
-    replace_all(out, texts | pictures | notebooks)
+    replace_all(out, {n: text.encode() for n, text in (pages | beside).items()} | notebooks, alone=not lessons)
     return [out / name for name in pages]
+
+
+def _begin(parent: int) -> None:
+    end_with(parent)
+    gc.set_threshold(50_000)  # each figure is garbage at once: to collect it need not mean to look through torch
 
 
 def site_pages(found: Sequence[Page], asked: Sequence[Question]) -> dict[str, str]:

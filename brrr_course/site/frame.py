@@ -3,7 +3,7 @@
 import gzip
 import json
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
@@ -19,12 +19,13 @@ def ways(here: str = "", more: Mapping[str, str] | None = None) -> str:
     """The links at the top of a page: to all pages that others lead to, but to itself, and some more."""
     links = {name: said for name, said in {**WAYS, **(more or {})}.items() if name and name != here}
     inner = "".join(f'<a href="{name}.html">{escape(said)}</a>' for name, said in links.items())
-    return f'<nav aria-label="Course">{inner}</nav>'
+    skip = '<a class="skip" href="#content">To the content</a>'
+    return f'{skip}<nav aria-label="Course">{inner}</nav>'
 
 
 def plain(name: str, title: str, html: str, script: str = "") -> str:
     """A page of text with the usual links at its top."""
-    return whole(title, f"{ways(name)}<main>{html}</main>", script)
+    return whole(title, f'{ways(name)}<main id="content">{html}</main>', script)
 
 
 def figures(then: str = "") -> str:
@@ -61,6 +62,16 @@ def packed(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
     inner = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
     return f'<script type="application/gzip" id="data">{inner}</script>'
+
+
+def unpacked(page: str) -> dict[str, Any]:
+    """What a page's script reads; of a page without any, nothing.
+
+    >>> unpacked(packed({"lesson": "00"}))
+    {'lesson': '00'}
+    """
+    inner = page.partition('id="data">')[2].partition("<")[0]
+    return dict(json.loads(gzip.decompress(b64decode(inner)))) if inner else {}
 
 
 def read(name: str) -> str:

@@ -1,37 +1,46 @@
 """The first page: a figure to move, the map of the lessons, what people ask, and where the rest is."""
 
-import re
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from string import Template
+from typing import Any
 
 from brrr_course.site.addresses import in_repository
 from brrr_course.site.documents import page_of_term, terms
-from brrr_course.site.frame import WAYS, figures, plain, read
+from brrr_course.site.frame import ASKS, WAYS, plain, read, unpacked
 from brrr_course.site.page import Page
+from brrr_course.site.pictures import around, picture, place_of
 from brrr_course.site.questions import Question
-
-_FIGURE = re.compile(r'<div class="view".*?</div><script type="application/gzip".*?</script>', re.DOTALL)
 
 
 def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Mapping[str, str]) -> str:
     """The index of these lessons, questions and documents (their titles by their names)."""
     front, page = next((each for lesson in lessons for each in lesson.questions.items()), ("", ""))
-    figure = _FIGURE.findall(page)  # of the first question that is answered
+    scenes = [each["scene"] for each in unpacked(page).get("view", ()) if each.get("scene", {}).get("lines")]
     links = {f"{each.name}.html": each.title for each in lessons}
     questions = {f"{each.slug}.html": each.question for each in asked}
     more = {f"{name}.html": said for name, said in documents.items() if name not in WAYS}
     known = {f"{page_of_term(term)}.html": f"{term['name']}: {term['means']}" for term in terms()}
     address = in_repository("").partition("/blob/")[0]
     body = Template(read("index.html")).substitute(
-        figure="".join(f'<p class="moved">Move the slider.</p>{each}' for each in figure),
-        first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
+        figure="".join(map(_front, scenes)), first=next(iter(links), ""), front=f"{front}.html", lessons=_road(lessons),
         found=_items({**links, **questions, **more, **known}), questions=_items(questions), documents=_items(more),
         repository=f'<a href="{address}">the repository</a>' if address else "a clone of the repository",
     )  # fmt: skip
-    return plain(
-        "index", "brrr: why GPU code is fast or slow", body, figures(read("index.js")) if figure else read("index.js")
-    )
+    return plain("index", "brrr: why GPU code is fast or slow", body, read("index.js"))
+
+
+def _front(scene: Mapping[str, Any]) -> str:
+    """The figure at the top, of the first question that is answered: what it says at each place of its slider."""
+    (before, slider, behind), say = around(scene), scene["say"]
+    at = [place_of([*before, {**slider, "at": n}, *behind]) for n in range(len(slider["texts"]))]
+    said = [say["forms"][say["at"][place]] for place in at]
+    names = (f'<li class="ink-{each["hue"]}">{each["label"]}</li>' for each in scene["lines"] if each.get("on"))
+    places = json.dumps([*zip(slider["texts"], said, strict=True)], ensure_ascii=False).replace("<", "\\u003c")
+    told = {"title": slider["title"], "at": slider["at"], "last": len(at) - 1, "badge": scene["badge"], "asks": ASKS}
+    drawn = {"picture": picture(scene, 640, 260), "names": "".join(names), "said": said[slider["at"]], "places": places}
+    return Template(read("front.html")).substitute(told | drawn)
 
 
 def _items(links: Mapping[str, str]) -> str:
@@ -59,4 +68,7 @@ def _card(each: Page) -> str:
     minutes, before = each.about.get("minutes"), each.about.get("before")
     told = [f"{minutes} minutes"] * bool(minutes) + [f"read {before} before"] * (before not in (None, "–"))
     said = f'<p>{escape(each.question)}</p><p class="origin">{" · ".join(told)}</p>'
-    return f'<div class="card" data-lesson="{each.name}">{_link(f"{each.name}.html", each.title)}{said}</div>'
+    scenes = (view.get("scene", {}) for view in unpacked(each.html).get("view", ()))
+    drawn = f'<div class="scene picture">{next(filter(None, map(picture, scenes)), "")}</div>'
+    told_of = f'<div class="told">{_link(f"{each.name}.html", each.title)}{said}</div>'
+    return f'<div class="card" data-lesson="{each.name}">{drawn}{told_of}</div>'

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from typing import Any
 import numpy
 
 from brrr.core.errors import BrrrError
-from brrr.drawing import style
 from brrr.drawing.style import Picture, kept_figures
 from brrr_course.lessons.cells import Cells
 from brrr_course.lessons.guessing import Guess, forget
@@ -24,11 +21,11 @@ from brrr_course.lessons.waiting import Waiting
 from brrr_course.site.addresses import notebook_links
 from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.guesses import comparison, form, numbers
+from brrr_course.site.pictures import WIDE, picture, place_of
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view import display
-from brrr_course.view.timeline_view import TimelineView
 
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 
@@ -44,7 +41,9 @@ class LessonPage:
     def __init__(self, path: Path) -> None:
         import torch
 
-        self.name, self.title, self.question = path.stem, path.stem, ""
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        self.name = path.stem
+        self.title, self.question = told(cells)
         self.parts: list[str] = []
         self.cells: list[tuple[list[str], bool, list[str]]] = []
         self.missing: list[str] = []
@@ -55,8 +54,8 @@ class LessonPage:
         forget()
         for seed in (random.seed, numpy.random.seed, torch.manual_seed):
             seed(0)
-        with _rarely_collected(), kept_figures(), self._cells.on_stage():
-            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        with kept_figures(), self._cells.on_stage():
+            for cell in cells:
                 source, tags = "".join(cell["source"]), cell["metadata"].get("tags", [])
                 before, is_code = len(self.parts), cell["cell_type"] == "code"
                 (self._run if is_code else self._read)(source, tags)
@@ -67,22 +66,11 @@ class LessonPage:
         """All that the script reads."""
         return {**self.shown, "lesson": self.name, "pieces": self.pieces.all, "defs": self.pieces.defs, **numbers()}
 
-    def pictures(self) -> Iterator[tuple[str, bytes]]:
-        """The figures as they stand at first, each with its file's name: for a reader without JavaScript."""
-        shown = (each for each in self.seen if isinstance(each, display.Shown | Picture))
-        yield from ((f"{self.name}-{at}.png", _still(each)) for at, each in enumerate(shown))
-
     def _read(self, text: str, tags: list[str]) -> None:
-        """Take a cell of text; the first heading is the title, the first bold sentence the question."""
-        if self.title == self.name and (heading := re.search(r"^# (.*)$", text, re.MULTILINE)):
-            self.title = _plain(heading[1])
-        if not self.question and (asked := re.search(r"\*\*(.+?)\*\*", _CODE.sub("", text), re.DOTALL)):
-            self.question = _plain(asked[1])
-        if "yours" not in tags:
-            self.parts.append(markdown(text))
-            return
+        """Take a cell of text."""
         box = f'<textarea rows="3" data-kept="{len(self.parts)}" aria-label="Your explanation"></textarea>'
-        self.parts.append(f'<div class="explain">{markdown(text)}{box}</div>')
+        html = markdown(text)
+        self.parts.append(f'<div class="explain">{html}{box}</div>' if "yours" in tags else html)
 
     def _run(self, source: str, tags: list[str]) -> None:
         """Run a cell of code, and take what it prints and shows."""
@@ -109,10 +97,18 @@ class LessonPage:
         guesses = [each for each in self.seen if isinstance(each, Guess)]
         made["guess"] = guesses.index(waits_for) if waits_for in guesses else -1
         at = len(self.shown[kind])
-        still = f'<img src="{self.name}-{at}.png" alt="{escape(made.get("alt") or "The figure as recorded.")}">'
-        picture = f"<noscript>{still}</noscript>" if kind == "view" else ""
+        picture = f"<noscript>{self._still(made)}</noscript>" if kind == "view" else ""
         self.parts.append(f'<div class="{kind}" data-at="{at}">{picture}</div>')
         self.shown[kind].append(made)
+
+    def _still(self, made: dict[str, Any]) -> str:
+        """A figure where its sliders stand at first, for a reader without JavaScript, and what it shows in words."""
+        if "scene" in made:
+            return f'<div class="scene">{picture(made["scene"], 640, 260)}</div><p>{escape(made["alt"])}</p>'
+        state, pieces = made["states"][place_of(made["sliders"])], self.pieces.all
+        drawn = "".join([*self.pieces.defs.values(), *(pieces[each] for each in state["still"])])
+        svg = f'<svg viewBox="0 0 {WIDE} {state["height"]}" aria-hidden="true">{drawn}</svg>'
+        return f'<div class="figure">{svg}</div><p>{escape(made.get("alt") or state["text"])}</p>'
 
     def _show(self, value: Any) -> None:
         """Take what a cell shows."""
@@ -126,36 +122,25 @@ class LessonPage:
         elif isinstance(value, Mark) and is_tabulated(self._exercise):
             self._place("exercise", table_of(self._exercise))
         elif isinstance(value, Mark):
-            self.parts.append(
-                f'<div class="python">This exercise runs your code: take {notebook_links(self.name)}.</div>'
-            )
+            where = notebook_links(self.name)
+            self.parts.append(f'<div class="python">This exercise runs your code: take {where}.</div>')
         elif hasattr(value, "_repr_html_"):
             self.parts.append(f'<div class="html">{value._repr_html_()}</div>')
         else:
             self._add_text(repr(value))
 
 
-def _still(shown: Any) -> bytes:
-    """What is shown as a PNG, covered or not."""
-    if isinstance(shown, TimelineView):
-        return shown.selection.png()
-    kept = shown.figure if isinstance(shown, Picture) else None  # a bare picture was drawn while figures were kept
-    return bytes((shown._picture() if kept is None else style.picture(kept, shown.alt)).png)
+def told(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The title of a notebook's cells, which is the first heading, and its question, the first bold one.
+
+    >>> told([{"cell_type": "markdown", "source": "# Waves\\nIt is **loud**. **How many?**"}])
+    ['Waves', 'How many?']
+    """
+    text = "\n\n".join(_CODE.sub("", "".join(each["source"])) for each in cells if each["cell_type"] == "markdown")
+    found = (re.search(r"^# (.*)$", text, re.MULTILINE), re.search(r"\*\*([^*]+\?)\*\*", text))
+    return [_plain(each[1]) if each else "" for each in found]
 
 
 def _plain(markdown: str) -> str:
     """Words alone: without tags and marks of emphasis, on one line."""
     return " ".join(re.sub(r"<[^>]+>|[*`]", "", markdown).split())
-
-
-@contextmanager
-def _rarely_collected() -> Iterator[None]:
-    """Each figure is garbage at once: to collect it need not mean to look through torch, nor after each tenth of it."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000)
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)

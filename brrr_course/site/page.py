@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from brrr_course.site.frame import ASKS, figures, packed, read, ways, whole
-from brrr_course.site.lesson import LessonPage
+from brrr_course.site.lesson import LessonPage, told
 from brrr_course.site.questions import Question
 from brrr_course.site.slides import slides
 from brrr_course.site.text import addressed, contents
@@ -21,20 +21,17 @@ from brrr_course.site.text import addressed, contents
 class Page(NamedTuple):
     """A lesson's page, and what the index says of it; `missing` is what its source lacks, `slides` its slides' page.
 
-    `about` is what the notebook says of itself, `questions` the pages of those that it answers, by their addresses,
-    `pictures` its figures by their files' names.
+    `about` is what the notebook says of itself, `questions` the pages of those that it answers, by their addresses.
     """
 
     name: str
     title: str
     question: str
-    badge: str
     missing: list[str]
     html: str
     slides: str = ""
     about: Mapping[str, Any] = MappingProxyType({})
     questions: Mapping[str, str] = MappingProxyType({})
-    pictures: Mapping[str, bytes] = MappingProxyType({})
 
 
 def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = False,
@@ -48,10 +45,18 @@ def lesson_page(path: Path, before: str, after: str, *, with_slides: bool = Fals
     with patch.dict(os.environ, {"BRRR_SOURCE": f"recorded:{device}"} if device else {}):
         found = LessonPage(path)
         page = page_of(found, before, after, f"{found.name}.slides" if with_slides else "")
-        own = [each for each in asked if each.lesson == found.name.partition("_")[0] and not found.missing]
-        answered = {each.slug: each.page(found.name, found.title, found.seen) for each in own}
-        page = page._replace(about=about, questions=answered, pictures=dict(found.pictures()))
-        return page._replace(slides=slides_page(found) if with_slides else "")
+        answered = {each.slug: each.page(found.name, found.title, found.seen) for each in asked
+                    if each.lesson == found.name.partition("_")[0] and not found.missing}  # fmt: skip
+        return page._replace(about=about, questions=answered, slides=slides_page(found) if with_slides else "")
+
+
+def kept_page(path: Path, out: Path, asked: Sequence[Question]) -> Page:
+    """The page of a notebook as it lies in a folder since an earlier build, with the questions that it answers."""
+    title, question = told(json.loads(path.read_text(encoding="utf-8"))["cells"])
+    names = [each.slug for each in asked if each.lesson == path.stem.partition("_")[0]]
+    html = {each: (out / f"{each}.html").read_text("utf-8") for each in names if (out / f"{each}.html").is_file()}
+    page = out / f"{path.stem}.html"
+    return Page(path.stem, title, question, [], page.read_text("utf-8"), about=metadata_of(path), questions=html)
 
 
 def metadata_of(path: Path) -> dict[str, Any]:
@@ -65,15 +70,13 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
     around = {name: f"{said}: {name.partition('_')[0]}" for said, name in (("Back", before), ("Next", after))}
     around[beside] = "Slides"
     html = addressed("\n".join(found.parts))
-    parts = [ways(more=around), "<main>", html.replace("</h1>", f"</h1>{contents(html)}", 1)]
-    views = found.shown["view"]
-    if any(each["guess"] >= 0 for each in views):
+    parts = [ways(more=around), '<main id="content">', html.replace("</h1>", f"</h1>{contents(html)}", 1)]
+    if any(each["guess"] >= 0 for each in found.shown["view"]):
         parts.append('<p class="origin">What is covered stands in this page\'s source: no server keeps it.</p>')
     if found.shown["guess"]:
         parts.append('<button type="button" id="again">Start again</button>')
     html = whole(found.title, "\n".join([*parts, "</main>", _data(found)]), figures())
-    badge = next((each["badge"] for each in views if each.get("badge")), "")
-    return Page(found.name, found.title, found.question, badge, found.missing, html)
+    return Page(found.name, found.title, found.question, found.missing, html)
 
 
 def slides_page(found: LessonPage) -> str:

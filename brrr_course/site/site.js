@@ -152,7 +152,7 @@ function guess(place, asked, n) {
 }
 const after = (n, call) => n < 0 ? call() : waiting.set(n, [...(waiting.get(n) ?? []), call]);
 function comparison(place, data) {
-  place.append(message("open", "Not answered yet: give your guess above."));
+  place.append(message("open", "Not answered yet: give your guess first."));
   after(data.guess, answer => {
     place.innerHTML = filled(D.pieces[data.open ?? data.by[[answer].flat().join(", ")]], (what, unit, measured) =>
       what === "said" ? si(answer, unit) : distance(answer, +measured, unit));
@@ -196,7 +196,7 @@ function exercise(place, data) {
 
 // -- the page
 function view(place, data) {
-  if (data.guess >= 0) place.append($("p", {className: "cover", role: "status"}, "Give your guess above to uncover."));
+  if (data.guess >= 0) place.append($("p", {className: "cover", role: "status"}, "It opens once you have given your guess."));
   after(data.guess, () => {
     if (place.view) return place.view.show();  // another guess
     place.replaceChildren();

@@ -8,6 +8,7 @@ from brrr_course.site.lesson import LessonPage
 
 ALONE = ('<div class="view"', '<div class="comparison"')
 """Parts with a slide of their own."""
+SAID = "In the lesson's words"
 FOLDED = {"run", "explain", "explore"}
 """Tags of text that a teacher says: it is folded below the figure that comes next."""
 _DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
@@ -26,9 +27,7 @@ def slides(found: LessonPage) -> list[str]:
     def fold() -> str:
         nonlocal folded
         text, folded = folded, ""
-        return (
-            f'<details class="notes"><summary>In the lesson\'s words</summary>{text}</details>' if text.strip() else ""
-        )
+        return f'<details class="notes"><summary>{SAID}</summary>{text}</details>' if text.strip() else ""
 
     for tags, is_code, parts in found.cells:
         text = "".join(parts)

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "brrr"}  # salted ids are made of the content alone
@@ -22,6 +23,8 @@ _DROPPED = ("font-family", "xmlns")
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 measured = lru_cache(maxsize=4096)(text_to_path.get_text_width_height_descent)
 """How large a text is, kept from one picture to the next."""
+_plain: Any = patch.object(Text, "get_path_effects", lambda _: [])
+"""A seam around letters would make outlines of them."""
 
 
 class Pieces:
@@ -49,7 +52,7 @@ class Pieces:
         """The numbers of a figure's pieces in the order of drawing, as `still`; its `height`; and what is told."""
         assert figure is not None  # it was made within `kept_figures`
         stream = StringIO()
-        with rc_context(_SVG), patch.object(RendererSVG, measured.__name__, lambda _, *text: measured(*text)):
+        with rc_context(_SVG), _plain, patch.object(RendererSVG, measured.__name__, lambda _, *text: measured(*text)):
             figure.savefig(stream, format="svg", metadata={"Date": None})
         root = ElementTree.fromstring(stream.getvalue())
         for element in root.iter():

@@ -27,18 +27,19 @@ def require_free(out: Path, names: Iterable[str]) -> set[str]:
     return lines
 
 
-def replace_all(out: Path, content: Mapping[str, bytes]) -> None:
-    """Write the files, each whole or not at all, then remove what earlier builds wrote and this one does not."""
+def replace_all(out: Path, content: Mapping[str, bytes], *, alone: bool = True) -> None:
+    """Write the files, each whole or not at all; `alone`, remove what earlier builds wrote and this one does not."""
     lines = require_free(out, content)
     new = {_line(name, each) for name, each in content.items()}
     _write(out, LIST, "".join(f"{line}\n" for line in sorted(lines | new)).encode())  # first: a kill leaves ours ours
     for name, each in content.items():
         _write(out, name, each)
-    for name in {line[66:] for line in lines} - {*content}:
+    others = {line for line in lines if line[66:] not in content}
+    for name in {line[66:] for line in others if alone}:
         path = out / name
         if path.is_file() and _is_ours(out, name, lines):
             path.unlink()
-    _write(out, LIST, "".join(f"{line}\n" for line in sorted(new)).encode())
+    _write(out, LIST, "".join(f"{line}\n" for line in sorted(new if alone else new | others)).encode())
 
 
 def _write(out: Path, name: str, content: bytes) -> None:

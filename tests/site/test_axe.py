@@ -28,7 +28,7 @@ def index() -> str:
     lesson = made("01")
     asked = {each.slug: each.page(lesson.name, "01", lesson.seen) for each in questions() if each.lesson == "01"}
     about = {"minutes": "45", "before": "00"}
-    return index_page([Page("01_async_timing", "01", "?", "", [], "", about=about, questions=asked)], questions(), {})
+    return index_page([Page("01_async_timing", "01", "?", [], "", about=about, questions=asked)], questions(), {})
 
 
 def question() -> str:
@@ -41,7 +41,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "question": question,
     "questions": lambda: list_page(questions()),
     "glossary": lambda: glossary([])["glossary"],
-    "term": lambda: glossary([Page("01_async_timing", "01", "?", "", [], "")])[page_of_term(terms()[0])],
+    "term": lambda: glossary([Page("01_async_timing", "01", "?", [], "")])[page_of_term(terms()[0])],
     **{f"lesson {number}": lambda number=number: page_of(made(number).lesson).html for number in ("01", "03", "12")},
     "slides 03": lambda: slides_page(made("03").lesson),
     **{name: lambda name=name: of_names()[name][1] for name in MODULES},

@@ -107,7 +107,7 @@ def _waves(on: Axes, waves: Waves, length: float) -> None:
     colours = np.rint(255 * np.array(shades)).astype(np.uint8)  # bytes are drawn faster than floats
     picture = colours[product % len(colours)].reshape(waves.waves, waves.sms, 3).swapaxes(0, 1)
     end = waves.waves * length
-    on.imshow(picture, extent=(0, end, 0, waves.sms), origin="lower", aspect="auto", interpolation="nearest", zorder=1)
+    on.imshow(picture, extent=(0, end, 0, waves.sms), origin="lower", aspect="auto", interpolation="none", zorder=1)
     if waves.waves < 60:  # thinner boxes than lines would look pale
         on.vlines([wave * length for wave in range(1, waves.waves)], 0, waves.sms, color="white", linewidth=0.8)
         on.hlines(range(1, waves.sms if waves.sms < 40 else 1), 0, end, color="white", linewidth=0.6)
