@@ -255,7 +255,7 @@ function plane(state, top) {
   if (!scene.lines) return 0;
   const cut = placeOf(state, scene.x.along), position = state.at[scene.x.along];
   const labelled = scene.lines.filter((d) => d.kind !== "predicted"), named = labelled.length > 1;
-  const names = (d) => rowsOf(narrow ? d.short : d.label, narrow ? 84 : 170, 12.5, 700);
+  const names = (d) => rowsOf(d.short, narrow ? 84 : 170, 12.5, 700);
   const up = (state.up = scene.lines.some((d) => d.on === false && !state.hidden.has(d.name)) ? scene.all : scene.y); // with lines switched on it may be longer
   const left = Math.max(38, ...(narrow ? up.few : up.ticks).map(([, text]) => wide(text, 12) + 12));
   const right = named ? Math.max(...labelled.flatMap((d) => names(d).map((row) => wide(row, 12.5, 700)))) + 14 : 12;
