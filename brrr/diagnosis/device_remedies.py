@@ -100,8 +100,8 @@ def _changed(
 
 
 def _shortened(found: Evidence) -> Callable[[OperatorCost], OperatorCost]:
-    """How an operator is put into the short type that the device has."""
-    has = found.model.has if found.model is not None else lambda name: False
+    """How an operator is put into the short type that the device has units for."""
+    has = found.model.has_units if found.model is not None else lambda name: False
     dtype = next((each for each in SHORT_TYPES if has(f"matmul.{short(each)}")), SHORT_TYPES[0])
 
     def change(cost: OperatorCost) -> OperatorCost:

@@ -201,7 +201,7 @@ def pinning(found: Evidence) -> Remedy | None:
     if not nbytes:
         return None
     alone = min(1.0, found.split.transfer_s / took_s)  # a copy beside a kernel costs nothing
-    saved_s = alone * max(0.0, took_s - nbytes / pinned_rate(found.model.device if found.model else ""))
+    saved_s = alone * max(0.0, took_s - nbytes / pinned_rate(found.model.hardware if found.model else None))
     why = f"{units.nbytes(nbytes / found.steps)} a step are copied from or to pageable memory."
     return Remedy("pinned memory", found.wall_s / (found.wall_s - saved_s), why)
 

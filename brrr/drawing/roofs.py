@@ -38,7 +38,7 @@ class Roof:
 
 def roofs_of(model: DeviceModel, dtypes: Sequence[str]) -> tuple[Roof, ...]:
     """All roofs: of the memory's levels, of plain float32, of products in the data types; MissingPeakError if none."""
-    found = (*_measured(model, dtypes), *_promised(datasheet_peaks(model.device), dtypes))
+    found = (*_measured(model, dtypes), *_promised(datasheet_peaks(model.hardware), dtypes))
     if not any(roof.unit == "B/s" for roof in found) or not any(roof.unit == "FLOP/s" for roof in found):
         raise MissingPeakError(
             f"roofline_plot: {model.device} has no roofs for {', '.join(dtypes)}: neither measured nor of a datasheet. "

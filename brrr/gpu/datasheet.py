@@ -13,7 +13,7 @@ from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import share, typed
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
-UNITS = ("cuda cores", "tensor cores", "cpu cores")
+UNITS = ("cuda cores", "tensor cores", "shader cores", "matrix cores", "cpu cores")
 
 
 class DatasheetError(BrrrError, ValueError):
@@ -67,6 +67,8 @@ class Hardware:
     sm_shared_bytes: int | None = None
     host_link: HostLink | None = None
     tdp_w: float | None = None
+    process_nm: int | None = None
+    inline_ecc: bool | None = None
     derived: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@
 | `predicting.py` | `predict(...)`: from a callable or a `Cost` to a `Prediction`; the two clocks of host and device |
 | `prediction.py` | `Prediction`: the times, what limits, and every figure they rest on |
 | `device_model.py` | `DeviceModel`: the figures of one device, each with its origin; assumed costs of launches |
-| `lowering.py` | what a GPU has in one piece, what a compiler fuses, how many operations a sine amounts to |
+| `lowering.py`, `data/operators.toml` | what a GPU has in one piece, what a compiler fuses, what a sine amounts to |
 | `terms.py` | what one operator takes by its terms: host, memory, arithmetic; or a mere stream |
 | `figures.py` | which measured figures count for an operator |
 | `gemm_families.py` | a matrix product by tiles and waves, and the constants of its kernels |

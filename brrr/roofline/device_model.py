@@ -15,7 +15,7 @@ from brrr.gpu.datasheet import Hardware, find_hardware, hardware
 from brrr.gpu.probe import cpu_name
 from brrr.roofline.peak import Curve, Kind, Peak
 from brrr.roofline.peaks import MissingPeakError, Peaks, datasheet_peaks, find_recorded
-from brrr.roofline.reference import issued_like_the_reference, rates_of, reference
+from brrr.roofline.reference import SHORT, issued_like_the_reference, rates_of, reference
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,13 @@ class DeviceModel:
     @classmethod
     def of_datasheet(cls, hardware: Hardware) -> DeviceModel:
         """On a datasheet: bandwidth and arithmetic; launches and host costs are assumed."""
-        kind: Processor = "cpu" if hardware.compute_capability is None else GPU
-        figures = {**assumed_launches(kind), **datasheet_peaks(hardware.name)}
-        carried = reference() if is_gpu(kind) else None
-        made = cls(hardware.name, kind, "datasheet", figures, reference=carried, hardware=hardware)
-        return replace(made, sm_count=hardware.sm_count)
+        kind: Processor = "cpu" if "cpu cores" in hardware.dense else GPU
+        figures = {**assumed_launches(kind), **datasheet_peaks(hardware)}
+        slow = [each for each in SHORT if is_gpu(kind) and "matmul.fp32" in figures and f"matmul.{each}" not in figures]
+        figures |= {f"matmul.{each}": replace(figures["matmul.fp32"], kind="assumed") for each in slow}
+        notes = [f"it has no units for {' and '.join(slow)}: such products count as in fp32"] * bool(slow)
+        return cls(hardware.name, kind, "datasheet", figures, {}, hardware.sm_count, None,
+                   reference() if is_gpu(kind) else None, hardware, notes=notes)  # fmt: skip
 
     @cached_property
     def for_terms(self) -> DeviceModel:
@@ -105,6 +107,10 @@ class DeviceModel:
         """Whether there is a figure or a curve of that name."""
         return name in self.figures or name in self.curves
 
+    def has_units(self, name: str) -> bool:
+        """Whether it has that rate, and not only that of float32 in its place."""
+        return self.has(name) and (name in self.curves or self.figures[name].kind != "assumed")
+
     def value(self, name: str) -> float:
         """A figure, noted as used; of a curve its best. MissingPeakError says what to run."""
         if not self.has(name):
@@ -127,8 +133,7 @@ class DeviceModel:
 
         The longer of both times (S. Williams et al., Roofline, 2009). MissingPeakError where a rate is not known.
         """
-        moving = nbytes / self._memory_rate() if nbytes else 0.0
-        return max(moving, flop / self.best_rate(dtype) if flop else 0.0)
+        return max(nbytes / self._memory_rate() if nbytes else 0.0, flop / self.best_rate(dtype) if flop else 0.0)
 
     def _memory_rate(self) -> float:
         """B/s of a copy from memory: of a measured curve its end, since smaller sets lie in a cache."""

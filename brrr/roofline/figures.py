@@ -13,26 +13,17 @@ from typing import NamedTuple
 from brrr.counting.cost import ITEMSIZE, OperatorCost
 from brrr.gpu import is_cpu
 from brrr.roofline.device_model import REFERENCE_CALL, DeviceModel
-from brrr.roofline.lowering import name_on_gpu
+from brrr.roofline.lowering import TOLD, name_on_gpu
 from brrr.roofline.peak import Curve
 from brrr.roofline.peaks import Peaks
 
 WHOLE = "whole"
 """The kind of a cost that does not tell its operators."""
 
-CLASS: Mapping[str, str] = {
-    "view": "view", "copy": "copy", "pointwise": "pointwise", "reduction": "reduction", "softmax": "softmax",
-    "norm": "norm", "matmul": "matmul", "fused": "pointwise",
-    "scan": "reduction", "loss": "reduction", "pooling": "reduction", "index": "pointwise", "random": "pointwise",
-    "convolution": "matmul", "attention": "matmul", "recurrent": "matmul", "unknown": "pointwise",
-}  # fmt: skip
+CLASS: Mapping[str, str] = TOLD["host_class"]
 """Which measured class counts for which kind of operator."""
 
-OWN: Mapping[str, str] = {
-    "aten.relu": "relu", "aten.clamp": "relu", "aten.clamp_min": "relu", "aten.addmm": "addmm", "aten.clone": "clone",
-    "aten._addmm_activation": "addmm", "aten.native_group_norm": "group-norm", "aten.cat": "cat",
-    "aten.constant_pad_nd": "pad", "aten._to_copy": "cast", "aten.native_batch_norm": "batch-norm",
-}  # fmt: skip
+OWN: Mapping[str, str] = TOLD["host_own"]
 """Operators whose own host cost is measured; a bound of relu is a number, which Python hands over at a price."""
 
 

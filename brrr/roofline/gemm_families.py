@@ -226,11 +226,14 @@ LINE = 128
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """What a tile's time rests on: FLOP/s of full waves, B/s of the cache, and the number of multiprocessors."""
+    """What a tile's time rests on: FLOP/s of full waves, B/s of the cache, the number of multiprocessors, and how much
+    longer than an H200's their cycles are.
+    """
 
     flop_per_s: float | Array
     cache_bytes_per_s: float
     sm_count: int
+    cycle: float = 1.0
 
 
 class TiledProduct(NamedTuple):
@@ -266,12 +269,14 @@ def tilings(products: Products, family: Family, speeds: Speeds) -> Tilings:
     depth = K_STEP * np.ceil(products.k / split / K_STEP)
     missed = products.misalignment
     pieces = 1 + family.pieces * (missed[0] * rows + missed[1] * columns) / (rows + columns)
-    step = np.maximum(family.step_s, 2 * rows * columns * speeds.sm_count / (reached * speeds.flop_per_s) * pieces)
+    step = np.maximum(
+        speeds.cycle * family.step_s, 2 * rows * columns * speeds.sm_count / (reached * speeds.flop_per_s) * pieces
+    )
     written = speeds.sm_count * rows * columns * itemsize / (family.written * speeds.cache_bytes_per_s)
     cache = family.cache * speeds.cache_bytes_per_s
-    computing = np.ceil(blocks / speeds.sm_count) * (family.prologue_s + depth * step + written)
+    computing = np.ceil(blocks / speeds.sm_count) * (speeds.cycle * family.prologue_s + depth * step + written)
     fetching = blocks * depth * (rows + columns) * itemsize * pieces / cache
-    partial = np.where(split > 1, PARTIAL_BYTES * split * m * n / cache + family.split_s, 0.0)
+    partial = np.where(split > 1, PARTIAL_BYTES * split * m * n / cache + speeds.cycle * family.split_s, 0.0)
     tried = parts = (split == 1) | ((batch == 1) & (products.k >= split * LEAST_K))  # sums of a batch are not split
     for choice in reversed(family.choices):
         tile = (rows == choice.tile[0]) & (columns == choice.tile[1])

@@ -5,12 +5,15 @@ an RMS norm, a dropout and the gates of a recurrent cell are several operators o
 convolution's bias is a kernel of its own.
 """
 
+import tomllib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from math import prod
+from typing import Any
 
+from brrr.core.files import share
 from brrr.counting.cost import COPIED, ITEMSIZE, Cost, Form, OperatorCost
 from brrr.roofline.decoding import by_products
 from brrr.roofline.peaks import short
@@ -23,31 +26,15 @@ RMS_BACKWARD = ("mul", "mul", "sum", "pow", "mul", "mul", "expand", "div", "pow"
 RMS_WEIGHTS = ("mul", "mul", "sum", "view")
 """What comes before, where a weight's gradient is asked for."""
 DROPOUT = ("empty_like", "bernoulli", "div", "mul")
-CELLS = {
-    ("add", "unsafe_split", "sigmoid", "sigmoid", "tanh", "sigmoid", "mul", "mul", "add", "tanh", "mul"):
-        ("aten._thnn_fused_lstm_cell", 9, 6),
-    ("mul", "mul", "tanh_backward", "add", "mul", "mul", "mul", "sigmoid_backward", "tanh_backward",
-     "sigmoid_backward", "sigmoid_backward", "cat"): ("aten._thnn_fused_lstm_cell_backward", 8, 5),
-    ("add", "sigmoid", "add", "sigmoid", "clone", "mul", "add", "tanh", "sub", "clone", "mul", "add"):
-        ("aten._thnn_fused_gru_cell", 7, 6),
-    ("add", "sigmoid", "add", "sigmoid", "mul", "add", "tanh", "sub", "mul", "add"):
-        ("aten._thnn_fused_gru_cell", 7, 6),
-}  # fmt: skip
+TOLD: Mapping[str, Any] = tomllib.loads((share("data") / "operators.toml").read_text(encoding="utf-8"))
+"""What operators.toml says of operators by their names."""
+CELLS = {tuple(each["after"].split()): (each["name"], each["reads"], each["writes"]) for each in TOLD["cell"]}
 """What follows the products of a recurrent cell: its kernel on a GPU, and how often that reads and writes the state."""
-
-
-FILLS = ("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "ones_like", "full_like", "fill", "zero")
 LAYERS = {"convolution": "conv", "recurrent": "rnn"}
 """Kinds whose precision torch sets by itself; all others follow that of products."""
 GATES = 4
 """Of an LSTM: the first result of its gradient holds so many elements for each of the state."""
-SAME_KERNEL = {
-    "aten.cudnn_batch_norm": "aten.native_batch_norm", "aten.copy": "aten.clone", "aten.stack": "aten.cat",
-    "aten.vdot": "aten.dot",
-    "aten._fused_rms_norm_backward": "aten.native_layer_norm_backward",
-    "aten._thnn_fused_lstm_cell_backward": "aten._thnn_fused_lstm_cell_backward_impl",
-    **dict.fromkeys(map("aten.{}".format, FILLS), "aten.zeros_like"),
-}  # fmt: skip
+SAME_KERNEL: Mapping[str, str] = TOLD["same_kernel"]
 """Operators that run what another one runs, whose sweep counts for them."""
 
 
@@ -123,7 +110,7 @@ def _rms(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
     if _names(parts, len(RMS)) != RMS or parts[1].form.name != "rows" or parts[2].name != "aten.add_":
         return None
     rows, scaled, rest = parts[1].form, parts[4], parts[len(RMS) : len(RMS) + 1]
-    weighted = bool(rest) and _weights(rest[0], rows.length)
+    weighted = any(each.name in ("aten.mul", "aten.mul_") and (rows.length,) in each.shapes for each in rest)
     weight = rest[0].read_bytes - scaled.written_bytes if weighted else 0.0
     count = len(RMS) + weighted + 2 * cast
     first, last = operators[0], operators[:count][-1]
@@ -156,11 +143,6 @@ def _rms_backward(operators: Sequence[OperatorCost], before: Sequence[OperatorCo
     )  # fmt: skip
 
 
-def _weights(each: OperatorCost, length: int) -> bool:
-    """Whether it multiplies by a weight for each element of a row."""
-    return each.name in ("aten.mul", "aten.mul_") and (length,) in each.shapes
-
-
 def _dropout(operators: Sequence[OperatorCost]) -> tuple[int, OperatorCost] | None:
     """A random mask, scaled, times x; the GPU's operator writes the mask in bytes, for the backward."""
     if _names(operators, len(DROPOUT)) != DROPOUT or operators[1].kind != "random":
@@ -179,8 +161,7 @@ def _masked(each: OperatorCost, before: Sequence[OperatorCost]) -> OperatorCost:
     times_mask = each.backward and each.name == "aten.mul" and each.shapes[:1] == each.shapes[1:]
     if not times_mask or not any(one.name == "aten.native_dropout" and one.shapes == each.shapes[:1] for one in before):
         return each
-    elements = each.form.length
-    read = each.written_bytes + elements
+    read = each.written_bytes + each.form.length  # the mask is bytes
     return replace(each, name="aten.native_dropout_backward", read_bytes=read, shapes=each.shapes[:1])
 
 
@@ -299,10 +280,7 @@ def recomputing(forward: Sequence[OperatorCost], backward: Sequence[OperatorCost
 # ---------------------------------------------------------------------------------------------------------------------
 # Special functions by what they compute: a cosine is one FLOP by convention, and some thirty operations in fact.
 
-OPERATIONS: Mapping[str, int] = {
-    "sin": 31, "cos": 31, "tan": 40, "gelu": 35, "erf": 30, "tanh": 20, "sigmoid": 20, "silu": 21,
-    "exp": 8, "exp2": 6, "expm1": 20, "log": 15, "log1p": 20, "log2": 15, "rsqrt": 6, "sqrt": 8,
-}  # fmt: skip
+OPERATIONS: Mapping[str, int] = TOLD["operations"]
 """Plain float32 operations for each element."""
 
 

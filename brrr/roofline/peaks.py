@@ -19,7 +19,7 @@ from brrr.core.files import is_own, json_text, kept, read_json, read_object, req
 from brrr.core.measurement import Processor
 from brrr.core.recordings import FILE, device_folders, first_that_reads, search_path
 from brrr.gpu import is_cpu
-from brrr.gpu.datasheet import find_hardware
+from brrr.gpu.datasheet import Hardware, find_hardware
 from brrr.roofline.peak import Curve, Peak, Sweep
 from brrr.roofline.sweep_file import Packed, packed
 
@@ -113,7 +113,7 @@ class Peaks:
     @property
     def datasheet(self) -> Mapping[str, Peak]:
         """What the device's datasheet promises, under the same names; empty if it has none."""
-        return datasheet_peaks(self.device)
+        return datasheet_peaks(find_hardware(self.device))
 
     def get(self, name: str) -> Peak:
         """The measured figure of that name; MissingPeakError lists the names that exist."""
@@ -180,19 +180,18 @@ def short(dtype: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # The datasheet's figures under the names of the measured ones, never among them.
 
-PLAIN_UNITS = ("cuda cores", "cpu cores")
+PLAIN_UNITS = ("cuda cores", "shader cores", "cpu cores")
 
 
-def datasheet_peaks(device: str) -> Mapping[str, Peak]:
-    """What the datasheet of a device promises; empty for one without.
+def datasheet_peaks(hardware: Hardware | None) -> Mapping[str, Peak]:
+    """What a datasheet promises; empty without one.
 
-    >>> print(datasheet_peaks("NVIDIA H200")["matmul.bf16"])
+    >>> print(datasheet_peaks(find_hardware("NVIDIA H200"))["matmul.bf16"])
     989 TFLOP/s
 
     A product of matrices runs on the tensor cores where they have the data type, else on the plain units; plain
     arithmetic on the plain units. Multiplication alone is half of what they do, for a peak counts a fused multiply-add.
     """
-    hardware = find_hardware(device)
     if hardware is None:
         return {}
     source = hardware.sources[0].title

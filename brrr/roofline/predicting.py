@@ -11,7 +11,6 @@ from brrr.core import units
 from brrr.core.callables import require_callable
 from brrr.core.errors import ArgumentError, extras
 from brrr.counting.cost import Cost, OperatorCost
-from brrr.gpu.datasheet import find_hardware
 from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import DeviceModel, Where, model_of
 from brrr.roofline.figures import WHOLE, host_class, of_training, python_s
@@ -368,7 +367,7 @@ def _prediction(
 
 def _too_large(work: Cost, model: DeviceModel) -> str:
     """What it needs and the device has not, in words; of a bare cost nobody knows what it needs at once."""
-    known = find_hardware(model.device) if model.is_gpu and work.operators else None
+    known = model.hardware if model.is_gpu and work.operators else None
     if known is None or known.memory_bytes is None or work.working_set_bytes <= known.memory_bytes:
         return ""
     needed, there = units.nbytes(work.working_set_bytes), units.nbytes(known.memory_bytes)

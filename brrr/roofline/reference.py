@@ -10,12 +10,26 @@ from brrr.roofline.peak import Curve, Peak
 from brrr.roofline.peaks import Peaks, datasheet_peaks, read_peaks
 
 REFERENCE = "h200"
+SHORT = ("fp16", "bf16")
 ISSUED = ("host", "kernel", "gap")
 """By the first word of their names, figures that no datasheet gives."""
 SMALL = 2**16
 """Bytes of a working set that takes no longer in a larger cache, nor in a smaller one."""
 CACHED, SPILT = 0.5, 1.5
 """Of the cache: a working set up to so large lies in it, and one from so large on in memory."""
+
+
+INLINE_ECC = 0.85
+"""What is left of a bandwidth where the bits that mend errors lie in the memory itself: GDDR on a data-centre board."""
+ONE_ISSUE, FREE_ISSUE = (8, 6), 1.2
+"""From this compute capability on a scheduler has 32 lanes of float32 and issues one instruction a cycle: a product's
+loads take the place of multiply-adds, which they do not on 16 lanes, and did not where two were issued."""
+ENERGY = {16: 1.9, 12: 1.9, 8: 1.7, 7: 1.7, 6: 1.7}
+"""Of a multiply-add at the same clock, by the process in nm, beside that of the reference's (TSMC's 4N, here 4 nm)."""
+TENSOR_HZ = 1.83e9
+"""The clock at which the reference's tensor cores are rated."""
+IDLE = 20.0, 0.075
+"""Watts of a board whose multiprocessors wait: so many, and a share of its limit."""
 
 
 @cache
@@ -45,14 +59,19 @@ def rates_of(known: Hardware) -> tuple[Mapping[str, Peak], Mapping[str, Curve]]:
     """
     there = find_hardware(reference().device)
     assert there is not None
-    mine, its = datasheet_peaks(known.name), datasheet_peaks(there.name)
+    mine, its = datasheet_peaks(known), datasheet_peaks(there)
     said = {name: peak.value / its[name].value for name, peak in mine.items() if name in its}
+    if known.inline_ecc:
+        said["copy"] *= INLINE_ECC
     figures = dict(mine)
     for name, peak in reference().measured.items():
         by = said.get(f"{name.rpartition('.')[0]}.fma")
         if by is not None and name.startswith("arithmetic"):
             figures[name] = _scaled(peak, by)
-    curves = {name: _all_scaled(reference().curves[name], said[name]) for name in said if name.startswith("matmul")}
+    curves = {name: _sustained(reference().curves[name], name, by, known, there) for name, by in said.items()
+              if name.startswith("matmul")}  # fmt: skip
+    if "matmul.fp32" in curves:  # which torch multiplies what has no units of its own in
+        curves = {f"matmul.{short}": curves["matmul.fp32"] for short in SHORT} | curves
     curves |= {name: _by_level(curve, known, there, said["copy"]) for name, curve in reference().curves.items()
                if curve.axis == "working_set_bytes"}  # fmt: skip
     return figures, curves
@@ -62,8 +81,25 @@ def _scaled(peak: Peak, by: float) -> Peak:
     return Peak.stated(peak.value * by, peak.unit, "datasheet")
 
 
-def _all_scaled(curve: Curve, by: float) -> Curve:
-    return Curve(curve.axis, tuple((place, _scaled(peak, by)) for place, peak in curve.points))
+def _sustained(curve: Curve, name: str, by: float, known: Hardware, there: Hardware) -> Curve:
+    """Rates of products at the clock that the board's power holds, where multiply-adds are as busy as the reference's.
+
+    Energy for a FLOP goes with the clock, since voltage does, so power goes with its square.
+    """
+    if name == "matmul.fp32" and known.compute_capability and known.compute_capability < ONE_ISSUE:
+        by *= FREE_ISSUE
+    rated_hz = there.boost_clock_hz if name in ("matmul.fp32", "matmul.fp64") else TENSOR_HZ
+    needs = by * _ratio(known.boost_clock_hz, there.boost_clock_hz) * ENERGY.get(known.process_nm or 0, 1.0)
+    spare_w, its_w = (max(1.0, (1 - IDLE[1]) * (each.tdp_w or 0.0) - IDLE[0]) for each in (known, there))
+    holds = (spare_w / its_w / needs) ** 0.5 if known.tdp_w else 1.0
+    points = ((at, _scaled(peak, by * min(_let_go(peak, rated_hz), holds))) for at, peak in curve.points)
+    return Curve(curve.axis, tuple(points))
+
+
+def _let_go(peak: Peak, rated_hz: float | None) -> float:
+    """How many times as fast the reference would be if power did not hold its clock back."""
+    seen = peak.conditions
+    return max(1.0, _ratio(rated_hz, float(seen["sm_clock_hz"]))) if "held_back_by" in seen else 1.0
 
 
 def _by_level(curve: Curve, known: Hardware, there: Hardware, memory: float) -> Curve:

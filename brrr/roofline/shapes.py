@@ -118,7 +118,9 @@ def suggest_shape(
         raise ArgumentError("suggest_shape", "device", model.device, "a GPU", 'Name one: device="h200"')
     product = Matmul(m, n, k, dtype=dtype, transposed=transposed)
     asked = Suggestion("as asked", product, _product_s(product, model), 1.0)
-    made = dict.fromkeys([*_sizes(product, change, within), *_layouts(product), *_types(product)])
+    turned = (("transposed", replace(product, transposed=each)) for each in LAYOUTS if each != product.transposed)
+    types = (("in another type", replace(product, dtype=each)) for each in TYPES if each != product.dtype)
+    made = dict.fromkeys([*_sizes(product, change, within), *turned, *types])
     found = []
     for what, each in made:
         seconds = _product_s(each, model)
@@ -149,14 +151,6 @@ def _sizes(product: Matmul, change: Collection[str], within: float) -> Iterator[
                 if 0 < near != size and abs(near - size) <= max(within * size, VECTOR):
                     made = replace(product, **grown)
                     yield "padded" if made == padded else "smaller" if near < size else "larger", made
-
-
-def _layouts(product: Matmul) -> Iterator[tuple[str, Matmul]]:
-    yield from (("transposed", replace(product, transposed=each)) for each in LAYOUTS if each != product.transposed)
-
-
-def _types(product: Matmul) -> Iterator[tuple[str, Matmul]]:
-    yield from (("in another type", replace(product, dtype=each)) for each in TYPES if each != product.dtype)
 
 
 def _check(m: int, n: int, k: int, dtype: str, change: Collection[str], within: float) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import COPIED, Matmul, OperatorCost
-from brrr.gpu.datasheet import find_hardware
+from brrr.gpu.datasheet import Hardware
 from brrr.roofline.decoding import CLOCK_HZ, START_S, is_decoding, keys_s
 from brrr.roofline.device_model import DeviceModel
 from brrr.roofline.figures import CLASS, WHOLE, host_class, level_rate, memory_s
@@ -18,14 +18,18 @@ from brrr.roofline.sweeps import BY_FLOP
 MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp64", "int8")
 COMPUTED_IN = {"fp16": "fp32", "bf16": "fp32", "fp8": "fp32"}
 """Plain arithmetic on the short types is done in float32."""
-INTERPOLATED = ("aten.upsample_linear", "aten.upsample_bi", "aten.upsample_tri", "aten.grid_sampler")
-"""Operators that take far longer than their bytes and FLOP, by no factor that other operators have."""
+INTERPOLATED = ("aten.upsample_linear", "aten.upsample_bi", "aten.upsample_tri", "aten.grid_sampler", "aten._cudnn_rnn")
+"""Operators that take far longer than their bytes and FLOP, by no factor that other operators have: the steps of
+cuDNN's recurrent layers wait for each other."""
 SORTS, SORTS_S, PASSES = ("aten.sort", "aten.topk"), 15e-6, 8
 """What takes several kernels, at least so long, and goes over its bytes at least so often, as seen on an H200."""
 PAGEABLE = {f"{COPIED} in": 1e10, f"{COPIED} out": 1.8e10}
 """B/s of pageable copies, as seen on an H200's host: in one direction the driver gathers what it sends."""
 PINNED_BYTES_PER_S = 2.5e10
 """Copies of pinned memory, where no datasheet tells the link: of the order of PCIe 4."""
+TENSOR, ASYNC = ("tf32", "bfloat16", "float16"), (9, 0)
+"""From this compute capability on the kernels of tensor cores fetch and write while they multiply; earlier ones, whose
+threads do all of it, take both times one after the other."""
 CACHED = 8e6
 """A working set that every data-centre GPU since 2020 holds in its cache."""
 
@@ -82,6 +86,8 @@ def modelled_time(
     if each.name in SORTS and model.is_gpu:
         start, moving = start + SORTS_S, moving * PASSES
         model.note("sorts go over their bytes several times, by an assumed number that is a lower bound")
+    if each.kind == "attention" and len(each.shapes) > 3 and not each.backward and model.is_gpu:
+        model.note("attention with a mask takes another kernel on a GPU, which was not swept: it counts as without one")
     chain = keys_s(each, model) if is_decoding(each) and model.is_gpu else 0.0
     device = start + START_S * (chain > 0) + max(moving, computing, chain)
     known = each.flop is not None and not each.name.startswith(INTERPOLATED)
@@ -91,15 +97,14 @@ def modelled_time(
 def _copied(each: OperatorCost, model: DeviceModel, host_s: float) -> OperatorTime:
     """Over the link: in pinned memory at its rate, beside the host; else through a buffer of the driver's."""
     way, _, pinned = each.form.name.partition(", ")
-    rate = pinned_rate(model.device) if pinned else min(PAGEABLE[way], pinned_rate(model.device))
+    rate = pinned_rate(model.hardware) if pinned else min(PAGEABLE[way], pinned_rate(model.hardware))
     model.use(f"link, {pinned or 'pageable'}", rate, Peak.stated(rate, "B/s", "assumed"))
     moving = each.written_bytes / rate
     return OperatorTime(each.name, host_s, moving, 0.0, model.value("kernel.floor") + moving, True, not pinned)
 
 
-def pinned_rate(device: str) -> float:
+def pinned_rate(known: Hardware | None) -> float:
     """B/s of copies of pinned memory from or to a device, by its datasheet where that tells the link."""
-    known = find_hardware(device)
     return 0.9 * known.host_link.bytes_per_s if known and known.host_link else PINNED_BYTES_PER_S
 
 
@@ -123,11 +128,18 @@ def _tiled(each: OperatorCost, model: DeviceModel, working_set: float, host_s: f
     families = [family_of(product) for product in each.matmuls]
     computing = sum(_product_s(product, model) for product in each.matmuls)
     moving = memory_s(model, each.read_bytes, each.written_bytes, working_set)
-    start, power = max(family.start_s for family in families), min(family.overlap for family in families)
+    start, power = (
+        _cycle(model) * max(family.start_s for family in families),
+        min(family.overlap for family in families),
+    )
+    if dtype_of(each) in TENSOR and model.hardware and (model.hardware.compute_capability or ASYNC) < ASYNC:
+        power = 1.0
     model.use("product.start", start, Peak.stated(start, "s", "assumed"))
     device = start + (moving**power + computing**power) ** (1 / power)
-    alone = sum(_flop_s(product, model) for product in each.matmuls)
-    return OperatorTime(each.name, host_s, moving, min(alone, computing), device, each.flop is not None)
+    rates = [min(1.0, family_of(one).share) * model.value(f"matmul.{matrix_dtype(one.dtype)}") for one in each.matmuls]
+    alone = sum(one.flop / rate for one, rate in zip(each.matmuls, rates, strict=True))  # in full tiles and full waves
+    known = each.flop is not None and not each.name.startswith(INTERPOLATED)
+    return OperatorTime(each.name, host_s, moving, min(alone, computing), device, known)
 
 
 def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: float, host_s: float) -> OperatorTime:
@@ -142,22 +154,18 @@ def _own(own: OwnKernel, each: OperatorCost, model: DeviceModel, working_set: fl
     return OperatorTime(each.name, host_s, moving, max(computing, chain), device, each.flop is not None)
 
 
-def _flop_s(product: Matmul, model: DeviceModel) -> float:
-    """Its FLOP alone, in full tiles and full waves of its kernels."""
-    share = min(1.0, family_of(product).share)
-    return product.flop / (share * model.value(f"matmul.{matrix_dtype(product.dtype)}"))
-
-
 def _product_s(product: Matmul, model: DeviceModel) -> float:
     """Its tiles, and never faster than the device's best rate; large ones never faster than others of that size.
 
     Large products draw so much power that the clock falls: the measured curve by size tells how far.
     """
     name = f"matmul.{matrix_dtype(product.dtype)}"
-    best, speeds = model.value(name), _speeds(product.dtype, model)
+    best = model.value(name)
     curve = model.curves.get(name)
     if curve is not None and (size := product_size(product)) > curve.best_point[0]:
         best = min(best, curve.at(size))
+    assert model.sm_count is not None
+    speeds = Speeds(model.value(name), cache_rate(model), model.sm_count, _cycle(model))
     return max(product_s(product, speeds), product.flop / best)
 
 
@@ -167,9 +175,9 @@ def product_size(product: Matmul) -> float:
     return float(volume ** (1 / 3))
 
 
-def _speeds(dtype: str, model: DeviceModel) -> Speeds:
-    assert model.sm_count is not None
-    return Speeds(model.value(f"matmul.{matrix_dtype(dtype)}"), cache_rate(model), model.sm_count)
+def _cycle(model: DeviceModel) -> float:
+    """How much longer a cycle is than an H200's, on which the kernels' constants were fitted."""
+    return CLOCK_HZ / (model.clock_hz or CLOCK_HZ)
 
 
 def _start_s(kind: str, model: DeviceModel) -> float:
@@ -179,9 +187,7 @@ def _start_s(kind: str, model: DeviceModel) -> float:
 
 def _stream_start_s(model: DeviceModel) -> float:
     """What a measured stream holds besides moving bytes: a kernel's start and end; on a CPU, calling torch's copy."""
-    if not model.curves:
-        return 0.0
-    return model.value("kernel.floor") if model.is_gpu else model.value("host.copy")
+    return model.value("kernel.floor" if model.is_gpu else "host.copy") if model.curves else 0.0
 
 
 def compute_s(each: OperatorCost, model: DeviceModel) -> float:
@@ -212,17 +218,11 @@ def matmul_s(product: Matmul, model: DeviceModel) -> float:
     """Seconds of arithmetic of a product where no tiles are known: on a CPU at the rate of its size, else the best."""
     name = f"matmul.{matrix_dtype(product.dtype)}"
     if not model.is_gpu and name in model.curves:
-        return product.flop / _rate_of_size(model, name, product)
+        curve = model.curves[name]
+        return product.flop / model.use(name, curve.at(product_size(product)), curve.best)
     if model.is_gpu:
         model.note("the number of multiprocessors is not known, so products of matrices count without tiles and waves")
     return product.flop / model.value(name)
-
-
-def _rate_of_size(model: DeviceModel, name: str, product: Matmul) -> float:
-    """The measured rate of the square product with as many FLOP."""
-    curve = model.curves[name]
-    rate = curve.at(product_size(product))
-    return model.use(name, rate, curve.best)
 
 
 def cache_rate(model: DeviceModel) -> float:

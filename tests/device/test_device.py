@@ -38,12 +38,11 @@ def test_datasheet_agrees_with_itself(gpu: device.Hardware) -> None:
         assert gpu.peak("fp32", "cuda cores") == pytest.approx(2 * gpu.cuda_cores * gpu.boost_clock_hz, rel=0.05)
     if gpu.cuda_cores and gpu.sm_count:
         assert gpu.cuda_cores / gpu.sm_count in (64, 128)
-    assert gpu.host_link is not None
-    transfers_per_s = {3: 8e9, 4: 16e9, 5: 32e9}[gpu.host_link.pcie]
-    assert gpu.host_link.bytes_per_s == pytest.approx(transfers_per_s * gpu.host_link.lanes * 128 / 130 / 8, rel=1e-3)
-    assert gpu.memory_bytes is not None
-    assert gpu.memory_bytes % 2**30 == 0
-    assert 1e11 < gpu.memory_bytes_per_s < 1e13
+    if (link := gpu.host_link) is not None:  # some share the CPU's memory, or are linked to it in another way
+        transfers_per_s = {3: 8e9, 4: 16e9, 5: 32e9}[link.pcie]
+        assert link.bytes_per_s == pytest.approx(transfers_per_s * link.lanes * 128 / 130 / 8, rel=1e-3)
+    assert gpu.memory_bytes is None or gpu.memory_bytes % 2**30 == 0
+    assert 5e10 < gpu.memory_bytes_per_s < 1e13
     assert all(source.url.startswith("https://") for source in gpu.sources)
 
 

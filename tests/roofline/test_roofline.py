@@ -133,7 +133,7 @@ def test_by_hand(case: str) -> None:
     *((lambda name=name: predict(work(pointwise(1e6), pointwise(1e6)), device=gpu(**without(gpu(), name))), name)
       for name in ("host.pointwise", "kernel.floor", "gap.stream")),
     (lambda: predict(work(pointwise(1e6)), device=gpu(curves={})), "copy"),
-    (lambda: predict(work(product(64, 64, 64)), device="datasheet:t4"), "datasheet of NVIDIA T4 gives no matmul.bf16"),
+    (lambda: predict(work(product(64, 64, 64, "float8_e4m3fn")), device="t4"), "of NVIDIA T4 gives no matmul.fp8"),
     (lambda: predict(work(product(512, 512, 512, "float32", 4)), device=gpu(), tf32=True), "matmul.tf32"),
 ])  # fmt: skip
 def test_a_missing_figure_is_named(call: Callable[[], object], missing: str) -> None:

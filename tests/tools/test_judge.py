@@ -14,7 +14,7 @@ from brrr.core.measurement import Estimate, Measurement
 from brrr.roofline.communication import Link
 from brrr.roofline.peaks import Peaks, read_peaks
 from brrr_course.experiments.data_parallel import BLOCK, DEFAULT, MLP, network, shape_at
-from tools.judge import diagnosis, whole
+from tools.judge import diagnosis, others, whole
 from tools.judge.__main__ import RECORDINGS, cells, grouped, main, rows, verdict
 from tools.judge.bounds import Amount, truth
 from tools.judge.calls import cost_of, operator_of
@@ -96,7 +96,7 @@ def test_the_truth_is_what_a_case_answers_to(
         return Amount(seconds, nbytes, flop)
 
     twins = {"bytes": amount(2.5e8, 1e9)} | ({"flop": amount(0.7e8, 0.5e9)} if kind == "product" else {})
-    assert truth(kind, BUSY, BUSY / gain, amount(1e8, 1e9), twins).bounds == true
+    assert truth(kind, BUSY, BUSY / gain, amount(1e8, 1e9), twins) == true
 
 
 @pytest.mark.parametrize(("kind", "twins", "bounds"), [
@@ -108,7 +108,7 @@ def test_the_truth_is_what_a_case_answers_to(
       for share in (-0.3, 1.4) for kind, twin, nbytes in (("stream", "bytes", 0.5e8), ("product", "flop", 1e8))),
 ])  # fmt: skip
 def test_without_a_clean_twin_there_is_no_truth(kind: str, twins: dict[str, Amount], bounds: set[str]) -> None:
-    assert truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins).bounds == bounds
+    assert truth(kind, BUSY, BUSY, Amount(BUSY, 1e8, 1e9), twins) == bounds
 
 
 # ---- the errors of calls that took what is predicted, or so many times as much ----
@@ -360,3 +360,29 @@ def test_of_remedies_the_page_counts_those_that_should_not_have_stood_first() ->
     found = grouped(diagnosis.rows(H100))
     first, kept = (found["diagnosis, programs", what] for what in (diagnosis.FIRST, diagnosis.KEPT))
     assert f"| none | {unknown(first)} |" in DIAGNOSIS and f"dropped by it | | {unknown(kept)} |" in DIAGNOSIS
+
+
+# ---- what others measured ----
+
+
+def test_others_times_are_held_against_the_datasheet_and_a_roofline(tmp_path: Path) -> None:
+    """A card's rows by their group; what was held out once more; other types and unknown cards are left out."""
+    head = "source,device,software,operator,dtype,b,m,k,n,rows,cols,seconds,kernel,watts"
+    rows_ = (
+        "a,Tesla P4,torch,linear,float32,1,4096,1024,1024,,,0.002,,",
+        "a,Tesla P4,torch,pow,float32,,,,,4096,1024,0.0004,,",
+        "b,NVIDIA L40S,\"graph, six weights in turn\",linear,bfloat16,1,16,1024,1024,,,5e-6,,",
+        "b,NVIDIA L40S,graph,linear,fp8,1,16,1024,1024,,,5e-6,,", "b,A card,torch,linear,float32,1,16,16,16,,,5e-6,,",
+    )  # fmt: skip
+    (tmp_path / "operators.csv").write_text("\n".join((head, *rows_)), encoding="utf-8")
+    assert list(others.rows(tmp_path)) == []
+    (tmp_path / "models.csv").write_text("source,device,name,seconds\n", encoding="utf-8")
+    found = grouped(others.rows(tmp_path))
+    assert {group for group, _ in found} == {
+        "all", "Tesla P4, all", "Tesla P4, linear", "Tesla P4, pointwise", "NVIDIA L40S, all", "NVIDIA L40S, linear",
+    }  # fmt: skip
+    assert len(found["all", "by a roofline"]) == 3 and len(found["Tesla P4, all", "by its datasheet, held out"]) == 2
+    assert all(abs(each) < 1 for each in found["all", "by its datasheet"])
+    assert found["Tesla P4, linear", "by its datasheet"] != found["Tesla P4, linear", "by a roofline"]
+    turned = others.cost_of("linear", "bfloat16", others.TURNS, (1, 16, 1024, 1024))
+    assert turned.working_set_bytes == turned.bytes + 5 * 2 * 1024**2 and turned.bytes < 3e6

@@ -20,13 +20,13 @@ from brrr.core import units
 from brrr.core.files import PACKAGE
 from brrr.core.recordings import FILE
 from brrr.roofline.peaks import find_peaks
-from tools.judge import diagnosis, whole
+from tools.judge import diagnosis, others, whole
 from tools.judge.cases import data
 from tools.judge.experiments import OF_CALLS
 from tools.judge.rows import Calls, Row
 
 RECORDINGS = PACKAGE.parent / "data" / "recordings"
-PARTS = (*OF_CALLS, "whole", "diagnosis")
+PARTS = (*OF_CALLS, "whole", "diagnosis", "others")
 HEADS = "device", "group", "what", "n", "median", "90 %", "wanted"
 Key = tuple[str, str]
 
@@ -36,7 +36,7 @@ def rows(folder: Path, only: Sequence[str] = PARTS) -> Iterator[Row]:
     for name in OF_CALLS:
         if name in only and (folder / f"{name}.csv").is_file():
             yield from Calls(name, folder).rows()
-    for part, module in (("whole", whole), ("diagnosis", diagnosis)):
+    for part, module in (("whole", whole), ("diagnosis", diagnosis), ("others", others)):
         if part in only:
             yield from module.rows(folder)
 

@@ -19,14 +19,7 @@ UNSURE = 0.1
 """Shares of the time, and their ratio, are known no better."""
 DIFFERENT = 0.25
 """A twin must differ by so much to tell anything."""
-
-
-@dataclass(frozen=True)
-class Truth:
-    """The bounds that the interventions allow, none where they do not decide; `why` says what was seen."""
-
-    bounds: frozenset[str]
-    why: str
+UNDECIDED = frozenset[str]()
 
 
 @dataclass(frozen=True)
@@ -38,44 +31,40 @@ class Amount:
     flop: float
 
 
-def truth(kind: str, period_s: float, graph_s: float, case: Amount, twins: Mapping[str, Amount]) -> Truth:
-    """What limits a case: `twins` may hold one with other bytes ("bytes") and one with other FLOP ("flop").
+def truth(kind: str, period_s: float, graph_s: float, case: Amount, twins: Mapping[str, Amount]) -> frozenset[str]:
+    """The bounds that a case may have, none where the interventions do not decide.
 
-    >>> truth("stream", 8e-6, 4e-6, Amount(2e-6, 1e6, 1e5), {}).bounds
+    `twins` may hold one with other bytes ("bytes") and one with other FLOP ("flop").
+
+    >>> truth("stream", 8e-6, 4e-6, Amount(2e-6, 1e6, 1e5), {})
     frozenset({'overhead'})
     >>> half = Amount(52e-6, 1e8, 1e7)
-    >>> truth("stream", 103e-6, 102e-6, Amount(100e-6, 2e8, 1e7), {"bytes": half}).bounds
+    >>> truth("stream", 103e-6, 102e-6, Amount(100e-6, 2e8, 1e7), {"bytes": half})
     frozenset({'memory'})
     """
     gain = period_s / graph_s
     if abs(gain / GRAPH_GAIN - 1) < NEAR:
-        return Truth(frozenset(), f"a graph gains {gain:.2f}x, too near to {GRAPH_GAIN}x")
+        return UNDECIDED
     if gain > GRAPH_GAIN:
-        return Truth(frozenset({"overhead"}), f"a graph gains {gain:.2f}x")
+        return frozenset({"overhead"})
     changes = {name: _change(case, twin, period_s) for name, twin in twins.items()}
     if kind == "product":
         return _of_product(changes)
     if "bytes" not in changes or abs(changes["bytes"].nbytes) < DIFFERENT:
-        return Truth(frozenset(), "no twin with other bytes")
-    moving = changes["bytes"].seconds / changes["bytes"].nbytes
-    if not _possible(moving):
-        return _other_kernel(moving)
-    if moving > WORK_SHARE + UNSURE:
-        return Truth(frozenset({"memory"}), f"{moving:.0%} of the time goes with the bytes")
-    if moving < WORK_SHARE - UNSURE:
-        why = f"{moving:.0%} of the time goes with the bytes, so they are not the limit"
-        return Truth(frozenset({"overhead", "compute"}), why)
-    return Truth(frozenset(), f"{moving:.0%} of the time goes with the bytes, too near to half")
+        return UNDECIDED
+    return _by_share(changes["bytes"].seconds / changes["bytes"].nbytes, "memory", {"overhead", "compute"})
+
+
+def _by_share(share: float, limit: str, others: set[str]) -> frozenset[str]:
+    """What limits it if it is the bytes, or the FLOP, that take a share of the time."""
+    if not _possible(share) or abs(share - WORK_SHARE) <= UNSURE:
+        return UNDECIDED
+    return frozenset({limit} if share > WORK_SHARE else others)
 
 
 def _possible(*shares: float) -> bool:
-    """Whether each and all of them can be shares of a time."""
+    """Whether each and all of them can be shares of a time; if not, the twin runs on another kernel."""
     return all(share >= -UNSURE for share in shares) and sum(shares) <= 1 + UNSURE
-
-
-def _other_kernel(*shares: float) -> Truth:
-    said = " and ".join(f"{share:.0%}" for share in shares)
-    return Truth(frozenset(), f"{said} of the time cannot be: the twin runs on another kernel")
 
 
 @dataclass(frozen=True)
@@ -92,43 +81,29 @@ def _change(case: Amount, twin: Amount, period_s: float) -> Change:
     return Change((twin.busy_s - case.busy_s) / period_s, twin.nbytes / case.nbytes - 1, flop)
 
 
-def _of_product(changes: Mapping[str, Change]) -> Truth:
+def _of_product(changes: Mapping[str, Change]) -> frozenset[str]:
     bytes_twin, flop_twin = changes.get("bytes"), changes.get("flop")
     if flop_twin is None:
-        return Truth(frozenset(), "no twin with other FLOP")
+        return UNDECIDED
     if bytes_twin is None or abs(bytes_twin.nbytes) < DIFFERENT:
-        return _by_flop_alone(flop_twin)
+        if abs(flop_twin.nbytes) >= UNSURE or abs(flop_twin.flop) < DIFFERENT:
+            return UNDECIDED
+        return _by_share(flop_twin.seconds / flop_twin.flop, "compute", {"memory", "overhead"})
     known = bytes_twin.nbytes * flop_twin.flop - flop_twin.nbytes * bytes_twin.flop
     if abs(known) < DIFFERENT / 2:
-        return Truth(frozenset(), "both twins differ alike")
+        return UNDECIDED
     moving = (bytes_twin.seconds * flop_twin.flop - flop_twin.seconds * bytes_twin.flop) / known
     computing = (bytes_twin.nbytes * flop_twin.seconds - flop_twin.nbytes * bytes_twin.seconds) / known
-    if not _possible(moving, computing):
-        return _other_kernel(moving, computing)
-    return _of_shares(max(0.0, moving), max(0.0, computing))
+    return _of_shares(max(0.0, moving), max(0.0, computing)) if _possible(moving, computing) else UNDECIDED
 
 
-def _by_flop_alone(change: Change) -> Truth:
-    if abs(change.nbytes) >= UNSURE or abs(change.flop) < DIFFERENT:
-        return Truth(frozenset(), "no twin with other bytes, and the other one changes both")
-    computing = change.seconds / change.flop
-    if not _possible(computing):
-        return _other_kernel(computing)
-    why = f"{computing:.0%} of the time goes with the FLOP"
-    if computing > WORK_SHARE + UNSURE:
-        return Truth(frozenset({"compute"}), why)
-    allowed = {"memory", "overhead"} if computing < WORK_SHARE - UNSURE else set()
-    return Truth(frozenset(allowed), why)
-
-
-def _of_shares(moving: float, computing: float) -> Truth:
-    why = f"{moving:.0%} of the time goes with the bytes, {computing:.0%} with the FLOP"
+def _of_shares(moving: float, computing: float) -> frozenset[str]:
     if abs(moving + computing - WORK_SHARE) < UNSURE:
-        return Truth(frozenset(), why)
+        return UNDECIDED
     if moving + computing < WORK_SHARE:
-        return Truth(frozenset({"overhead"}), why)
+        return frozenset({"overhead"})
     larger = "memory" if moving > computing else "compute"
     ratio = max(moving, computing) / max(min(moving, computing), 1e-9)
     if ratio < RIDGE * (1 + UNSURE):
-        return Truth(frozenset({"balanced", larger} if ratio > RIDGE * (1 - UNSURE) else {"balanced"}), why)
-    return Truth(frozenset({larger}), why)
+        return frozenset({"balanced", larger} if ratio > RIDGE * (1 - UNSURE) else {"balanced"})
+    return frozenset({larger})

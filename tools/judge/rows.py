@@ -16,24 +16,19 @@ from brrr.roofline.peaks import MissingPeakError, Peaks, read_peaks
 from brrr.roofline.predicting import predict
 from brrr.roofline.prediction import Prediction
 from brrr_course.sources.recorded import Recorded
-from tools.judge.bounds import Amount, Truth, truth
+from tools.judge.bounds import UNDECIDED, Amount, truth
 from tools.judge.calls import cost_of
 from tools.judge.cases import Case, Changed, data, read, twin
 from tools.judge.experiments import described
 from tools.judge.host_speed import at_host_speed
 
 How = Literal["eager", "graph", "compiled"]
-DEVICE, LOOP, HOST, SHEET = (
-    "on the device",
-    "in a loop",
-    "in a loop, at the host's speed",
-    "on the device, by its datasheet",
-)
+DEVICE, LOOP = "on the device", "in a loop"
+HOST, SHEET = "in a loop, at the host's speed", "on the device, by its datasheet"
 BOUND, KNOWN, BELOW = "the bound", "known", "what is unknown has a lower bound"
 TWINS: Mapping[Changed, str] = {"bytes": "other-bytes", "flop": "other-flop"}
 NEITHER = {"latency": "overhead"}
 """To the interventions all that neither bytes nor FLOP limit is overhead."""
-PLURAL = {"stream": "streams", "product": "products", "chain": "chains"}
 
 
 class Row(NamedTuple):
@@ -78,7 +73,7 @@ class Calls:
 
     def of_prediction(self, case: Case, name: str, there: Mapping[str, Measurement]) -> Iterator[Row]:
         """A stream's or a product's time on the device, and in a loop; a chain's loop in each way of running it."""
-        group, chain = PLURAL[case.family], case.family == "chain"
+        group, chain = f"{case.family}s", case.family == "chain"
         hows: tuple[How, ...] = ("eager", "graph", "compiled") if chain else ("eager",)
         with suppress(MissingPeakError):  # of a data type, say: a row less
             for how in hows:
@@ -151,15 +146,15 @@ class Calls:
     def bound(self, group: str, case: Case, name: str, there: Mapping[str, Measurement]) -> Iterator[Row]:
         """Whether what is predicted to limit a case is what the interventions allow, where they decide."""
         found = self.truth(case, there)
-        if found is not None and found.bounds:
+        if found:
             said = self.predicted(case, "eager").bound
-            yield Row(group, BOUND, name, NEITHER.get(said, said) in found.bounds)
+            yield Row(group, BOUND, name, NEITHER.get(said, said) in found)
 
-    def truth(self, case: Case, there: Mapping[str, Measurement]) -> Truth | None:
-        """What limits it, by a graph and the twins; None where these were not measured."""
+    def truth(self, case: Case, there: Mapping[str, Measurement]) -> frozenset[str]:
+        """What may limit it, by a graph and the twins; nothing where these were not measured."""
         eager, graph = there.get("eager"), there.get("graph")
         if eager is None or graph is None or not (eager.busy_s and eager.period_s and graph.period_s):
-            return None
+            return UNDECIDED
         twins: dict[str, Amount] = {}
         for changed, variant in TWINS.items():
             other, time = twin(case, changed), there.get(variant)

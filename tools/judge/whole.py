@@ -1,4 +1,4 @@
-"""Whole steps beside what is predicted of them: networks, decoding, steps over two GPUs; and counted bytes."""
+"""Whole steps beside what is predicted of them: networks, decoding, steps over two GPUs."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from tools.judge.host_speed import at_host_speed
 from tools.judge.rows import Row
 
 Line = Mapping[str, Any]
-PROGRAMS, STEPS, EXCHANGES, COUNTERS = "programs.jsonl", "steps.jsonl", "exchanges.jsonl", "counters.json"
+PROGRAMS, STEPS, EXCHANGES = "programs.jsonl", "steps.jsonl", "exchanges.jsonl"
 WITHIN = 0.15
 """So near a whole network's step was wanted."""
 WAY = {"collective": "all-reduce", "data_parallel": "buckets", "tensor_parallel": "split"}
@@ -47,15 +47,6 @@ def rows(folder: Path) -> Iterator[Row]:
         for (way, by), off in errors_of_step(line, peaks).items():
             yield Row(f"decoding, {way}", by, line["name"], off)
     yield from of_exchanges(lines(folder, EXCHANGES), peaks)
-    if (folder / COUNTERS).is_file():
-        yield from of_counters(json.loads((folder / COUNTERS).read_text(encoding="utf-8"))["rows"])
-
-
-def of_counters(measured: Sequence[Line]) -> Iterator[Row]:
-    """Bytes of operators as `brrr.cost` counted them, beside what the hardware's counters saw move."""
-    for line in measured:
-        for way in ("read", "written"):
-            yield Row("counted bytes", way, line["name"], line[f"counted_{way}"] / line[f"measured_{way}"] - 1)
 
 
 def of_programs(measured: Sequence[Line]) -> Iterator[Row]:
