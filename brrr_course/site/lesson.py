@@ -107,7 +107,8 @@ class LessonPage:
             return f'<div class="scene">{picture(made["scene"], 640, 260)}</div><p>{escape(made["alt"])}</p>'
         state, pieces = made["states"][place_of(made["sliders"])], self.pieces.all
         drawn = "".join([*self.pieces.defs.values(), *(pieces[each] for each in state["still"])])
-        svg = f'<svg viewBox="0 0 {WIDE} {state["height"]}" aria-hidden="true">{drawn}</svg>'
+        # a long one would make the page much longer: its words have to do
+        svg = f'<svg viewBox="0 0 {WIDE} {state["height"]}" aria-hidden="true">{drawn}</svg>' * (len(drawn) < 20_000)
         return f'<div class="figure">{svg}</div><p>{escape(made.get("alt") or state["text"])}</p>'
 
     def _show(self, value: Any) -> None:
