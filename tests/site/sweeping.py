@@ -16,6 +16,7 @@ from brrr_course.lessons.answers import Choice, Quantity, Ranking
 from brrr_course.lessons.checking import exercises
 from brrr_course.lessons.drawings import Drawing
 from brrr_course.lessons.guessing import Guess
+from brrr_course.lessons.roofline_points import Roofline
 from brrr_course.site.exercises import typed
 from brrr_course.site.vector import Pieces
 from brrr_course.view import words
@@ -39,6 +40,8 @@ def swept(page: Opened) -> int:
     for number, view in enumerate(page.made.views):
         if isinstance(view, Explorer):
             count += _explorer(page, number, view, chance)
+        elif isinstance(view, Drawing | Roofline) and view.figure:
+            count += _figure(page, number, view.figure)
         elif isinstance(view, Drawing):
             count += _drawing(page, number, view, chance)
         elif isinstance(view, TimelineView):
@@ -72,6 +75,14 @@ def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) 
         for name, value in points:
             assert math.isclose(value, scene.here()[name].median, rel_tol=1e-4), (index, name)
     return len(told)
+
+
+def _figure(page: Opened, number: int, figure: Any) -> int:
+    """At each place what the data have there."""
+    places = list(product(*(range(len(slider["texts"])) for slider in figure["sliders"])))
+    for form, (said, _) in zip(figure["say"]["at"], page.places(number, places), strict=True):
+        assert said == figure["say"]["forms"][form]
+    return len(places)
 
 
 def svg_of(figure: Any) -> str:
