@@ -92,8 +92,9 @@ def verdict(scene: Scene) -> str:
     """
     if scene.message or not (here := scene.here()):
         return scene.message or _absent(scene, scene.on)
-    said = _answered(scene) or (_stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here))
-    return " ".join(filter(None, (_guessed(scene), said)))
+    if answered := _answered(scene):
+        return f"{_guessed(scene)} {answered}".strip()
+    return _stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here)
 
 
 def details(scene: Scene) -> str:

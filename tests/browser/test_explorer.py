@@ -54,20 +54,6 @@ def test_first_load_says_what_it_shows(opened: NotebookPage) -> None:
     opened.photograph("explorer")
 
 
-@pytest.mark.parametrize("key", ["ArrowLeft", "ArrowRight", "Home", "End"])
-def test_keys_move_text_and_picture(opened: NotebookPage, key: str) -> None:
-    explorer = opened.explorer()
-    for handle in explorer.handles():
-        explorer.press(handle, key)
-
-
-def test_mouse_drag_moves_text_and_picture(opened: NotebookPage) -> None:
-    explorer = opened.explorer()
-    for handle in explorer.handles():
-        explorer.drag(handle, 0.1)
-        explorer.drag(handle, 0.7)
-
-
 def test_lines_switch_off_and_the_table_opens(opened: NotebookPage) -> None:
     explorer = opened.explorer()
     name = explorer.root.get_by_role("button", name="line: CPU", exact=True)
@@ -97,17 +83,6 @@ def is_quick(explorer: Explorer, capsys: pytest.CaptureFixture[str]) -> bool:
 
 def test_a_key_press_changes_the_picture_quickly(opened: NotebookPage, capsys: pytest.CaptureFixture[str]) -> None:
     assert is_quick(opened.explorer(), capsys)
-
-
-def test_two_sliders_over_categories(opened: NotebookPage) -> None:
-    explorer = opened.explorer(1)
-    (function,) = explorer.handles()
-    for key in ("Home", "End"):
-        explorer.move_alone(function, key)
-    for cache in ("hot", "cold"):  # of two values: buttons
-        explorer.root.get_by_role("radio", name=cache).check()
-        explorer.wait_for_words(f"cache {cache}")
-    opened.photograph("two-sliders", explorer.root)
 
 
 def test_predictions_stand_below_the_figure_and_go_with_their_box(opened: NotebookPage) -> None:

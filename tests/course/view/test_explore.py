@@ -232,18 +232,6 @@ def test_the_seconds_of_the_first_points_correct_those_of_what_is_left() -> None
     assert pace(found, source, {(256,): 4 * expected, (1,): 0.1}) == pytest.approx(2.0, rel=0.05)
 
 
-def test_too_large_is_a_message_and_the_explorer_lives_on() -> None:
-    shown, _ = live(too_large=10_000)
-    shown.set(size=32768)
-    shown.panel.measure.click()
-    assert "needs 51.5 GB; the device has 16 GB" in shown.text
-    shown.set(size=64)
-    assert "GB" not in shown.text
-    shown.panel.measure.click()
-    assert shown.data["cpu"]
-    shown.sweep()
-
-
 def test_an_unexpected_error_is_shown_kept_and_raised_by_the_sweep() -> None:
     shown, _ = live(error=ZeroDivisionError("a mistake"))
     shown.panel.measure.click()
@@ -353,13 +341,6 @@ def test_a_recorded_time_counts_as_much_longer_as_this_machine_is_slower_now(mon
     monkeypatch.setattr(measuring, "_product_s", lambda minute: 0.25)
     quick = measuring._recorded_s(found, "cpu", key)
     assert slow and quick and slow == pytest.approx(4 * quick)
-
-
-def test_a_quick_point_on_a_cpu_is_measured_at_once() -> None:
-    source = Synthetic(live=True, name="cpu")
-    shown = explore("matmul", at={"size": 16}, lines=["cpu"], source=source)
-    shown.panel.measure.click()
-    assert source.measured == [("cpu", (16,))]
 
 
 def test_moving_the_slider_takes_the_confirmation_back(monkeypatch: pytest.MonkeyPatch) -> None:
