@@ -36,6 +36,7 @@ def _explorer(found: Explorer, _: Pieces) -> dict[str, Any]:
     for name in found.slider_names:
         scene.move(name, found.scene.point[name])  # where the lesson left it
     made = figure_of(scene, found.slider_names)
+    made["predictable"] = made["predictions"]  # elsewhere a kernel would have to work them out
     return _scene(made)
 
 

@@ -35,33 +35,31 @@ DOUBTFUL = 20.0
 """A point so many times as high as both its neighbours tells of what disturbed it."""
 
 
-def figure_of(scene: Scene, sliders: Sequence[str], *, predictions: bool = True) -> Data:
+def figure_of(scene: Scene, sliders: Sequence[str]) -> Data:
     """What `drawn/scene.js` draws of a scene, whose sliders stand afterwards as they stood.
 
     >>> from brrr_course import explore
     >>> shown = explore("matmul", lines=["unsynchronized", "synchronized"], source="recorded:h200")
-    >>> drawn = figure_of(shown.scene, ["size"], predictions=False)
+    >>> drawn = figure_of(shown.scene, ["size"])
     >>> [line["name"] for line in drawn["lines"]], drawn["sliders"][0]["texts"][:3]
     (['unsynchronized', 'synchronized'], ['1', '2', '4'])
 
-    predictions: with what each line should take, which takes seconds to find out where there is much; else only as far
-    as they are shown.
+    What each line should take is in it where the scene shows predictions: to find out takes seconds where there is much.
     """
     names = list(sliders)
     if _over_x(scene) and scene.view.x not in names:
         names.append(scene.view.x)  # a figure that stands still: here it need not
     form = _stack if scene.view.form == "stack" else _lines if _over_x(scene) else _bars
-    start, message, on = dict(scene.point), scene.message, scene.predictions.on
-    scene.predictions.on = on or (predictions and scene.predictions.possible)
+    start, message = dict(scene.point), scene.message
     drawn = {"v": 1, "kind": scene.view.form, "name": scene.experiment.name, "title": scene.experiment.title,
              "sliders": [_slider(scene, name) for name in names], "badge": scene.source_said, "alt": words.alt(scene),
-             "predictable": scene.predictions.possible, "predictions": on, "message": message}  # fmt: skip
+             "predictable": scene.predictions.possible, "predictions": scene.predictions.on, "message": message}  # fmt: skip
     scene.message = ""
     drawn |= form(scene, names) | _sentences(scene, names) | _foretold(scene, names)
     _say_doubts(drawn)
     for name, value in start.items():
         scene.move(name, value)
-    scene.message, scene.predictions.on = message, on
+    scene.message = message
     return drawn | _guess(scene, names)
 
 

@@ -127,7 +127,7 @@ class ExplorerPanel(Panel):
     def refresh(self) -> None:
         """The whole figure, at all places of its sliders, and what stands in the way of it."""
         with self._silently(), self.figure.hold_sync():
-            self.figure.scene = figure_of(self.scene, tuple(self._all), predictions=False)
+            self.figure.scene = figure_of(self.scene, tuple(self._all))
             self.figure.at = [dial.position for dial in self._all.values()]
             self.figure.guess = self._guess()
         self.text.value = live_region(f"<b>{escape(self.scene.message)}</b>") if self.scene.message else ""

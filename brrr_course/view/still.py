@@ -46,7 +46,7 @@ def png_of(scene: Scene) -> bytes:
 
 def still_of(scene: Scene) -> Figure:
     """The picture of a scene where its sliders stand, with the reader's guess."""
-    drawn = figure_of(scene, (), predictions=False)
+    drawn = figure_of(scene, ())
     if scene.guess is not None and "guess" in drawn:
         drawn["guess"] |= {"value": scene.guess, "text": scene.said(scene.guess)}
     return still(drawn)

@@ -46,7 +46,7 @@ g = guess("With repeat = 32 instead of 1, the kernel takes ... times as long", u
 # %% tags=["run"]
 at = {"repeat": 32, "elements": 2**26, "dtype": "float32"}
 ways = ["cuda mul", "triton mul", "compile mul", "eager mul"]
-explore("repeat", at=at, lines=ways, unlock=g, versus={"repeat": 1})
+explore("repeat", at=at, lines=ways, unlock=g, versus={"repeat": 1}, predict=True)
 
 # %% tags=["compare"]
 compare(g, "repeat", ways, at=at, repeat=(1, 32))

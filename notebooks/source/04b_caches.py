@@ -85,7 +85,8 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 # %% tags=["run"]
 there = {"stride": 8, "offset": 0, "numbers": 2**28}
 both = ["stride", "offset"]
-explore("strides", at=there, lines=["read", "write"], show="rate", sliders=both, unlock=s, versus={"stride": 1})
+one = {"stride": 1}
+explore("strides", at=there, lines=["read", "write"], show="rate", sliders=both, unlock=s, versus=one, predict=True)
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
@@ -95,7 +96,7 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 # a sector: [[coalesced access]]. With stride 8 each thread needs a sector of its own, and seven eighths of it are thrown away. Which
 # share of the array moves?
 #
-# | stride | a float every | by sectors, 32 B (dotted in the figure) | by pairs, 64 B (button *Predictions*) | by lines, 128 B | measured time |
+# | stride | a float every | by sectors, 32 B (dotted in the figure) | by pairs, 64 B (thin dashes: *Predictions*) | by lines, 128 B | measured time |
 # | --- | --- | --- | --- | --- | --- |
 # | 2 | 8 B | all | all | all | as long as stride 1 |
 # | 8 | 32 B | all | all | all | as long |

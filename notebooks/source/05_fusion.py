@@ -94,7 +94,7 @@ gains = {
 }
 there = {"elements": 2**26, "dtype": "float32"}
 large = {"elements": (2**20, 2**22, 2**24, 2**26)}
-explore("fusion", at=there, values=large, show={"speedup": gains}, unlock=s)
+explore("fusion", at=there, values=large, show={"speedup": gains}, unlock=s, predict=True)
 
 # %% tags=["compare"]
 compare(s, "fusion", gains, of="speed-up", at=there)

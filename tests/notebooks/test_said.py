@@ -62,7 +62,7 @@ def test_a_figure_s_sentence_has_the_number_that_was_guessed_and_elsewhere_the_s
 @each_lesson
 def test_a_figure_begins_with_few_lines_of_short_names_at_a_point_that_nothing_contradicts(source: Path) -> None:
     for explorer in (each for each in shown(source)[0] if isinstance(each, Explorer)):
-        figure = figure_of(explorer.fresh(), explorer.slider_names, predictions=False)
+        figure = figure_of(explorer.fresh(), explorer.slider_names)
         drawn = [line for line in figure.get("lines", ()) if not line.get("kind")]
         assert sum(line["on"] for line in drawn) <= MOST_ON
         assert [line["short"] for line in figure.get("lines", ()) if len(line["short"]) > LONGEST] == []

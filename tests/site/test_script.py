@@ -12,6 +12,7 @@ from brrr_course.lessons.answers import Quantity
 from brrr_course.lessons.guessing import Guess
 from brrr_course.site.exercises import typed
 from brrr_course.view import words
+from brrr_course.view.explorer import Explorer
 
 pytestmark = pytest.mark.browser
 
@@ -166,18 +167,19 @@ def test_a_guess_has_a_star_and_a_sentence_at_its_place_alone(opened):
     assert "You said" not in said.inner_text() and star.count() == 0
 
 
-def test_predictions_are_dashed_lines_and_a_table(opened):
-    page = opened("01")
-    figure = page.figure("matmul", 1)
+def test_predictions_are_dashed_lines_and_a_table_where_the_lesson_shows_them(opened):
+    assert opened("01").page.get_by_label("Predictions").count() == 0
+    page = opened("05")
+    page.answer([usual(each) for each in page.made.seen if isinstance(each, Guess)])
+    figure = page.figure("cos_cos")
     dashed, table = figure.locator(".line.predicted"), figure.locator(".foretold table")
-    assert dashed.count() == table.count() == 0
-    figure.get_by_label("Predictions").check()
     assert dashed.count() > 0 and dashed.first.evaluate("each => getComputedStyle(each).strokeDasharray") != "none"
     assert [each.inner_text() for each in table.locator("thead th").all()] == list(words.HEADER)
-    scene = page.made.views[-1].fresh()
-    scene.predictions.on = True
+    scene = next(each for each in page.made.views if isinstance(each, Explorer)).fresh()
     told = [each.inner_text() for each in table.locator("td").all()]
     assert told == [cell for row in scene.predicted_here for cell in words.cells(row)]
+    figure.get_by_label("Predictions").uncheck()
+    assert dashed.count() == table.count() == 0
 
 
 def test_the_data_table_has_every_number_with_its_interval(opened):

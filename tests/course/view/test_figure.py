@@ -41,7 +41,7 @@ def shown(request: pytest.FixtureRequest) -> Explorer:
 def test_every_experiment_s_figure_is_its_recording_and_its_words(shown: Explorer) -> None:
     scene, names = shown.scene, list(shown.slider_names)
     before = dict(scene.point)
-    figure = figure_of(scene, names, predictions=False)
+    figure = figure_of(scene, names)
     assert scene.point == before, "its sliders stand as they stood"
     json.dumps(figure, allow_nan=False)
     counts = [len(slider["texts"]) for slider in figure["sliders"]]
@@ -106,7 +106,7 @@ def test_the_figure_of_all_places_takes_few_calls() -> None:
         sys.setprofile(profile or before)
         at = {"repeat": 32, "elements": 2**26, "dtype": "float32"}
         shown = explore("repeat", at=at, source=Recorded("h200"))
-        figure_of(shown.scene, shown.slider_names, predictions=False)
+        figure_of(shown.scene, shown.slider_names)
         sys.setprofile(before)
     assert 1000 < calls < 60_000
 
@@ -121,7 +121,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def figure(show: Any, source: Any = None, **options: Any) -> tuple[Any, Explorer]:
         e = explore("views", at={"width": 1024, "batch": 64}, show=show, source=source or views.Recorded(), **options)
-        return figure_of(e.scene, e.slider_names, predictions=False), e
+        return figure_of(e.scene, e.slider_names), e
 
     return figure
 
