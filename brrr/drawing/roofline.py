@@ -320,7 +320,7 @@ def _generations_frame(on: Axes, places: Mapping[str, float]) -> None:
     on.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
     on.yaxis.set_minor_locator(NullLocator())
     on.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    on.set_ylabel("ridge point in FLOP/B")
+    on.set_ylabel("ridge point: FLOP for each byte moved")
     for name, group in GROUPS.items():
         middle = (places[group[0]] + places[group[-1]]) / 2
         on.annotate(f"{name} memory", (middle, 0.96), xycoords=("data", "axes fraction"), ha="center", fontsize=9)

@@ -44,16 +44,17 @@ def figure_of(scene: Scene, sliders: Sequence[str]) -> Data:
     >>> [line["name"] for line in drawn["lines"]], drawn["sliders"][0]["texts"][:3]
     (['unsynchronized', 'synchronized'], ['1', '2', '4'])
 
-    What each line should take is in it where the scene shows predictions: to find out takes seconds where there is much.
+    What each line should take is in it where the scene shows predictions: to find that out takes seconds.
     """
     names = list(sliders)
-    if _over_x(scene) and scene.view.x not in names:
+    if scene.view.form == "lines" and scene.view.x not in names:
         names.append(scene.view.x)  # a figure that stands still: here it need not
     form = _stack if scene.view.form == "stack" else _lines if _over_x(scene) else _bars
     start, message = dict(scene.point), scene.message
     drawn = {"v": 1, "kind": scene.view.form, "name": scene.experiment.name, "title": scene.experiment.title,
              "sliders": [_slider(scene, name) for name in names], "badge": scene.source_said, "alt": words.alt(scene),
-             "predictable": scene.predictions.possible, "predictions": scene.predictions.on, "message": message}  # fmt: skip
+             "predictable": scene.predictions.possible, "predictions": scene.predictions.on,
+             "message": message}  # fmt: skip
     scene.message = ""
     drawn |= form(scene, names) | _sentences(scene, names) | _foretold(scene, names)
     _say_doubts(drawn)

@@ -197,8 +197,8 @@ def _pixels(on: Axes, y: float) -> float:
     return float(on.transData.transform((on.get_xlim()[0], y))[1]) / style.SHARP
 
 
-def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]]) -> str:
-    """From one line's point to the other's, with the factor; where they are too close, what is to be told with them."""
+def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]]) -> tuple[str, set[str]]:
+    """From one line's point to the other's, with the factor; where they are too close, it is told with both."""
     rows = {line["name"]: row for line, row in here}
     for mark in drawn.get("marks", ()):
         if not all(name in rows for name in mark["lines"]):
@@ -206,7 +206,7 @@ def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]
         x, (low, high) = rows[mark["lines"][0]][1], sorted(rows[name][2] for name in mark["lines"])
         factor = str(mark["texts"][_place(drawn)])
         if _pixels(on, high) - _pixels(on, low) < 2 * CLOSE:
-            return factor
+            return factor, {*mark["lines"]}
         side = -1 if on.transAxes.inverted().transform(on.transData.transform((x, low)))[0] > 0.7 else 1
         middle = on.transData.inverted().transform((0, (_pixels(on, low) + _pixels(on, high)) * style.SHARP / 2))[1]
         set_at = "right" if side < 0 else "left"
@@ -216,10 +216,10 @@ def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]
                     ha=set_at, zorder=5)  # fmt: skip
         on.annotate(fill(mark["label"], 18), (x, middle), (9 * side, -3), textcoords="offset points", fontsize=9,
                     va="top", ha=set_at, zorder=5)  # fmt: skip
-    return ""
+    return "", set()
 
 
-def _values(on: Axes, here: Sequence[tuple[Data, Sequence[float]]], unit: str, factor: str) -> None:
+def _values(on: Axes, here: Sequence[tuple[Data, Sequence[float]]], unit: str, times: tuple[str, set[str]]) -> None:
     """The points where the slider stands, with their values above them; those close together share one."""
     groups: list[list[tuple[Data, Sequence[float]]]] = []
     for each in here:
@@ -230,7 +230,9 @@ def _values(on: Axes, here: Sequence[tuple[Data, Sequence[float]]], unit: str, f
         (line, row), least = group[-1], group[0][1]
         texts = [style.tick_label(value, unit) for value in dict.fromkeys((least[2], row[2]))]
         below = at == 0 and len(groups) > 1 and _pixels(on, least[2]) - _pixels(on, on.get_ylim()[0]) > CLOSE
-        told = " to ".join(dict.fromkeys(texts)) + (f": {factor}" if factor and len(group) > 1 else "")
+        told = " to ".join(dict.fromkeys(texts)) + (
+            f": {times[0]}" if times[0] and {each["name"] for each, _ in group} == times[1] else ""
+        )
         on.annotate(told, (row[1], least[2] if below else row[2]), (0, -17 if below else 9), textcoords="offset points",
                     ha=_side(on, row[1]), fontsize=10, fontweight="bold", zorder=6, bbox=_PAPER,
                     color=style.INK if len(group) > 1 else _ink(line["hue"]))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -93,8 +94,17 @@ def verdict(scene: Scene) -> str:
     if scene.message or not (here := scene.here()):
         return scene.message or _absent(scene, scene.on)
     if answered := _answered(scene):
-        return f"{_guessed(scene)} {answered}".strip()
-    return _stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here)
+        return f"{_guessed(scene)} {begun(answered)}".strip()
+    return begun(_stack_verdict(scene) if scene.view.form == "stack" else _compared(scene, here))
+
+
+def begun(sentence: str) -> str:
+    """A sentence with a capital at its head, unless that is a name of a program's.
+
+    >>> begun("the launch: 49 % of it."), begun("torch.relu: 2×."), begun("int8 weights: 2×.")
+    ('The launch: 49 % of it.', 'torch.relu: 2×.', 'int8 weights: 2×.')
+    """
+    return sentence[:1].upper() + sentence[1:] if re.match(r"[a-z]+(?![\w.(])", sentence) else sentence
 
 
 def details(scene: Scene) -> str:
@@ -221,7 +231,7 @@ def _pair(sides: list[tuple[float, Reading]], relation: str) -> str:
     if large < ALIKE * small:
         (_, most), (_, least) = sides
         within = f"(within {units.percent(ALIKE - 1)})"
-        return f"{most.label}: no difference, {relation} {rest(least.label, most.label)} {within}"
+        return f"{most.label}: {relation} {rest(least.label, most.label)} {within}"
     return f"{most.label}: {ratio(large / small)} {relation} {rest(least.label, most.label)}"
 
 

@@ -72,7 +72,7 @@ compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
 # - **[[split-K]]**: with few tiles, the library cuts each sum into parts, a block each, and adds them up afterwards.
 
 # %% tags=["explain"]
-drawing("gemm-tiles", source="recorded:h200", columns=321, dtype="float32")
+drawing("gemm-tiles", source="recorded:h200", columns=257, dtype="float32")
 
 # %% [markdown] tags=["guess"]
 # ## Guess: one column too many

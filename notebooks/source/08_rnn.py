@@ -48,7 +48,9 @@ g = guess("In a CUDA Graph, with all these changes, the network is ... times as 
 # %% tags=["run"]
 rungs = ["naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront"]
 ways = [*rungs, "graph", "compiled", "cudnn", "persistent"]
-explore("rnn_ladder", at=at, lines=ways, sliders=["hidden", "layers"], show="ladder", versus={"graph": "naive"}, unlock=g)
+explore(
+    "rnn_ladder", at=at, lines=ways, sliders=["hidden", "layers"], show="ladder", versus={"graph": "naive"}, unlock=g
+)
 
 # %% tags=["compare"]
 gains = {"graph": "naive", "inputs": "naive", "wavefront": "naive", "cudnn": "naive", "persistent": "naive"}

@@ -71,7 +71,9 @@ compare(g, "strassen", of="error", level=2)
 # three fast matmuls replace a slow one: a [[split product]].
 
 # %% tags=["guess"]
-s = guess("Split into two float16 terms, a float32 matmul of size 8192 is faster than SGEMM by a factor of ...", unit="x")
+s = guess(
+    "Split into two float16 terms, a float32 matmul of size 8192 is faster than SGEMM by a factor of ...", unit="x"
+)
 
 # %% tags=["run"]
 splits = {

@@ -55,7 +55,7 @@ def figure(source: Source) -> Data:
     line = {"name": "measured", "label": "measured", "short": "measured", "hue": "ink", "on": True}
     predicted = line | {"name": "predicted", "kind": "predicted", "of": "measured", "label": "predicted"}
     return {
-        "v": 1, "kind": "tiles", "name": "gemm", "title": "One column too many",
+        "v": 1, "kind": "tiles", "name": "gemm", "title": "A product in tiles and waves",
         "predictable": True, "predictions": True,
         "sliders": [{"name": "columns", "title": "columns N", "form": "range", "texts": [str(n) for n in STOPS]},
                     {"name": "dtype", "title": "type", "form": "choice", "texts": list(DTYPES)}],

@@ -93,7 +93,7 @@ export function draw(el, scene, kept = {}) {
   if (scene.predictable) {
     const predict = root.append("label").attr("class", "predict");
     predict.append("input").attr("type", "checkbox").property("checked", scene.predictions).on("change", ({ target }) => { state.predicting = target.checked; paint(true); changed(); });
-    predict.append("span").text("Predictions");
+    predict.append("span").text("Predictions, dashed");
   }
   const fold = root.append("details");
   fold.append("summary").text("Details and data");
@@ -314,7 +314,7 @@ function valuesOf(state, box, x, y, values, points, guessed) {
   }
   const put = groups.map((group, i) => {
     const { line, row } = group.at(-1), least = group[0].row[2], across = x(row[1]), up = y(row[2]);
-    const times = bracket?.lines.every((name) => group.some((each) => each.line.name === name)) ? bracket.texts[place] : "";
+    const times = group.length === 2 && bracket?.lines.every((name) => group.some((each) => each.line.name === name)) ? bracket.texts[place] : "";
     const text = group.length === 1 ? si(row[2], unit) : span(least, row[2], unit) + (times && `: ${times}`), size = wide(text, 14, 700);
     const made = { name: line.name, hue: group.length > 1 ? "ink" : line.hue, text };
     const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
@@ -513,7 +513,7 @@ function tiles(state, top) {
 function stack(state, top) {
   const { scene, width, narrow, place, glide } = state;
   if (!scene.parts) return 0;
-  const left = Math.max(...scene.parts.map((d) => wide(`★ ${d.label}`, 13, 700))) + 12, right = 12, inner = width - left - right;
+  const left = Math.max(...scene.parts.map((d) => wide(`★ you: ${d.label}`, 13, 700))) + 12, right = 12, inner = width - left - right;
   const others = sharing(state), longest = Math.max(...others.map((each) => scene.totals[each.place][0]));
   const x = scaleLinear().domain([0, longest]).range([left, left + inner]);
   const high = narrow ? 46 : 54, row = 30, first = top + 26 + 17 * Math.max(others.length - (narrow ? 1 : 2), 0), foot = first + high + 14 + row * scene.parts.length;
@@ -533,17 +533,17 @@ function stack(state, top) {
   glide(layer.selectAll("text.word").data(placed, (d) => d.d.name).join("text").attr("class", (d) => `word on-${d.d.hue}`)
     .attr("y", first + high / 2).attr("dy", "0.35em").text((d) => d.d.label).classed("hidden", (d) => !fits(d)))
     .attr("x", (d) => (x(d.start) + x(d.start + d.size)) / 2);
-  const across = scene.sliders[scene.across], whose = across ? `${across.texts[state.at[scene.across]]}: ` : "";
+  const across = scene.sliders[scene.across], called = (text) => (Number.isNaN(+text) ? text : `${across.title} ${text}`), whose = across ? `${called(across.texts[state.at[scene.across]])}: ` : "";
   const total = layer.selectAll("text.total").data([`${whose}${scene.totals[place][1]}`]).join("text");
   total.attr("class", "total").attr("y", first - 9 - (narrow ? 17 * ghosts.length : 0)).attr("x", left).text((d) => d);
   const other = layer.selectAll("text.other").data(ghosts.sort((a, b) => b.size - a.size)).join("text").attr("class", "other").attr("text-anchor", narrow ? "start" : "end");
-  other.attr("x", narrow ? left : left + inner).attr("y", (_, i) => first - 9 - 17 * i).text((d) => `${d.text}: ${scene.totals[d.place][1]}`); // the longest nearest
+  other.attr("x", narrow ? left : left + inner).attr("y", (_, i) => first - 9 - 17 * i).text((d) => `${called(d.text)}: ${scene.totals[d.place][1]}`); // the longest nearest
 
   const at = (_, i) => first + high + 14 + row * i;
   segment(layer.selectAll("rect.part").data(placed, (d) => d.d.name).join("rect").attr("class", (d) => `part hue-${d.d.hue}`).attr("y", at).attr("height", row - 12));
   const mine = scene.guess?.part && place === scene.guess.place ? scene.guess.value : null;
   layer.selectAll("text.name").data(placed, (d) => d.d.name).join("text").attr("class", (d) => `name ink-${d.d.hue}`)
-    .attr("x", left - 10).attr("text-anchor", "end").attr("y", (d, i) => at(d, i) + 14).text((d) => `${d.d.name === mine ? "★ " : ""}${d.d.label}`);
+    .attr("x", left - 10).attr("text-anchor", "end").attr("y", (d, i) => at(d, i) + 14).text((d) => `${d.d.name === mine ? "★ you: " : ""}${d.d.label}`);
   const told = (d) => `${si(d.size, scene.x.unit)}, ${si(d.share, "share")}`;
   const beyond = (d) => x(d.start + d.size) + wide(told(d)) + 10 < left + inner; // else the value stands before its bar, or in it
   const before = (d) => x(d.start) - left > wide(told(d)) + 12;
@@ -636,6 +636,8 @@ function bars(state, top) {
     .attr("x1", (bar) => x(bar.row[1])).attr("x2", (bar) => x(bar.row[2]));
   glide(layer.selectAll("text.value").data(there, key).join("text").attr("class", (bar) => `value ink-${bar.hue}`).attr("y", (bar) => middle(bar) + 5).text((bar) => bar.row[4]))
     .attr("x", (bar) => x(bar.row[2]) + (log ? 12 : 8));
+  const absent = scene.bars.map((d, i) => ({ d, i })).filter((bar) => !here(bar.d));
+  layer.selectAll("text.absent").data(absent, key).join("text").attr("class", "absent").attr("x", left + 8).attr("y", (bar) => middle(bar) + 5).text("not measured");
   const rules = layer.selectAll("g.rule").data((scene.rules ?? []).filter((d) => d.at[place] !== null)).join((enter) => {
     const g = enter.append("g").attr("class", "rule");
     g.append("line");

@@ -53,7 +53,7 @@ def test_a_rate_is_the_cost_over_the_time_and_its_interval_is_turned_round() -> 
         assert x == at
         assert (rate, low, high) == pytest.approx((amount / time, amount / longest, amount / shortest))
     assert "nn.ReLU()(x), the module's own call: 145 GB/s" in rates.text
-    assert ", the fastest: no difference, as fast as " in words.verdict(rates.scene)
+    assert ", the fastest: as fast as " in words.verdict(rates.scene)
     assert rates.scene.quantity.unit == "B/s"
     assert "Line chart of bandwidth against width" in words.alt(rates.scene)
 
@@ -317,7 +317,7 @@ def test_a_stack_s_parts_are_successive_differences() -> None:
     assert [part.end for part in e.parts] == pytest.approx(times)
     assert sum(part.share for part in e.parts) == pytest.approx(1)
     assert "the launch itself: 2 µs, 14 %; the dispatcher: 2 µs, 14 %" in e.text
-    assert words.verdict(e.scene) == "autograd's bookkeeping: 29 % of 14 µs."
+    assert words.verdict(e.scene) == "Autograd's bookkeeping: 29 % of 14 µs."
 
 
 def test_a_negative_difference_is_zero_and_said() -> None:
@@ -438,7 +438,7 @@ def stars(e: Explorer) -> dict[str, float]:
 def test_lines_that_hardly_differ_are_said_to() -> None:
     e = shown(views.Recorded(fixed={"graph": 14e-6, "module": 14.2e-6}, grows=0.0), lines=["module", "graph"])
     line = e.scene.experiment.line
-    said = f"no difference, as long as {line('module').label} (within 5 %)."
+    said = f"as long as {line('module').label} (within 5 %)."
     assert words.verdict(e.scene) == f"{line('graph').label}: {said}"
 
 
