@@ -40,7 +40,7 @@ def test_a_lesson_live_on_a_gpu_with_the_small_grids(tmp_path: Path) -> None:
 
 EXPLORES = 'from brrr_course.view.explorer import explore\nexplore("matmul", source="cpu")'
 HIDES = EXPLORES + "\nfrom brrr_course.view.display import shown\nshown.clear()"
-RAISES = "from brrr_course.view.panel import ExplorerPanel\nExplorerPanel._on_slider = lambda *_: 1 / 0"
+RAISES = "from brrr_course.view.panel import ExplorerPanel\nExplorerPanel._on_dial = lambda *_: 1 / 0"
 WRONG = 'from brrr_course.lessons.checking import check\ncheck("00-launches", microseconds=1200)'
 
 
