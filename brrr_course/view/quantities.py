@@ -88,7 +88,7 @@ class Ratios(Times):
     @property
     def label(self) -> str:  # type: ignore[override]
         """Over which line."""
-        return f'time over that of "{self.view.to}"'
+        return f"times as long as {self.experiment.line(self.view.to).label}"
 
     def points(self, line: Line) -> Points:
         """The ratio, with the widest interval that the two times allow, where both are there."""

@@ -292,7 +292,9 @@ def _bars(drawn: Data) -> Figure:
             _behind(on, y, drawn["y"]["domain"][0], "not measured", style.FAINT)
             continue
         median, low, high, _, value = found
-        if log:
+        if log and drawn["y"]["unit"] == "x":
+            on.barh(y, median - 1, 0.62, left=1, color=colour, zorder=3)
+        elif log:
             on.plot(median, y, "o", color=colour, markersize=9, zorder=4)
         else:
             on.barh(y, median, 0.62, color=colour, zorder=3)

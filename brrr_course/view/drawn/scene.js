@@ -625,17 +625,17 @@ function bars(state, top) {
   layer.selectAll("text.name").data(scene.bars).join("text").attr("class", (d) => `name ink-${d.hue}`)
     .attr("x", narrow ? left : left - 12).attr("text-anchor", narrow ? "start" : "end").attr("y", (d, i) => at(d, i) + (narrow ? -4 : 17)).text((d) => d.label);
   layer.selectAll("rect.track").data(scene.bars).join("rect").attr("class", "track").attr("x", left).attr("width", inner).attr("y", at).attr("height", 24);
-  const log = scene.y.scale === "log"; // then a length would say nothing: a dot, and its interval
+  const log = scene.y.scale === "log", from = !log ? left : scene.y.unit === "x" ? x(1) : null; // there a length says nothing, but of a factor: dots
   const there = scene.bars.map((d, i) => ({ d, i, hue: d.hue, row: here(d) })).filter((bar) => bar.row), key = (bar) => bar.d.name;
   const middle = (bar) => at(bar.d, bar.i) + 12;
-  glide(layer.selectAll("circle.dot").data(log ? there : [], key).join("circle").attr("class", (bar) => `dot hue-${bar.hue}`).attr("r", 6).attr("cy", middle))
+  glide(layer.selectAll("circle.dot").data(from === null ? there : [], key).join("circle").attr("class", (bar) => `dot hue-${bar.hue}`).attr("r", 6).attr("cy", middle))
     .attr("cx", (bar) => x(bar.row[0]));
-  glide(layer.selectAll("rect.bar").data(log ? [] : there, key).join("rect").attr("class", (bar) => `bar hue-${bar.hue}`).attr("x", left).attr("y", (bar) => at(bar.d, bar.i))
-    .attr("height", 24)).attr("width", (bar) => Math.max(x(bar.row[0]) - left, 1.5));
+  glide(layer.selectAll("rect.bar").data(from === null ? [] : there, key).join("rect").attr("class", (bar) => `bar hue-${bar.hue}`).attr("y", (bar) => at(bar.d, bar.i)).attr("height", 24))
+    .attr("x", (bar) => Math.min(from, x(bar.row[0]))).attr("width", (bar) => Math.max(Math.abs(x(bar.row[0]) - from), 1.5));
   glide(layer.selectAll("line.interval").data(there, key).join("line").attr("class", "interval").attr("y1", middle).attr("y2", middle))
     .attr("x1", (bar) => x(bar.row[1])).attr("x2", (bar) => x(bar.row[2]));
   glide(layer.selectAll("text.value").data(there, key).join("text").attr("class", (bar) => `value ink-${bar.hue}`).attr("y", (bar) => middle(bar) + 5).text((bar) => bar.row[4]))
-    .attr("x", (bar) => x(bar.row[2]) + (log ? 12 : 8));
+    .attr("x", (bar) => x(bar.row[2]) + (from === null ? 12 : 8));
   const absent = scene.bars.map((d, i) => ({ d, i })).filter((bar) => !here(bar.d));
   layer.selectAll("text.absent").data(absent, key).join("text").attr("class", "absent").attr("x", left + 8).attr("y", (bar) => middle(bar) + 5).text("not measured");
   const rules = layer.selectAll("g.rule").data((scene.rules ?? []).filter((d) => d.at[place] !== null)).join((enter) => {
