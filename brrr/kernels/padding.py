@@ -12,7 +12,7 @@ from brrr.core.errors import ArgumentError
 from brrr.counting.cost import Matmul
 from brrr.kernels.alone import CudaFile, Example, alone
 from brrr.roofline.peaks import MissingPeakError
-from brrr.roofline.shapes import TYPES, VECTOR, copy_s, product_time_s, whole
+from brrr.roofline.shapes import TYPES, VECTOR, copy_s, has_units, product_time_s, whole
 
 if TYPE_CHECKING:
     import torch
@@ -114,9 +114,11 @@ def paddings(m: int, k: int, n: int, dtype: str, transposed: tuple[bool, bool], 
 def _pays(plain: Matmul, made: Matmul, device: str) -> bool:
     """Whether the padded product and the copies that it needs are predicted to be faster.
 
-    A GPU whose figures have no rate of the type has no tensor cores for it: nothing is gained there.
+    Nothing is gained where a GPU has no tensor cores for the type.
     """
     pairs = (((plain.m, plain.k), (made.m, made.k)), ((plain.k, plain.n), (made.k, made.n)))
+    if not has_units(made.dtype, device):
+        return False
     try:
         copies = sum(copy_s(grown[0] * grown[1], made.dtype, device) for own, grown in pairs if own != grown)
         return product_time_s(made, device) + copies < WORTH * product_time_s(plain, device)

@@ -12,6 +12,7 @@ from brrr.counting.cost import ITEMSIZE, Form, Matmul, OperatorCost
 from brrr.roofline.corrections import operator_time
 from brrr.roofline.device_model import DATASHEET, NOT_THIS_ONE, DeviceModel, Where, model_of
 from brrr.roofline.gemm_families import operator_of
+from brrr.roofline.terms import matrix_dtype
 
 VECTOR = 16
 """Bytes that a tensor core's kernels load at once."""
@@ -181,6 +182,11 @@ def _model(device: str) -> DeviceModel:
 def product_time_s(product: Matmul, device: str) -> float:
     """Predicted seconds of a product's kernel on a device of that name."""
     return _product_s(product, _model(device))
+
+
+def has_units(dtype: str, device: str) -> bool:
+    """Whether a device has units of its own for products of a type, in place of those for float32."""
+    return _model(device).has_units(f"matmul.{matrix_dtype(dtype)}")
 
 
 def _product_s(product: Matmul, model: DeviceModel) -> float:

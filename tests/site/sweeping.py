@@ -64,7 +64,7 @@ def usual(guess: Guess) -> Any:
 def _explorer(page: Opened, number: int, view: Explorer, chance: random.Random) -> int:
     """The figure says what Python says, and its points are the medians: at every place where these are few."""
     names, scene = view.slider_names, view.fresh()
-    if scene.view.form == "lines" and scene.x_axis.scale != "category" and scene.view.x not in names:
+    if scene.view.form == "lines" and scene.view.x not in names:
         names = (*names, scene.view.x)  # a figure that stands still has a slider on a page
     every = list(product(*(range(len(scene.values[name])) for name in names)))
     told = every if len(every) <= FEW else chance.sample(every, DRAWN)

@@ -51,10 +51,11 @@ def test_every_drawing_of_the_course_draws_at_both_ends_of_its_sliders_and_moves
         for value in dict.fromkeys((dial.values[0], dial.values[-1], at)):
             made.set(**{dial.name: value})
             drawn = made.picture()
-            assert drawn.png.startswith(PNG) and made.panel.image.value == drawn.png and drawn.alt == made.text
+            assert drawn.png.startswith(PNG) and drawn.alt == made.text
+            assert made.figure or made.panel.image.value == drawn.png
             assert made.text.startswith("At ") and f" {dial.reading(value)}" in made.text
             pictures.add(drawn.png)
-        assert len(pictures) > 1 and dial.name in made.sliders
+        assert len(pictures) > 1 and (made.figure or dial.name in made.sliders)
     made.sweep()
 
 
