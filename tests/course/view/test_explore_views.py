@@ -415,11 +415,6 @@ def test_every_view_sweeps(show: Any) -> None:
     e.sweep()
 
 
-def test_covered_views_tell_nothing() -> None:
-    e = shown(show={"stack": views.PARTS}, unlock=guess("Who answers this?", unit="x"))
-    assert (e.data, e.guides, e.parts) == ({}, {}, [])
-
-
 # ---- the verdict and the guess ----
 
 
