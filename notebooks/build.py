@@ -389,14 +389,15 @@ def moving() -> bytes:
     plain, bold = (ImageFont.truetype(str(fonts / f"DejaVuSans{kind}.ttf"), 26) for kind in ("", "-Bold"))
     found = explore("matmul", lines=["unsynchronized", "synchronized"], source="recorded:h200")
     values, frames = found.scene.values["size"], []
-    axes = still_of(found.scene).axes[0].get_position()
+    on = still_of(found.scene).axes[0]
+    place, (least, most) = on.get_position(), map(math.log, on.get_xlim())
     for value in values:
         found.set(size=value)
         drawn = Image.open(BytesIO(png_of(found.scene)))
         frame = Image.new("RGB", (drawn.width, drawn.height + 110), "white")
         frame.paste(drawn.convert("RGB"), (0, 110))
-        pen, left, right = ImageDraw.Draw(frame), drawn.width * axes.x0, drawn.width * axes.x1
-        x = left + (right - left) * math.log(value) / math.log(values[-1])
+        pen, left, right = ImageDraw.Draw(frame), drawn.width * place.x0, drawn.width * place.x1
+        x = left + (right - left) * (math.log(value) - least) / (most - least)
         pen.text((30, 18), verdict(found.scene), "black", bold)
         pen.line((left, 80, right, 80), "#999", 6)
         pen.ellipse((x - 15, 65, x + 15, 95), "#0072b2")
