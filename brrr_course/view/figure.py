@@ -251,7 +251,15 @@ def _lines(scene: Scene, names: Sequence[str]) -> Data:
     ]  # fmt: skip
     every = scene.limits_of([line.name for line in scene.lines])
     return {"x": _across(scene, names), "y": _up(scene, scene.limits), "all": _up(scene, every), "lines": drawn,
-            "marks": _brackets(scene, names)}  # fmt: skip
+            "marks": _brackets(scene, names)} | _base(scene)  # fmt: skip
+
+
+def _base(scene: Scene) -> Data:
+    """Where along x the point stands that the sentence compares with, and on which line."""
+    along, values, first = scene.view.x, list(scene.values[scene.view.x]), next(iter(scene.view.versus), None)
+    if first is None or [*first.over] != [along] or first.over[along] not in values:
+        return {}
+    return {"base": {"line": scene.quantity.here(first.base).name, "at": values.index(first.over[along])}}
 
 
 def _on(scene: Scene) -> list[str]:

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.browser
 TARGET_MS = 60
 SET_UP = "from brrr_course.view.explorer import explore\nfrom synthetic import Synthetic"
 EXPLORE = 'explore("matmul", at={"size": 4096}, lines=["cpu", "transfers", "unsynchronized", "synchronized"], source=S)'
-TWO = 'explore("timers", lines=["measure", "no sync", "do_bench"], source=Synthetic())'
 PREDICTED = 'explore("unary", at={"elements": 2**24, "dtype": "float32"}, source="recorded:h200", predict=True)'
 VIEWS = {
     "rate": 'show="rate", lines=["prepared", "aten", "module", "graph"]',
@@ -20,7 +19,7 @@ VIEWS = {
     "stack": 'show={"stack": views.PARTS}',
 }
 RECORDED = [
-    EXPLORE.replace("S)", "Synthetic())"), TWO, PREDICTED, "import views\nviews.install()",
+    EXPLORE.replace("S)", "Synthetic())"), PREDICTED, "import views\nviews.install()",
     *(f'explore("views", at={{"width": 1024, "batch": 64}}, {view}, source=views.Recorded())'
       for view in VIEWS.values()),
 ]  # fmt: skip
@@ -50,7 +49,6 @@ def test_first_load_says_what_it_shows(opened: NotebookPage) -> None:
     assert explorer.root.locator(".dial label").inner_text().startswith("matrix size n")
     title = explorer.root.locator(".plot svg").get_attribute("aria-label")
     assert title.startswith("Line chart of time against matrix size n")
-    assert explorer.root.locator("img.brrr-figure").count() == 0
     opened.photograph("explorer")
 
 
@@ -86,7 +84,7 @@ def test_a_key_press_changes_the_picture_quickly(opened: NotebookPage, capsys: p
 
 
 def test_predictions_stand_below_the_figure_and_go_with_their_box(opened: NotebookPage) -> None:
-    explorer = opened.explorer(2)
+    explorer = opened.explorer(1)
     table = explorer.root.locator(".foretold table")
     assert "PREDICTED · NVIDIA H200 · peaks: measured" in table.inner_text()
     assert table.locator("tbody tr").count() == 7
@@ -97,15 +95,13 @@ def test_predictions_stand_below_the_figure_and_go_with_their_box(opened: Notebo
         said.add(table.inner_text())
     assert len(said) == 4
     opened.photograph("predicted", explorer.root)
-    text = explorer.text
     explorer.root.locator(".predict input").uncheck()
     table.wait_for(state="detached")
-    assert explorer.text == text
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_moves_by_key_and_mouse(view: str, opened: NotebookPage, capsys: pytest.CaptureFixture[str]) -> None:
-    explorer = opened.explorer(3 + list(VIEWS).index(view))
+    explorer = opened.explorer(2 + list(VIEWS).index(view))
     for handle in explorer.handles():
         explorer.press(handle, "End")
         explorer.press(handle, explorer.inward(handle))

@@ -295,6 +295,11 @@ function plane(state, top) {
   brackets(state, box, y, here, at, place);
   glide(marks.selectAll("circle.here").data(values, (d) => d.line.name).join("circle").attr("class", (d) => `here hue-${d.line.hue}`).attr("r", 7))
     .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
+  const based = scene.base && !state.hidden.has(scene.base.line) && scene.base.at !== position ? points.get(scene.base.line).filter((row) => row[0] === scene.base.at) : [];
+  const hue = scene.lines.find((d) => d.name === scene.base?.line)?.hue; // what the sentence compares with, along x
+  glide(marks.selectAll("circle.base").data(based).join("circle").attr("class", `base pen-${hue}`).attr("r", 6)).attr("cx", (row) => x(row[1])).attr("cy", (row) => y(row[2]));
+  glide(marks.selectAll("text.base").data(based).join("text").attr("class", `base ink-${hue}`).attr("text-anchor", "middle").text((row) => si(row[2], scene.y.unit)))
+    .attr("x", (row) => keep(x(row[1]), box.left + 30, box.right - 20)).attr("y", (row) => y(row[2]) - 13);
   const guessed = star(state, box, x, y, cut, position);
   valuesOf(state, box, x, y, values, points, guessed);
   drag(state, box, pixels);

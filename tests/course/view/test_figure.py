@@ -161,6 +161,13 @@ def test_predictions_are_lines_and_a_table_once_they_are_asked_for(made: Any) ->
     assert figure["foretold"]["origin"].startswith("PREDICTED · NVIDIA H200 SXM")
 
 
+def test_the_place_along_x_that_a_line_is_compared_with_is_marked(made: Any) -> None:
+    along, across = (
+        made("time", lines=["module"], versus=each)[0].get("base") for each in ({"width": 64}, {"batch": 1024})
+    )
+    assert (along, across) == ({"line": "module", "at": views.WIDTHS.index(64)}, None)
+
+
 def test_two_lines_that_are_compared_have_a_bracket(made: Any) -> None:
     options = {"lines": ["prepared", "module"], "versus": {"module": "prepared"}}
     source = views.Recorded(fixed={"prepared": 10e-6, "module": 20e-6}, grows=0.0)
