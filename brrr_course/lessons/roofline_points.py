@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -23,7 +22,7 @@ from brrr_course.nouns.source import Source
 from brrr_course.sources import source_for
 from brrr_course.view.arguments import reachable
 from brrr_course.view.display import Shown
-from brrr_course.view.figure import Data, axis_of, short, told_once
+from brrr_course.view.figure import Data, log_axis, short, told_once
 from brrr_course.view.predictions import figures_of
 
 FAR_BELOW = 1 / 3
@@ -66,7 +65,8 @@ def roofline_of(
     experiment : str
         The experiment.
     lines : sequence of str, or mapping of str to str
-        Its lines; with a mapping, the name of the flat roof that each is held against ("fp32 MUL"), else the highest.
+        Its lines; with a mapping, each is held against the measured flat roof of that name ("fp32 MUL"). Without one,
+        and where the device has none of that name, against the highest.
     at : mapping of str, optional
         The point, as for `explore`; it snaps to what the data have.
     source : Source, optional
@@ -98,10 +98,11 @@ def roofline_of(
     axis, values = _along({**(at or {}), **axes})
     point = {name: value for name, value in {**(at or {}), **axes}.items() if name != axis}
     spots = {line: _spots(described, origin, line, axis, values, cast("dict[str, Value]", point)) for line in here}
-    if not any(spots.values()):
+    spots = {line: found for line, found in spots.items() if found}
+    if not spots or not set.intersection(*map(set, spots.values())):
         return Comparison(f"{badge} has no such points of {', '.join(lines)}.")
-    against = {line: lines[line.name] if isinstance(lines, Mapping) else "" for line in here if spots[line]}
-    return Roofline(described, axis, {line: spots[line] for line in against}, against, known, badge)
+    against = {line: lines[line.name] if isinstance(lines, Mapping) else "" for line in spots}
+    return Roofline(described, axis, spots, against, known, badge)
 
 
 def _spots(
@@ -152,7 +153,8 @@ class Roofline(Shown):
     def figure(self) -> Data:
         """What `view/drawn/scene.js` draws: a line at a time, and a slider along it."""
         flats, slope = [self._flat(line) for line in self._spots], memory(self._roofs)
-        values = [value for value in self.axis.values if all(value in spots for spots in self._spots.values())]
+        first, *others = self._spots.values()
+        values = [value for value in first if all(value in spots for spots in others)]
         kernels = [(flat, [spots[value] for value in values])
                    for flat, spots in zip(flats, self._spots.values(), strict=True)]  # fmt: skip
         every = [spot for _, spots in kernels for spot in spots]
@@ -163,7 +165,7 @@ class Roofline(Shown):
             "sliders": [_slider("line", "kernel", "choice", [line.label for line in self._spots]),
                         _slider(self.axis.name, self.axis.title, "range", list(map(readable, values)))],
             "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels),
-            "y": _decades("arithmetic done", [spot.rate for spot in every] + [flat.rate for flat in flats], "FLOP/s"),
+            "y": _around("arithmetic done", [spot.rate for spot in every] + [flat.rate for flat in flats], "FLOP/s"),
             "lines": [{"name": "kernel", "label": "the kernel", "short": "the kernel", "hue": "ink", "trail": True,
                        "cuts": [[_row(at, spot) for at, spot in enumerate(spots)] for _, spots in kernels]}],
             "roofs": self._drawn(slope, flats),
@@ -180,7 +182,7 @@ class Roofline(Shown):
 
     def _across(self, every: Sequence[Spot], ridges: Sequence[float], kernels: Kernels) -> Data:
         """The axis of intensities, and where each line's points lie along it."""
-        made = _decades("FLOP for each byte moved", [spot.intensity for spot in every] + list(ridges), "")
+        made = _around("FLOP for each byte moved", [spot.intensity for spot in every] + list(ridges), "")
         return made | {"along": 1, "at": [[short(spot.intensity) for spot in spots] for _, spots in kernels]}
 
     def _drawn(self, slope: Roof, flats: Sequence[Roof]) -> list[Data]:
@@ -196,12 +198,9 @@ def _slider(name: str, title: str, form: str, texts: list[str]) -> Data:
     return {"name": name, "title": title.partition(" (")[0], "form": form, "texts": texts, "at": 0}
 
 
-def _decades(title: str, values: Sequence[float], unit: str) -> Data:
-    """A log axis around values, with a tick at each power of ten."""
-    low, high = min(values) / 1.6, max(values) * 1.6
-    powers = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
-    ticks = {10.0**power: units.quantity(10.0**power, unit).strip() for power in powers}
-    return axis_of(title, "log", (low, high), ticks, unit=unit)
+def _around(title: str, values: Sequence[float], unit: str) -> Data:
+    """A log axis with some room around values."""
+    return log_axis(title, (min(values) / 1.6, max(values) * 1.6), unit)
 
 
 def _row(at: int, spot: Spot) -> list[float]:

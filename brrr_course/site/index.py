@@ -10,8 +10,9 @@ from brrr_course.site.addresses import in_repository
 from brrr_course.site.documents import page_of_term, terms
 from brrr_course.site.frame import ASKS, WAYS, plain, read, unpacked
 from brrr_course.site.page import Page
-from brrr_course.site.pictures import around, picture, place_of
+from brrr_course.site.pictures import picture
 from brrr_course.site.questions import Question
+from brrr_course.view.figure import place_of
 
 
 def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Mapping[str, str]) -> str:
@@ -33,8 +34,10 @@ def index_page(lessons: Sequence[Page], asked: Sequence[Question], documents: Ma
 
 def _front(scene: Mapping[str, Any]) -> str:
     """The figure at the top, of the first question that is answered: what it says at each place of its slider."""
-    (before, slider, behind), say = around(scene), scene["say"]
-    at = [place_of([*before, {**slider, "at": n}, *behind]) for n in range(len(slider["texts"]))]
+    along, sliders, say = scene["x"]["along"], scene["sliders"], scene["say"]
+    slider, at = sliders[along], []
+    for n in range(len(slider["texts"])):
+        at.append(place_of([*sliders[:along], {**slider, "at": n}, *sliders[along + 1 :]]))
     said = [say["forms"][say["at"][place]] for place in at]
     names = (f'<li class="ink-{each["hue"]}">{each["label"]}</li>' for each in scene["lines"] if each.get("on"))
     places = json.dumps([*zip(slider["texts"], said, strict=True)], ensure_ascii=False).replace("<", "\\u003c")

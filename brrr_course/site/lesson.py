@@ -21,11 +21,12 @@ from brrr_course.lessons.waiting import Waiting
 from brrr_course.site.addresses import notebook_links
 from brrr_course.site.exercises import is_tabulated, table_of
 from brrr_course.site.guesses import comparison, form, numbers
-from brrr_course.site.pictures import WIDE, picture, place_of
+from brrr_course.site.pictures import WIDE, picture
 from brrr_course.site.text import markdown
 from brrr_course.site.vector import Pieces
 from brrr_course.site.views import view
 from brrr_course.view import display
+from brrr_course.view.figure import place_of
 
 _CODE = re.compile(r"```.*?```", re.DOTALL)
 

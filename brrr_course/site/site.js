@@ -53,7 +53,7 @@ class View {
     this.show();
   }
   slider(slider, n) {
-    if (slider.values.length === 2) return this.pair(slider, n);
+    if (slider.texts.length === 2) return this.pair(slider, n);
     const input = $("input", {type: "range", min: 0, step: 1, oninput: () => { this.index[n] = +input.value; this.show(); }});
     const shown = $("output", {ariaHidden: "true"}), label = $("label", {className: "slider"}, $("span", {}, slider.title.split(" (")[0]), input, shown);
     if (slider.title) this.place.append(label);
@@ -66,24 +66,24 @@ class View {
   }
   pair(slider, n) {  // between two values there is nothing to slide along
     const name = `pair ${document.querySelectorAll(".pair").length}`;
-    const inputs = slider.values.map((value, at) => $("input", {type: "radio", name, onchange: () => { this.index[n] = at; this.show(); }}));
+    const inputs = slider.texts.map((value, at) => $("input", {type: "radio", name, onchange: () => { this.index[n] = at; this.show(); }}));
     this.place.append($("div", {className: "slider pair", role: "radiogroup", ariaLabel: slider.title}, $("span", {}, slider.title.split(" (")[0]),
-      ...inputs.map((input, at) => $("label", {}, input, slider.values[at]))));
+      ...inputs.map((input, at) => $("label", {}, input, slider.texts[at]))));
     return {input: inputs, set: () => { inputs[this.index[n]].checked = true; }};
   }
   get now() {
-    return this.data.states[this.data.sliders.reduce((found, slider, n) => found * slider.values.length + this.index[n], 0)];
+    return this.data.states[this.data.sliders.reduce((found, slider, n) => found * slider.texts.length + this.index[n], 0)];
   }
   go(name, value) {  // where it has no such place, it stays
     this.data.sliders.forEach((slider, n) => {
-      const found = slider.values.indexOf(value);
+      const found = slider.texts.indexOf(value);
       if (slider.name === name && found >= 0) this.index[n] = found;
     });
     this.show();
   }
   show() {
     const {now, data} = this;
-    this.sliders.forEach(({set}, n) => set(this.data.sliders[n].values));
+    this.sliders.forEach(({set}, n) => set(this.data.sliders[n].texts));
     this.figure.innerHTML = now.height ? `<svg aria-hidden="true" viewBox="0 0 ${WIDE} ${now.height}">${now.still.map(n => D.pieces[n]).join("")}</svg>` : "";
     this.figure.ariaLabel = data.alt ?? now.text;
     this.text.textContent = now.text;

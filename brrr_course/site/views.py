@@ -49,7 +49,7 @@ def _drawing(found: Drawing, pieces: Pieces) -> dict[str, Any]:
     """A drawing at every place of its sliders."""
     if figure := found.figure:
         return _scene(figure)
-    sliders = [{"name": dial.name, "title": dial.title, "values": [dial.reading(value) for value in dial.values],
+    sliders = [{"name": dial.name, "title": dial.title, "texts": [dial.reading(value) for value in dial.values],
                 "at": list(dial.values).index(found.settings[dial.name])} for dial in found.dials]  # fmt: skip
     states = [pieces.draw(made.figure, text=text) for text, made in found.everywhere()]
     return {"form": "states", "sliders": sliders, "badge": found.badge, "states": states}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,16 @@ def _places(scene: Scene, names: Sequence[str]) -> Iterator[dict[str, Value]]:
             if scene.point[name] != value:
                 scene.move(name, value)
         yield dict(scene.point)
+
+
+def place_of(sliders: Sequence[Mapping[str, Any]], but: int = -1) -> int:
+    """Where sliders stand to begin with, as one number; without one of them, as a line's cuts are counted.
+
+    >>> place_of([{"texts": ["a", "b"], "at": 1}, {"texts": ["1", "2", "3"], "at": 2}])
+    5
+    """
+    kept = [slider for at, slider in enumerate(sliders) if at != but]
+    return reduce(lambda place, each: place * len(each["texts"]) + each["at"], kept, 0)
 
 
 def _sentences(scene: Scene, names: Sequence[str]) -> Data:
@@ -197,17 +208,28 @@ def _up(scene: Scene, limits: tuple[float, float], *, log: bool | None = None) -
     """The axis of values: from nothing where they differ by less than a decade."""
     from brrr.drawing.style import tick_label
 
-    (low, high), unit = limits, scene.quantity.unit
-    least, most = scene.span
+    unit, (least, most) = scene.quantity.unit, scene.span
     if log if log is not None else most > DECADE * least:
-        powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-        ticks = {10.0**power: tick_label(10.0**power, unit) for power in powers}
-        if len(ticks) < 3:
-            ticks = {v: tick_label(v, unit) for k in range(powers.start - 1, powers.stop + 1)
-                     for v in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if low <= v <= high}  # fmt: skip
-        return axis_of(scene.y_label, "log", (low, high), ticks, unit=unit)
+        return log_axis(scene.y_label, limits, unit)
     high = 100.0 if unit == "%" and most > 50 else 1.08 * most
     return axis_of(scene.y_label, "linear", (0, high), {v: tick_label(v, unit) for v in round_steps(high)}, unit=unit)
+
+
+def log_axis(title: str, limits: tuple[float, float], unit: str) -> Data:
+    """A log axis with a tick at each power of ten; of few, with two between.
+
+    >>> [text for _, text in log_axis("time", (1e-6, 2e-5), "s")["ticks"]]
+    ['1 µs', '2 µs', '5 µs', '10 µs', '20 µs']
+    """
+    from brrr.drawing.style import tick_label
+
+    low, high = limits
+    powers = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
+    values = [10.0**power for power in powers]
+    if len(values) < 3:
+        every = (step * 10.0**power for power in range(powers.start - 1, powers.stop + 1) for step in (1.0, 2.0, 5.0))
+        values = [value for value in every if low <= value <= high]
+    return axis_of(title, "log", limits, {value: tick_label(value, unit).strip() for value in values}, unit=unit)
 
 
 def round_steps(high: float) -> list[float]:

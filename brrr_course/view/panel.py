@@ -31,8 +31,7 @@ BUILT = Path(__file__).parent / "drawn" / "built"
 class FigureWidget(anywidget.AnyWidget):
     """A scene as `drawn/scene.js` draws it: it moves without the kernel, and tells it where the reader went.
 
-    `at` are the sliders' positions, `hidden` the lines switched off; `guess` is the reader's, as it reads and with what
-    is said of it.
+    `at` are the sliders' positions, `hidden` the lines switched off; `guess` is the reader's, and how it reads.
     """
 
     _esm, _css = BUILT / "widget.bundle.js", BUILT / "scene.css"
@@ -40,7 +39,7 @@ class FigureWidget(anywidget.AnyWidget):
     at = traitlets.List(traitlets.Int()).tag(sync=True)
     hidden = traitlets.List(traitlets.Unicode()).tag(sync=True)
     predicting = traitlets.Bool().tag(sync=True)
-    guess = traitlets.List([None, "", ""]).tag(sync=True)
+    guess = traitlets.List([None, ""]).tag(sync=True)
 
 
 class FigureSlider(traitlets.HasTraits):
@@ -133,9 +132,9 @@ class ExplorerPanel(Panel):
         self.text.value = live_region(f"<b>{escape(self.scene.message)}</b>") if self.scene.message else ""
 
     def _guess(self) -> list[Any]:
-        """The reader's guess and how it reads; what is said of it is in the sentence already."""
+        """The reader's guess and how it reads."""
         guess = self.scene.guess
-        return [None, "", ""] if guess is None else [guess, self.scene.said(guess), ""]
+        return [None, ""] if guess is None else [guess, self.scene.said(guess)]
 
     def _on_dial(self, name: str, change: Any) -> None:
         """A slider that Python moved: the scene's, and then the figure's."""

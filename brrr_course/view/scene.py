@@ -40,7 +40,6 @@ LINEAR_UP_TO = 20.0
 """Where the values at all places of the sliders differ by more than this factor, a short bar would not be seen."""
 _FOR_PREDICTIONS = 1.25  # and so much more, since predictions may lie beyond what was measured
 _ROOM = 1.25  # at least this factor between a point and the end of the y axis, so that its mark is whole
-FEW = 8  # lines for all of which the legend has room, switched on or not
 _EMPTY_LIMITS = {"s": (1e-6, 1.0), "x": (0.1, 10.0), "%": (1.0, 100.0)}  # of an axis before anything was measured
 _EMPTY_RATES = (1e6, 1e12)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from matplotlib import rc_context
 
 from brrr.core import units
 from brrr.drawing import style
-from brrr_course.view.figure import Data, figure_of
+from brrr_course.view.figure import Data, figure_of, place_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,10 +67,10 @@ def still(drawn: Data) -> Figure:
 
 def _nothing(drawn: Data) -> str:
     """The sentence, where it says that there is nothing to see."""
-    told, cut = drawn["say"], _place(drawn, drawn["x"]["along"]) if "lines" in drawn else 0
+    told, cut = drawn["say"], place_of(drawn["sliders"], but=drawn["x"]["along"]) if "lines" in drawn else 0
     if "lines" not in drawn or any(line["cuts"][cut] for line in drawn["lines"] if line.get("on")):
         return ""
-    return str(told["forms"][told["at"][_place(drawn)]])
+    return str(told["forms"][told["at"][place_of(drawn["sliders"])]])
 
 
 @cache
@@ -81,14 +82,6 @@ def _hues() -> dict[str, str]:
 
 def _ink(hue: str) -> str:
     return _hues().get(f"{hue}-ink") or _hues()[hue]
-
-
-def _place(drawn: Data, but: int = -1) -> int:
-    """Where all sliders stand, as one number; without one of them, as a line's cuts are counted."""
-    place = 0
-    for at, slider in enumerate(drawn["sliders"]):
-        place = place if at == but else place * len(slider["texts"]) + slider["at"]
-    return place
 
 
 def _axes(height: float, left: float, right: float, below: float = 66.0, above: float = 30.0) -> Axes:
@@ -117,7 +110,7 @@ def _title(on: Axes, text: str) -> None:
 
 
 def _lines(drawn: Data) -> Figure:
-    cut, at = _place(drawn, drawn["x"]["along"]), drawn["sliders"][drawn["x"]["along"]]["at"]
+    cut, at = place_of(drawn["sliders"], but=drawn["x"]["along"]), drawn["sliders"][drawn["x"]["along"]]["at"]
     shown = [
         line
         for line in drawn["lines"]
@@ -157,15 +150,13 @@ def _line(on: Axes, line: Data, rows: Sequence[Sequence[float]]) -> None:
 def _end_names(on: Axes, named: Iterable[tuple[Data, str, Sequence[Sequence[float]]]]) -> None:
     """Each line's name at its right end, none on another."""
     low, high = (_pixels(on, y) for y in on.get_ylim())
-    ends = sorted(((_pixels(on, rows[-1][2]) if rows else low, text, line) for line, text, rows in named), key=_first)
+    ends = sorted(
+        ((_pixels(on, rows[-1][2]) if rows else low, text, line) for line, text, rows in named), key=itemgetter(0)
+    )
     sizes = [ROW * (text.count("\n") + 1) for _, text, _ in ends]
     for y, (_, text, line) in zip(apart([y for y, _, _ in ends], sizes, low, high + ROW), ends, strict=True):
         on.annotate(text, (1, (y - low) / (high - low)), (8, 0), xycoords="axes fraction", textcoords="offset points",
                     va="center", fontsize=9, fontweight="bold", color=_ink(line["hue"]), linespacing=1.15)  # fmt: skip
-
-
-def _first(each: tuple[float, str, Data]) -> float:
-    return each[0]
 
 
 def apart(heights: Sequence[float], sizes: Sequence[float], low: float, high: float) -> list[float]:
@@ -204,7 +195,7 @@ def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]
         if not all(name in rows for name in mark["lines"]):
             continue
         x, (low, high) = rows[mark["lines"][0]][1], sorted(rows[name][2] for name in mark["lines"])
-        factor = str(mark["texts"][_place(drawn)])
+        factor = str(mark["texts"][place_of(drawn["sliders"])])
         if _pixels(on, high) - _pixels(on, low) < 2 * CLOSE:
             return factor, {*mark["lines"]}
         side = -1 if on.transAxes.inverted().transform(on.transData.transform((x, low)))[0] > 0.7 else 1
@@ -250,7 +241,7 @@ _PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.
 def _yours(on: Axes, drawn: Data, cut: int, at: int) -> None:
     """The reader's guess, on the line and at the place that it was asked about."""
     guess = drawn.get("guess") or {}
-    if guess.get("value") is None or guess["place"] != _place(drawn):
+    if guess.get("value") is None or guess["place"] != place_of(drawn["sliders"]):
         return
     value, base = guess["value"], guess["base"]
     height = value if not base else base / value if guess["inverse"] else base * value
@@ -267,23 +258,23 @@ def _yours(on: Axes, drawn: Data, cut: int, at: int) -> None:
 # Bars, and a stack of parts.
 
 
-def _rowed(names: Sequence[str], head: float = 0.0) -> tuple[Axes, list[str]]:
+def _rowed(names: Sequence[str]) -> Axes:
     """Axes with a row for each name, the first at the top."""
     folded = [fill(name, 30) for name in names]
     across = max((len(part) for name in folded for part in name.split("\n")), default=0)
-    height = 96 + head + sum(max(BAR, 6 + ROW * (name.count("\n") + 1)) for name in folded)
-    on = _axes(height, 20 + 0.8 * LETTER * across, 125, above=24 + head)
+    height = 96 + sum(max(BAR, 6 + ROW * (name.count("\n") + 1)) for name in folded)
+    on = _axes(height, 20 + 0.8 * LETTER * across, 125, above=24)
     on.set_ylim(len(names) - 0.5, -0.5)
     on.set_yticks(range(len(names)), folded, fontsize=9)
     on.tick_params(axis="y", length=0)
     on.grid(visible=False, axis="y")
-    return on, folded
+    return on
 
 
 def _bars(drawn: Data) -> Figure:
-    """A bar for each line with its interval and its value; on a log axis, where no length means anything, a dot."""
-    place, log = _place(drawn), drawn["y"]["scale"] == "log"
-    on, _ = _rowed([bar["label"] for bar in drawn["bars"]])
+    """A bar for each line with its interval and its value; on a log axis, where only a factor has a length, a dot."""
+    place, log = place_of(drawn["sliders"]), drawn["y"]["scale"] == "log"
+    on = _rowed([bar["label"] for bar in drawn["bars"]])
     _scale(on.xaxis, drawn["y"])
     on.set_xlabel(drawn["y"]["title"])
     for y, bar in enumerate(drawn["bars"]):
@@ -315,9 +306,9 @@ def _behind(on: Axes, y: float, x: float, text: str, colour: str) -> None:
 
 def _stack(drawn: Data) -> Figure:
     """The whole, and below it each part in its place."""
-    place, unit = _place(drawn), drawn["x"]["unit"]
+    place, unit = place_of(drawn["sliders"]), drawn["x"]["unit"]
     whole, total = drawn["totals"][place]
-    on, _ = _rowed([f"together {total}", *(part["label"] for part in drawn["parts"])])
+    on = _rowed([f"together {total}", *(part["label"] for part in drawn["parts"])])
     on.set_xlim(0, 1.02 * max(end for end, _ in drawn["totals"]) or 1)
     on.xaxis.set_major_formatter(lambda value, _: style.tick_label(value, unit))
     on.set_xlabel(drawn["x"]["title"])

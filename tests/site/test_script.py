@@ -156,6 +156,7 @@ def test_a_click_on_a_name_hides_its_line_and_a_key_shows_it_again(opened):
 
 def test_a_guess_has_a_star_and_a_sentence_at_its_place_alone(opened):
     page = opened("01")
+    page.page.emulate_media(reduced_motion="reduce")  # the points do not glide: they are where they will be
     page.answer(ANSWERS)
     figure = page.figure("matmul")
     said, star = figure.locator(".say"), figure.locator(".you")

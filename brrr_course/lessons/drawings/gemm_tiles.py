@@ -61,7 +61,7 @@ def figure(source: Source) -> Data:
                     {"name": "dtype", "title": "type", "form": "choice", "texts": list(DTYPES)}],
         "x": axis_of("columns N", "linear", (0, MOST), {n: str(n) for n in range(0, MOST, 128)}, along=0,
                      at=list(STOPS)),
-        "y": axis_of("time of one product, 2048 rows", "linear", (0, most), {
+        "y": axis_of(f"time of one product, {SWEPT} rows", "linear", (0, most), {
             step: units.seconds(step) for step in round_steps(most)}, unit="s"),
         "lines": [each | {"cuts": [[_row(at, n, times[which][n]) for at, n in enumerate(STOPS)] for times in both]}
                   for which, each in enumerate((line, predicted))],

@@ -1,6 +1,7 @@
 """What every view's test begins with: a session of its own, and what is displayed in it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,12 @@ def own_session(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name, raising=False)
     yield
     sources._live.clear()
+
+
+@pytest.fixture
+def made_up_recordings(own_session: None, synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of the course's."""
+    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
 
 
 @pytest.fixture

@@ -24,10 +24,7 @@ from brrr_course.view.measuring import pace, taken_s
 GPU_LINES = ["transfers", "unsynchronized", "synchronized"]
 
 
-@pytest.fixture(autouse=True)
-def _recordings(own_session: None, synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made-up recordings instead of the course's."""
-    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+pytestmark = pytest.mark.usefixtures("made_up_recordings")
 
 
 @pytest.fixture

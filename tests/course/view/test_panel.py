@@ -1,7 +1,6 @@
 """The explorer in a notebook: where its reader goes, what Python moves, what it hides, and what renews its figure."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +20,7 @@ from brrr_course.view.explorer import Explorer, explore
 LINES = ["transfers", "unsynchronized", "synchronized"]
 
 
-@pytest.fixture(autouse=True)
-def _recordings(own_session: None, synthetic_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made-up recordings instead of the course's."""
-    monkeypatch.setenv("BRRR_RECORDINGS", str(synthetic_root))
+pytestmark = pytest.mark.usefixtures("made_up_recordings")
 
 
 @pytest.fixture
@@ -185,7 +181,7 @@ def test_another_guess_is_new_in_the_figure() -> None:
     for answer, value in (("25 µs", 25e-6), ("2 ms", 2e-3)):
         asked.answer(answer)
         assert root.children == (shown.panel.root,)
-        assert shown.panel.figure.guess == [value, answer, ""]
+        assert shown.panel.figure.guess == [value, answer]
         assert said(shown).startswith(f"You said {answer}. GPU, clock stopped after synchronize(): 2.76 ms.")
 
 
