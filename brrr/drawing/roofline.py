@@ -278,14 +278,15 @@ def ridge_by_generation() -> Picture:
     from brrr.drawing import style
 
     made = style.figure(height=HEIGHT)
-    on = style.axes(made, left=0.1, bottom=0.19, top=0.89)
+    on = style.axes(made, left=0.1, bottom=0.19, top=0.83)
+    made.text(0.012, 0.95, "How much arithmetic must each byte bring?", fontsize=12, fontweight="bold")
     places = _places()
     _generations_frame(on, places)
     for index, (name, (dtype, unit)) in enumerate(SERIES.items()):
         for group in GROUPS.values():
             points = {places[key]: found for key in group if (found := ridge(datasheets()[key], dtype, unit))}
             label = name if group == next(iter(GROUPS.values())) else "_"
-            style.draw_line(on, list(points), list(points.values()), index, label)
+            style.draw_line(on, list(points), list(points.values()), index, label).set_linestyle("none")
     style.legend(on, -0.1)
     style.stamp(made, Badge("DATASHEET", "dense peaks and bandwidths of data/hardware.toml", "", ""))
     return style.picture(made, generations_text([datasheets()[key] for group in GROUPS.values() for key in group]))

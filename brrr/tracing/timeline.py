@@ -249,7 +249,7 @@ OVERLAPPING = 1.05
 ADDS_LITTLE = 1.05
 """Up to so much longer the profiler is said to add little."""
 SELDOM, MOSTLY = 0.1, 0.5
-"""Idle shares up to which the device seldom waits, and from which it mostly waits."""
+"""Idle shares up to which the device seldom waits, and from which it mostly waits; copies above that are its work."""
 
 
 def sentences(found: Timeline) -> str:
@@ -260,7 +260,8 @@ def sentences(found: Timeline) -> str:
 
 def verdict(found: Timeline) -> str:
     """The heading of the picture: a call's time, and whether the device works or waits."""
-    does = f"is idle {share(found.idle_share)}" if found.idle_share else "works nearly all"
+    works = "copies" if found.transfer_share > MOSTLY else "works"
+    does = f"is idle {share(found.idle_share)}" if found.idle_share else f"{works} nearly all"
     return period(found) if is_cpu(found.kind) else f"{period(found)}: {device(found)} {does} of the time"
 
 

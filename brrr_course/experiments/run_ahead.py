@@ -61,10 +61,10 @@ EXPERIMENT = Experiment(
     ),
     lines=(
         Line("host", "eager", "host_s", "the CPU: launching"),
-        Line("busy", "eager", "busy_s", "the GPU: working"),
+        Line("busy", "eager", "busy_s", "the GPU's work"),
         Line("period", "eager", "period_s", "the loop"),
         Line("graph", "graph", "period_s", "the loop as a CUDA Graph"),
-        Line("graph busy", "graph", "busy_s", "the GPU: working, as a CUDA Graph", shown=False),
+        Line("graph busy", "graph", "busy_s", "the GPU's work, as a CUDA Graph", shown=False),
         stand_in("host", "queue", "host_s", "submitting the orders"),
         stand_in("busy", "queue", "kernel_s", "the worker: working"),
         stand_in("period", "queue", "period_s", "the loop, CPU queue"),

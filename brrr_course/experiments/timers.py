@@ -67,7 +67,7 @@ EXPERIMENT = Experiment(
         Axis("cache", ("hot", "cold"), label="cache", scale="category", quick=("hot",), noun="cache"),
     ),
     variants=(
-        Variant("measure", "measure(): kernels alone", "cuda", work="function", field="kernel_s"),
+        Variant("measure", "measure(), kernels alone", "cuda", work="function", field="kernel_s"),
         _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
         _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
         _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
@@ -76,7 +76,7 @@ EXPERIMENT = Experiment(
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
         _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
-        Variant.twin("measure", "cpu-queue", "measure(): kernels alone", field="kernel_s"),
+        Variant.twin("measure", "cpu-queue", "measure(), kernels alone", field="kernel_s"),
         Variant.twin("no-sync", "cpu-queue", "no synchronize()", timer="no-sync", field="host_s"),
         Variant.twin(
             "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for="no warm-up"

@@ -161,7 +161,8 @@ class Roofline(Shown):
         told = [_told(spot, flat, slope) for flat, spots in kernels for spot in spots]
         longest = max(spot.time.median for spot in every)
         return {
-            "v": 1, "kind": "roofline", "name": self.experiment.name, "title": self.experiment.title,
+            "v": 1, "kind": "roofline", "name": self.experiment.name,
+            "title": f"{self.experiment.title}, under the roofline",
             "sliders": [_slider("line", "kernel", "choice", [line.label for line in self._spots]),
                         _slider(self.axis.name, self.axis.title, "range", list(map(readable, values)))],
             "x": self._across(every, [flat.rate / slope.rate for flat in flats], kernels),

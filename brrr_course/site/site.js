@@ -196,7 +196,7 @@ function exercise(place, data) {
 
 // -- the page
 function view(place, data) {
-  if (data.guess >= 0) place.append($("p", {className: "cover", role: "status"}, "It opens once you have given your guess."));
+  if (data.guess >= 0) place.append($("p", {className: "cover", role: "status"}, $("strong", {}, data.scene?.title ?? ""), " It opens once you have given your guess."));
   after(data.guess, () => {
     if (place.view) return place.view.show();  // another guess
     place.replaceChildren();

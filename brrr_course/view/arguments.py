@@ -172,7 +172,7 @@ class View:
     name for each line of a speed-up the line that it is compared with; `parts` name, for each line of a stack from
     the cheapest to the dearest, what it adds; `keep` holds the values to keep of an axis; `rate` says of what
     a rate is, where it is not the experiment's first; `asked` is the guess that the figure waits for, and `versus` what
-    the verdict compares (empty: the largest value with the smallest).
+    the verdict compares (empty: the largest value with the smallest). `title` is empty where the experiment's will do.
     """
 
     x: str
@@ -185,6 +185,7 @@ class View:
     rate: str = ""
     asked: Arguments | None = None
     versus: Sequence[Versus] = ()
+    title: str = ""
 
     @property
     def is_bars(self) -> bool:

@@ -35,9 +35,8 @@ class Explorer(Shown):
     def __init__(self, scene: Scene, sliders: Sequence[str], unlock: Lock | None, at: Mapping[str, Value],
                  lines: Sequence[str] | None) -> None:  # fmt: skip
         super().__init__(unlock)
-        self._scene, self._names = scene, tuple(sliders)
+        self._scene, self._names, self._given_source = scene, tuple(sliders), scene.source
         self._at, self._lines = dict(at), lines
-        self._given_source = scene.source
 
     @property
     def data(self) -> dict[str, list[Row]]:
@@ -134,6 +133,7 @@ def explore(
     source: str | Source | None = None,
     predict: bool = False,
     versus: Mapping[str, Value] | None = None,
+    title: str = "",
 ) -> Explorer:
     """Show an experiment as a figure with sliders, over recorded measurements or over new ones from this machine.
 
@@ -179,6 +179,8 @@ def explore(
         line with itself at that value. Of several, the first stands in the sentence, and is what a guessed factor is
         of (how many times as fast, where its question has "fast" in it); the others stand in the details. By default
         the best line is compared with the next, in a ladder with the last.
+    title : str
+        What stands above the figure, such as the question that it answers. By default what the experiment is called.
 
     Returns
     -------
@@ -204,7 +206,8 @@ def explore(
     standing = [axis for axis in at if axis not in moving]
     view = replace(view, keep={**{axis: (at[axis],) for axis in standing}, **view.keep})
     first = next(iter(lines or view.only), "")
-    view = replace(view, versus=comparisons(found, versus or {}, first or found.lines[0].name, moving))
+    compared = comparisons(found, versus or {}, first or found.lines[0].name, moving)
+    view = replace(view, versus=compared, title=title)
     if unlock and first:
         first = next(reversed([*view.parts]), first)  # a guess is of the whole
         view = replace(view, asked=Arguments(unlock, wanted, next(iter(view.versus), Versus(first, first, {}))))

@@ -52,7 +52,8 @@ def figure_of(scene: Scene, sliders: Sequence[str]) -> Data:
         names.append(scene.view.x)  # a figure that stands still: here it need not
     form = _stack if scene.view.form == "stack" else _lines if _over_x(scene) else _bars
     start, message = dict(scene.point), scene.message
-    drawn = {"v": 1, "kind": scene.view.form, "name": scene.experiment.name, "title": scene.experiment.title,
+    drawn = {"v": 1, "kind": scene.view.form, "name": scene.experiment.name,
+             "title": scene.view.title or scene.experiment.title,
              "sliders": [_slider(scene, name) for name in names], "badge": scene.source_said, "alt": words.alt(scene),
              "predictable": scene.predictions.possible, "predictions": scene.predictions.on,
              "message": message}  # fmt: skip
@@ -259,16 +260,27 @@ def _lines(scene: Scene, names: Sequence[str]) -> Data:
     for each in drawn:
         if any(found := [doubtful(rows) for rows in each["cuts"]]):
             each["doubtful"] = found
-    drawn += [
-        {"name": f"guide {guide.name}", "label": guide.label, "short": guide.label, "hue": "faint", "kind": "guide",
-         "cuts": [_heights(scene, cut, ((x, scene.guides.at(guide, {**cut, along: x})) for x in scene.values[along]))
-                  for cut in cuts]}
-        for guide in scene.guides.drawn
-    ]  # fmt: skip
+    hues = {each["name"]: each["hue"] for each in drawn}
+    for guide in scene.guides.drawn:
+        of = (
+            guide.lines[0] if len(guide.lines) == 1 and guide.lines[0] in hues else ""
+        )  # it comes and goes with that line
+        heights = [[(x, scene.guides.at(guide, {**cut, along: x})) for x in scene.values[along]] for cut in cuts]
+        drawn.append(
+            {
+                "name": f"guide {guide.name}",
+                "label": guide.label,
+                "short": guide.label,
+                "kind": "guide",
+                "of": of,
+                "hue": hues.get(of, "faint"),
+                "cuts": [_heights(scene, each) for each in heights],
+            }
+        )
     drawn += [
         {"name": f"predicted {line.name}", "label": line.label, "short": words.brief(line.label), "of": line.name,
          "hue": HUES[at % len(HUES)], "kind": "predicted",
-         "cuts": [_heights(scene, cut, _predicted(scene, line, cut)) for cut in cuts]}
+         "cuts": [_heights(scene, _predicted(scene, line, cut)) for cut in cuts]}
         for at, line in enumerate(scene.lines) if scene.predictions.on and scene.predictions.known([line])
     ]  # fmt: skip
     every = scene.limits_of([line.name for line in scene.lines])
@@ -285,10 +297,10 @@ def _base(scene: Scene) -> Data:
 
 
 def _on(scene: Scene) -> list[str]:
-    """The lines drawn at first: those that the sentence compares, then the first."""
+    """The lines drawn at first: those that the sentence compares, where it answers no guess, then the first."""
     named = [scene.quantity.here(name).name for each in scene.view.versus[:1] for name in each[:2]]
     here = {name: e.median for name, e in scene.here().items()}
-    best = sorted(here, key=here.__getitem__, reverse=scene.quantity.more_is_better)[:2]
+    best = sorted(here, key=here.__getitem__, reverse=scene.quantity.more_is_better)[: 0 if scene.view.asked else 2]
     return [name for name in dict.fromkeys([*(named or best), *scene.on]) if name in scene.on][:MOST_ON]
 
 
@@ -309,9 +321,7 @@ def _cut(scene: Scene, points: Mapping[Value, Estimate]) -> list[list[float]]:
             for at, x, e in found if 0 < e.median < math.inf]  # fmt: skip
 
 
-def _heights(
-    scene: Scene, cut: Mapping[str, Value], heights: Iterable[tuple[Value, float | None]]
-) -> list[list[float]]:
+def _heights(scene: Scene, heights: Iterable[tuple[Value, float | None]]) -> list[list[float]]:
     """A theoretical line's points, which have no interval."""
     from brrr.drawing.style import positions
 
@@ -349,9 +359,11 @@ def _bars(scene: Scene, names: Sequence[str]) -> Data:
     rows: dict[str, list[list[Any] | None]] = {name: [] for name in scene.on}
     rules: dict[str, list[float | None]] = {guide.name: [] for guide in scene.guides.drawn}
     for point in _places(scene, names):
-        here = scene.here()
+        here, base = scene.here(), words.base_of(scene)
         for name, told in rows.items():
-            told.append(_bar(scene, here.get(name)))
+            e, said = here.get(name), scene.quantity.short
+            told.append(None if e is None else [short(e.median), short(e.low), short(e.high), e.n,
+                                                said(e.median) + base.get(name, "")])  # fmt: skip
         for guide in scene.guides.drawn:
             height = scene.guides.at(guide, point)
             rules[guide.name].append(None if height is None else short(height))
@@ -361,12 +373,6 @@ def _bars(scene: Scene, names: Sequence[str]) -> Data:
         "bars": [{"name": name, "label": labels[name], "hue": HUES[1], "at": at} for name, at in rows.items()],
         "rules": [{"label": guide.label, "at": rules[guide.name]} for guide in scene.guides.drawn],
     }
-
-
-def _bar(scene: Scene, e: Estimate | None) -> list[Any] | None:
-    if e is None:
-        return None
-    return [short(e.median), short(e.low), short(e.high), e.n, scene.quantity.short(e.median)]
 
 
 def _stack(scene: Scene, names: Sequence[str]) -> Data:

@@ -37,7 +37,8 @@ def timelines_of(selection: TimelineSelection) -> Data:
     nothing = selection.message or (NOT_YET if selection.source.live else "Not traced here.")
     said = [(nothing, "") if each is None else (verdict(each), each.text) for each in found]
     return {
-        "v": 1, "kind": "timeline", "name": selection.experiment.name, "title": selection.experiment.title,
+        "v": 1, "kind": "timeline", "name": selection.experiment.name,
+        "title": f"{selection.experiment.title}: who waits for whom?",
         "sliders": _sliders(selection, values), "x": {"title": "time since the loop began", "unit": "s"},
         # all variants at a value share one scale of time, so that lengths can be compared
         "windows": [1e-9 * max(1, *ends[place % len(values) :: len(values)]) for place in range(len(found))],
@@ -102,9 +103,10 @@ def _spans(found: Timeline, lane: str, end_ns: int) -> list[list[Any]]:
 
 
 def _inscription(kind: Kind, name: str, call: int) -> str:
-    """What stands in a bar where it fits: an operator's name, else the number of its call, on host and device alike."""
+    """What stands in a bar where it fits: an operator's name, which way a copy goes, else the number of its call."""
     number = str(call + 1) if call >= 0 else ""
-    return {"operator": name, "wait": "waits", "launch": "", "call": f"call {number}".strip()}.get(kind, number)
+    return {"operator": name, "wait": "waits", "launch": "", "call": f"call {number}".strip(),
+            "copy in": "copy to the GPU", "copy out": "copy from the GPU"}.get(kind, number)  # fmt: skip
 
 
 def _arrows(found: Timeline | None, lanes: Sequence[str], end_ns: int) -> list[list[float]]:

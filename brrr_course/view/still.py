@@ -46,11 +46,8 @@ def png_of(scene: Scene) -> bytes:
 
 
 def still_of(scene: Scene) -> Figure:
-    """The picture of a scene where its sliders stand, with the reader's guess."""
-    drawn = figure_of(scene, ())
-    if scene.guess is not None and "guess" in drawn:
-        drawn["guess"] |= {"value": scene.guess, "text": scene.said(scene.guess)}
-    return still(drawn)
+    """The picture of a scene where its sliders stand."""
+    return still(figure_of(scene, ()))
 
 
 @rc_context(style.STYLE)
@@ -111,11 +108,9 @@ def _title(on: Axes, text: str) -> None:
 
 def _lines(drawn: Data) -> Figure:
     cut, at = place_of(drawn["sliders"], but=drawn["x"]["along"]), drawn["sliders"][drawn["x"]["along"]]["at"]
-    shown = [
-        line
-        for line in drawn["lines"]
-        if line.get("on", True) and (line.get("kind") != "predicted" or drawn["predictions"])
-    ]
+    off = {line["name"] for line in drawn["lines"] if not line.get("on", True)}
+    shown = [line for line in drawn["lines"] if not off & {line["name"], line.get("of")}
+             and (line.get("kind") != "predicted" or drawn["predictions"])]  # fmt: skip
     named = [line for line in shown if line.get("kind") != "predicted"]
     names = {line["name"]: fill(line["short"], NAMES) for line in named}
     rows = sum(name.count("\n") + 1 for name in names.values())
@@ -132,7 +127,6 @@ def _lines(drawn: Data) -> Figure:
     here = [(line, row) for line in shown if not line.get("kind") for row in line["cuts"][cut] if row[0] == at]
     told = _brackets(on, drawn, here)
     _values(on, sorted(here, key=lambda each: each[1][2]), drawn["y"]["unit"], told)
-    _yours(on, drawn, cut, at)
     return on.figure  # type: ignore[return-value]
 
 
@@ -150,9 +144,8 @@ def _line(on: Axes, line: Data, rows: Sequence[Sequence[float]]) -> None:
 def _end_names(on: Axes, named: Iterable[tuple[Data, str, Sequence[Sequence[float]]]]) -> None:
     """Each line's name at its right end, none on another."""
     low, high = (_pixels(on, y) for y in on.get_ylim())
-    ends = sorted(
-        ((_pixels(on, rows[-1][2]) if rows else low, text, line) for line, text, rows in named), key=itemgetter(0)
-    )
+    found = ((_pixels(on, rows[-1][2]) if rows else low, text, line) for line, text, rows in named)
+    ends = sorted(found, key=itemgetter(0))
     sizes = [ROW * (text.count("\n") + 1) for _, text, _ in ends]
     for y, (_, text, line) in zip(apart([y for y, _, _ in ends], sizes, low, high + ROW), ends, strict=True):
         on.annotate(text, (1, (y - low) / (high - low)), (8, 0), xycoords="axes fraction", textcoords="offset points",
@@ -211,7 +204,7 @@ def _brackets(on: Axes, drawn: Data, here: Sequence[tuple[Data, Sequence[float]]
 
 
 def _values(on: Axes, here: Sequence[tuple[Data, Sequence[float]]], unit: str, times: tuple[str, set[str]]) -> None:
-    """The points where the slider stands, with their values above them; those close together share one."""
+    """The points where the slider stands, with their values above them; those close together stand in rows."""
     groups: list[list[tuple[Data, Sequence[float]]]] = []
     for each in here:
         near = groups and _pixels(on, each[1][2]) - _pixels(on, groups[-1][-1][1][2]) < CLOSE
@@ -219,14 +212,13 @@ def _values(on: Axes, here: Sequence[tuple[Data, Sequence[float]]], unit: str, t
         on.plot(*each[1][1:3], "o", color=_hues()[each[0]["hue"]], markersize=9, markeredgecolor=style.PAPER, zorder=4)
     for at, group in enumerate(groups):
         (line, row), least = group[-1], group[0][1]
-        texts = [style.tick_label(value, unit) for value in dict.fromkeys((least[2], row[2]))]
+        texts = [times[0]] if times[0] and {each["name"] for each, _ in group} == times[1] else []
+        texts += dict.fromkeys(style.tick_label(each[2], unit) for _, each in reversed(group))
         below = at == 0 and len(groups) > 1 and _pixels(on, least[2]) - _pixels(on, on.get_ylim()[0]) > CLOSE
-        told = " to ".join(dict.fromkeys(texts)) + (
-            f": {times[0]}" if times[0] and {each["name"] for each, _ in group} == times[1] else ""
-        )
-        on.annotate(told, (row[1], least[2] if below else row[2]), (0, -17 if below else 9), textcoords="offset points",
-                    ha=_side(on, row[1]), fontsize=10, fontweight="bold", zorder=6, bbox=_PAPER,
-                    color=style.INK if len(group) > 1 else _ink(line["hue"]))  # fmt: skip
+        on.annotate("\n".join(texts), (row[1], (least if below else row)[2]), (0, -9 if below else 9),
+                    textcoords="offset points", ha=_side(on, row[1]), va="top" if below else "bottom", fontsize=10,
+                    color=style.INK if len(group) > 1 else _ink(line["hue"]), fontweight="bold", zorder=6,
+                    bbox=_PAPER)  # fmt: skip
 
 
 def _side(on: Axes, x: float) -> str:
@@ -236,22 +228,6 @@ def _side(on: Axes, x: float) -> str:
 
 
 _PAPER = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 0.8, "alpha": 0.7}  # lines show through, paler
-
-
-def _yours(on: Axes, drawn: Data, cut: int, at: int) -> None:
-    """The reader's guess, on the line and at the place that it was asked about."""
-    guess = drawn.get("guess") or {}
-    if guess.get("value") is None or guess["place"] != place_of(drawn["sliders"]):
-        return
-    value, base = guess["value"], guess["base"]
-    height = value if not base else base / value if guess["inverse"] else base * value
-    low, high = on.get_ylim()
-    for row in next(line for line in drawn["lines"] if line["name"] == guess["line"])["cuts"][cut]:
-        if row[0] == at:
-            point = (row[1], min(max(height, low), high))
-            on.plot(*point, "*", color=style.INK, markersize=15, markeredgecolor=style.PAPER, zorder=7, clip_on=False)
-            on.annotate(f"you: {guess['text']}", point, (-11, -4), textcoords="offset points", ha="right", zorder=7,
-                        fontsize=9.5, fontweight="bold", bbox=_PAPER)  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from brrr.core import units
 from brrr.core.measurement import Estimate, Value
+from brrr_course.nouns import places
 from brrr_course.nouns.experiment import Axis, Experiment, Line
 from brrr_course.nouns.source import Source
 from brrr_course.view.arguments import Versus
@@ -19,8 +22,7 @@ from brrr_course.view.stack import stacked
 
 _CHARTS = {
     "lines": "Line chart of {what} against {x}.",
-    "ladder": "Bar chart of {what}: one bar for each of {lines}.",
-    "markers": "Markers of {what} on a log axis: one for each of {lines}.",
+    "ladder": "Chart of {what}: a row for each of {lines}.",
     "stack": "One bar of {what}, stacked from the differences between {lines}; below it each part in its place.",
 }
 
@@ -37,19 +39,6 @@ def spot(axis: Axis, value: Value) -> str:
 
 LONGEST = 24
 """A label of more letters than these is told in fewer words at its line's end; tables and sentences have it whole."""
-FEWER = {
-    "clock stopped after synchronize()": "waited for", "clock stopped without waiting": "not waited for",
-    "GPU with transfers": "GPU", "within the": "in the", " (read and written)": "", ", a single copy": "",
-    "into an existing": "existing", " that wait, pinned": " that wait", "multiplications": "mul",
-    "one operator each": "one by one", "torch.compile, max": "max", "torch.compile, its": "its",
-    "torch.compile": "compiled", ", both needed": "", "layer and ReLU": "layer", "bias and ReLU": "bias",
-    "CUDA Graph of nn.Sequential": "nn.Sequential, graph", " a layer": "", "CUDA Graph": "graph", "'s product": "",
-    "a line of CUDA": "CUDA", " for all layers": "", ": one row per sample": "", "to whole 16 bytes": "",
-    "kept on the chip": "on chip", "batch padded": "padded", "two float16": "two fp16", ", 3 products": "",
-    ", 3 torch products": ", torch", "as nvidia-smi reports it": "nvidia-smi", ", of the datasheet's peak": "",
-    "another batch, ": "", " (the default)": "", " as an argument": "", "weights, widened first": "widened",
-    "exchange after it": "exchange", "split, without": "without",
-}  # fmt: skip
 
 
 def brief(label: str) -> str:
@@ -58,9 +47,14 @@ def brief(label: str) -> str:
     >>> brief("GPU, clock stopped without waiting"), brief("torch.compile")
     ('GPU, not waited for', 'torch.compile')
     """
-    for words, fewer in FEWER.items() if len(label) > LONGEST else ():
+    for words, fewer in _fewer().items() if len(label) > LONGEST else ():
         label = label.replace(words, fewer)
     return label
+
+
+@cache
+def _fewer() -> dict[str, str]:
+    return tomllib.loads((places.share("data") / "short_names.toml").read_text(encoding="utf-8"))
 
 
 class Reading(NamedTuple):
@@ -131,9 +125,32 @@ def _answered(scene: Scene) -> str:
         return f"{asked.guess.question.replace('...', told.rstrip('×'))}."
     if scene.asks_factor and len(sides := _sides(scene, asked.of)) == 2:
         one, other = (said.label for _, said in sides)
-        return f"{one}: {told} {scene.relation} {rest(other, one)}."
-    base = scene.quantity.base(line)
-    return f"{line.label}: {told}{f' {scene.quantity.as_much} {base.label}' if base else ''}."
+        return f"{_where(scene)}{did(one, scene.relation)} {told} {scene.relation} {rest(other, one)}."
+    if base := scene.quantity.base(line):
+        as_much = scene.quantity.as_much
+        return f"{_where(scene)}{did(line.label, as_much)} {told} {as_much} {base.label}."
+    return f"{line.label}: {told}."
+
+
+def did(label: str, relation: str) -> str:
+    """A line as the subject of a comparison; in the past tense one verb does for one thing and for many.
+
+    >>> did("int4 weights", "as long as"), did("relu, out=", "as fast as")
+    ('int4 weights took', 'relu, out=, ran')
+    """
+    return f"{label}{',' if ', ' in label else ''} {'took' if relation == 'as long as' else 'ran'}"
+
+
+def _where(scene: Scene) -> str:
+    """The place along x, as a sentence begins that does not compare two of them."""
+    x = scene.view.x
+    if (
+        scene.view.form != "lines"
+        or isinstance(scene.point[x], str)
+        or any(x in each.over for each in scene.view.versus)
+    ):
+        return ""
+    return f"{spot(scene.x_axis, scene.point[x])}, "
 
 
 def reading(scene: Scene, line: Line, estimate: Estimate) -> Reading:
@@ -187,10 +204,10 @@ def _compared(scene: Scene, here: Mapping[str, Estimate]) -> str:
     order = sorted(here, key=lambda name: here[name].median, reverse=scene.quantity.more_is_better)
     pairs = _pairs(scene) or [_ends(scene, [(here[name].median, found[name]) for name in order])]
     if relation and len(pairs[0]) == 2:
-        return f"{_pair(pairs[0], relation)}."
-    based = [name for name in order if found[name].beside] if not relation else []
-    named = based[:1] or here
-    return f"{'; '.join(f'{each.label}: {each.value}{each.beside}' for each in (found[name] for name in named))}."
+        return f"{_where(scene)}{_pair(pairs[0], relation)}."
+    for best in (found[name] for name in order if found[name].beside and not relation):
+        return f"{_where(scene)}{did(best.label, scene.quantity.as_much)} {best.value}{best.beside}."
+    return f"{'; '.join(f'{each.label}: {each.value}{each.beside}' for each in found.values())}."
 
 
 def _pairs(scene: Scene) -> list[list[tuple[float, Reading]]]:
@@ -205,7 +222,7 @@ def _ends(scene: Scene, sides: list[tuple[float, Reading]]) -> list[tuple[float,
     best, last = ("the fastest", "the slowest") if scene.quantity.more_is_better else ("the shortest", "the longest")
     at, called = (-1, last) if scene.view.form == "ladder" else (1, "the next")
     named = zip((sides[0], sides[at]), (best, called), strict=True)
-    return [(value, said._replace(label=f"{said.label}, {name}")) for (value, said), name in named]
+    return [(value, said._replace(label=f"{name}, {said.label}")) for (value, said), name in named]
 
 
 def _sides(scene: Scene, versus: Versus) -> list[tuple[float, Reading]]:
@@ -221,6 +238,16 @@ def _sides(scene: Scene, versus: Versus) -> list[tuple[float, Reading]]:
     return sides
 
 
+def base_of(scene: Scene) -> dict[str, str]:
+    """Of a line that the sentence compares with itself elsewhere: where, and its value there, in brackets."""
+    found = {}
+    for versus in (each for each in scene.view.versus[:1] if each.line == each.base):
+        said = [said for _, said in _sides(scene, versus)]
+        if said[1:] and said[0] != said[1]:
+            found[scene.quantity.here(versus.line).name] = f" ({rest(said[1].label, said[0].label)}: {said[1].value})"
+    return found
+
+
 def _pair(sides: list[tuple[float, Reading]], relation: str) -> str:
     """The larger over the smaller, unless they hardly differ; only the value where both are the same."""
     if sides[0] == sides[1]:
@@ -231,8 +258,8 @@ def _pair(sides: list[tuple[float, Reading]], relation: str) -> str:
     if large < ALIKE * small:
         (_, most), (_, least) = sides
         within = f"(within {units.percent(ALIKE - 1)})"
-        return f"{most.label}: {relation} {rest(least.label, most.label)} {within}"
-    return f"{most.label}: {ratio(large / small)} {relation} {rest(least.label, most.label)}"
+        return f"{did(most.label, relation)} {relation} {rest(least.label, most.label)} {within}"
+    return f"{did(most.label, relation)} {ratio(large / small)} {relation} {rest(least.label, most.label)}"
 
 
 def rest(label: str, other: str) -> str:
@@ -258,10 +285,8 @@ def _absent(scene: Scene, names: Sequence[str]) -> str:
         return "No line is switched on."
     if not names:
         return ""
-    said, lines = (
-        "Not measured yet" if scene.source.live else "Not recorded here",
-        list(map(scene.experiment.line, names)),
-    )
+    lines = list(map(scene.experiment.line, names))
+    said = "Not measured yet" if scene.source.live else "Not recorded here"
     why = dict.fromkeys(refused(scene, line) for line in lines)
     return " ".join(filter(None, (f"{said}: {'; '.join(line.label for line in lines)}.", *why)))
 
@@ -297,8 +322,7 @@ def no_datasheet(scene: Scene) -> str:
 def alt(scene: Scene) -> str:
     """The alternative text of the picture: the same wherever the sliders stand."""
     lines = "; ".join(line.label for line in scene.lines)
-    form = "markers" if scene.view.form == "ladder" and scene.is_log else scene.view.form
-    said = _CHARTS[form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
+    said = _CHARTS[scene.view.form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
     dashed = [label(guide) for guide in scene.guides.drawn] if scene.view.form != "stack" else []
     parts = [said, *([f"Dashed: {'; '.join(dashed)}."] if dashed else []), scene.source_said]
     return " ".join(parts)

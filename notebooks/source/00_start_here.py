@@ -22,7 +22,9 @@ data_here()
 g = guess("Two very small matrices are multiplied. Which takes less time?", options=["the CPU", "the GPU"])
 
 # %% tags=["run"]
-explore("matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g)
+explore(
+    "matmul", at={"size": 1}, lines=["cpu", "synchronized"], unlock=g, title="One multiplication: the CPU or the GPU?"
+)
 
 # %% tags=["compare"]
 compare(g, "matmul", {"the CPU": "cpu", "the GPU": "synchronized"}, size=1)

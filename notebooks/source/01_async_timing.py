@@ -33,7 +33,14 @@ g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
 
 # %% tags=["run"]
 clocks = {"unsynchronized": "synchronized"}
-explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], unlock=g, versus=clocks)
+explore(
+    "matmul",
+    at={"size": 2048},
+    lines=["unsynchronized", "synchronized"],
+    unlock=g,
+    versus=clocks,
+    title="What does a clock miss that does not wait?",
+)
 
 # %% tags=["compare"]
 compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
@@ -99,7 +106,17 @@ chosen = {"function": operators + products}
 small = {"function": "relu-64x1024", "cache": "hot"}
 naive = {"no sync": "measure"}
 truth = {"ratio": "measure"}
-explore("timers", at=small, lines=timers, sliders=["function"], values=chosen, show=truth, versus=naive, unlock=r)
+explore(
+    "timers",
+    at=small,
+    lines=timers,
+    sliders=["function"],
+    values=chosen,
+    show=truth,
+    versus=naive,
+    unlock=r,
+    title="How far off are these timers?",
+)
 
 # %% tags=["compare"]
 compare(r, "timers", timers, truth="measure", at=small)
@@ -149,7 +166,17 @@ compare(r, "timers", timers, truth="measure", at=small)
 
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
-explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
+usual = {"torch.utils.benchmark": "measure"}
+explore(
+    "timers",
+    at=small,
+    lines=fair,
+    sliders=[],
+    values=chosen,
+    versus=usual,
+    unlock=r,
+    title="Which timer sees the kernel alone?",
+)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the whole story
@@ -175,7 +202,13 @@ explore("timers", at=small, lines=fair, sliders=[], values=chosen, unlock=r)
 
 # %% tags=["explore"]
 ahead = {"transfers": "cpu", "synchronized": "cpu"}
-explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"], versus=ahead)
+explore(
+    "matmul",
+    at={"size": 1024},
+    lines=["cpu", "transfers", "synchronized", "first call"],
+    versus=ahead,
+    title="From which size on is the GPU ahead?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: read two events

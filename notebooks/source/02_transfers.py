@@ -32,7 +32,7 @@ g = guess("To copy 67 MB (2²⁶ bytes) to the GPU takes ...", unit="s")
 
 # %% tags=["run"]
 there = ["up pageable", "up pinned", "down pageable", "down pinned", "both pinned", "device"]
-explore("transfers", at={"nbytes": 2**26}, lines=there, show="rate", unlock=g)
+explore("transfers", at={"nbytes": 2**26}, lines=there, show="rate", unlock=g, title="How many bytes arrive a second?")
 
 # %% tags=["compare"]
 compare(g, "transfers", ["up pageable", "up pinned", "device"], nbytes=2**26)
@@ -75,7 +75,14 @@ w = guess("Which has the result first?", options=list(lines))
 # %% tags=["run"]
 sines = ["cpu", "with transfers", "kept", "pinned", "without transfers"]
 first = {"cpu": "pinned", "with transfers": "cpu"}
-explore("nested_sine", at={"elements": 2**24}, lines=sines, versus=first, unlock=w)
+explore(
+    "nested_sine",
+    at={"elements": 2**24},
+    lines=sines,
+    versus=first,
+    unlock=w,
+    title="Does it pay to send the data to the GPU?",
+)
 
 # %% tags=["compare"]
 compare(w, "nested_sine", lines, elements=2**24)
@@ -131,7 +138,9 @@ timeline("nested_sine", variants=["gpu-transfers", "gpu-transfers-kept"], at={"e
 
 # %% tags=["explore"]
 once = ["up pinned once", "up pageable once", "down pinned once"]
-explore("transfers", at={"nbytes": 2**10}, lines=once, versus={"nbytes": 2**10})
+explore(
+    "transfers", at={"nbytes": 2**16}, lines=once, versus={"nbytes": 2**10}, title="How long does a small copy take?"
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from how many sines on?

@@ -34,7 +34,14 @@ adders = {"Python": "python", "NumPy": "numpy array", "torch on the CPU": "torch
 g = guess("Put them in order, the most additions a second first.", ranking=list(adders))
 
 # %% tags=["run"]
-explore("adds", at={"elements": 1}, lines=list(adders.values()), show="rate", unlock=g)
+explore(
+    "adds",
+    at={"elements": 1},
+    lines=list(adders.values()),
+    show="rate",
+    unlock=g,
+    title="Who adds most numbers a second?",
+)
 
 # %% tags=["compare"]
 compare(g, "adds", adders, elements=1)
@@ -73,8 +80,22 @@ parts = {
     "module-grad": "autograd",
 }
 display(
-    explore("host_cost", at={"elements": 1024, "operators": 1}, lines=list(rungs.values()), show="ladder", unlock=r),
-    explore("host_cost", at={"elements": 1024, "operators": 1}, show={"stack": parts}, sliders=[], unlock=r),
+    explore(
+        "host_cost",
+        at={"elements": 1024, "operators": 1},
+        lines=list(rungs.values()),
+        show="ladder",
+        unlock=r,
+        title="How long does one operator keep the host busy?",
+    ),
+    explore(
+        "host_cost",
+        at={"elements": 1024, "operators": 1},
+        show={"stack": parts},
+        sliders=[],
+        unlock=r,
+        title="What does the host do in one call?",
+    ),
 )
 
 # %% tags=["compare"]
@@ -117,7 +138,13 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # %% tags=["explore"]
 display(
     timeline("run_ahead", variants=["eager", "graph", "queue"], at={"elements": 65536}),
-    explore("run_ahead", at={"elements": 65536}, lines=["host", "busy", "period", "graph"], versus={"period": "busy"}),
+    explore(
+        "run_ahead",
+        at={"elements": 65536},
+        lines=["host", "busy", "period", "graph"],
+        versus={"period": "busy"},
+        title="When does the GPU set the pace?",
+    ),
 )
 
 # %% [markdown] tags=["explore"]

@@ -46,7 +46,7 @@ g = guess("With repeat = 32 instead of 1, the kernel takes ... times as long", u
 # %% tags=["run"]
 at = {"repeat": 32, "elements": 2**26, "dtype": "float32"}
 ways = ["cuda mul", "triton mul", "compile mul", "eager mul"]
-explore("repeat", at=at, lines=ways, unlock=g, versus={"repeat": 1}, predict=True)
+explore("repeat", at=at, lines=ways, unlock=g, versus={"repeat": 1}, predict=True, title="How much arithmetic is free?")
 
 # %% tags=["compare"]
 compare(g, "repeat", ways, at=at, repeat=(1, 32))
@@ -86,7 +86,14 @@ w = guess("On 2²⁶ float32 numbers, gelu takes ... times as long as relu", uni
 there = {"elements": 2**26, "dtype": "float32"}
 operators = ["copy", "relu", "gelu", "tanh", "cos"]
 display(
-    explore("unary", at=there, lines=operators, show="rate", unlock=w, versus={"gelu": "relu"}),
+    explore(
+        "unary",
+        at=there,
+        lines=operators,
+        unlock=w,
+        versus={"gelu": "relu"},
+        title="Does a harder formula cost more?",
+    ),
     compare(w, "unary", {"relu": "gelu"}, of="speed-up", at=there),
 )
 

@@ -47,7 +47,7 @@ over_linear = {
     "pseudo clean": "linear clean",
 }
 flawed = {"width": 1024, "batch": 2048}
-explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=g)
+explore("pseudo_linear_flaws", at=flawed, show={"speedup": over_linear}, unlock=g, title="Which version is fast?")
 
 # %% tags=["compare"]
 compare(g, "pseudo_linear_flaws", over_linear, of="speed-up", at=flawed)
@@ -79,7 +79,7 @@ speedups = {
     "pseudo graph": "linear eager",
     "pseudo triton": "linear eager",
 }
-explore("pseudo_linear", at=wide, show={"speedup": speedups}, unlock=w)
+explore("pseudo_linear", at=wide, show={"speedup": speedups}, unlock=w, title="Is it faster than nn.Linear?")
 
 # %% tags=["compare"]
 compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
@@ -147,7 +147,7 @@ compare(w, "pseudo_linear", speedups, of="speed-up", at=wide)
 
 # %% tags=["explore"]
 lines = ["pseudo eager", "pseudo compile", "pseudo graph", "pseudo triton", "pseudo triton graph"]
-explore("pseudo_linear", at=wide, lines=lines, show="rate")
+explore("pseudo_linear", at=wide, lines=lines, show="rate", title="How near to the memory's bandwidth?")
 
 # %% [markdown] tags=["explore"]
 # With 2048 rows, from which width on does a CUDA Graph gain less than a twentieth? `find_transition` bisects; what it

@@ -42,7 +42,14 @@ display(work, predict(work, device="h200"), predict(work, device="h200", how="co
 # %% tags=["run"]
 at = {"elements": 2**28, "dtype": "float32"}
 fused = {"compile": "eager", "triton": "eager", "cuda": "eager"}
-explore("cos_cos", at=at, show={"speedup": fused}, unlock=g, predict=True)
+explore(
+    "cos_cos",
+    at=at,
+    show={"speedup": fused},
+    unlock=g,
+    predict=True,
+    title="What does one kernel in place of two gain?",
+)
 
 # %% tags=["compare"]
 compare(g, "cos_cos", fused, of="speed-up", at=at)
@@ -94,7 +101,15 @@ gains = {
 }
 there = {"elements": 2**26, "dtype": "float32"}
 large = {"elements": (2**20, 2**22, 2**24, 2**26)}
-explore("fusion", at=there, values=large, show={"speedup": gains}, unlock=s, predict=True)
+explore(
+    "fusion",
+    at=there,
+    values=large,
+    show={"speedup": gains},
+    unlock=s,
+    predict=True,
+    title="What does fusion gain, and where?",
+)
 
 # %% tags=["compare"]
 compare(s, "fusion", gains, of="speed-up", at=there)
@@ -160,7 +175,9 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 
 # %% tags=["explore"]
 ways = {"script": "eager", "compile": "eager", "cuda": "eager"}
-explore("sines", at={"sines": 4, "elements": 2**26}, show={"speedup": ways})
+explore(
+    "sines", at={"sines": 4, "elements": 2**26}, show={"speedup": ways}, title="Longer chains: does fusion gain more?"
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the small part of the FLOP

@@ -44,7 +44,14 @@ g = guess("Computed again and fused, forward and backward together are faster by
 # %% tags=["run"]
 at = {"activation": "hardswish", "depth": 8, "elements": 2**26}
 again = {"compile": "compile saved", "checkpoint": "eager"}
-explore("remat", at=at, show={"speedup": again, "x": "depth"}, unlock=g, predict=True)
+explore(
+    "remat",
+    at=at,
+    show={"speedup": again, "x": "depth"},
+    unlock=g,
+    predict=True,
+    title="Computing again, or reading again?",
+)
 
 # %% tags=["compare"]
 ways = ["eager", "checkpoint", "compile saved", "compile"]
@@ -94,7 +101,15 @@ w = guess("On 2²⁸ numbers, that line takes ... times as long as one cosine of
 
 # %% tags=["run"]
 there = {"elements": 2**28, "dtype": "float32"}
-explore("cos_cos", at=there, lines=["one", "cuda", "triton", "compile"], show="rate", unlock=w, versus={"cuda": "one"})
+explore(
+    "cos_cos",
+    at=there,
+    lines=["one", "cuda", "triton", "compile"],
+    show="rate",
+    unlock=w,
+    versus={"cuda": "one"},
+    title="How close does each come to a single cosine?",
+)
 
 # %% tags=["compare"]
 compare(w, "cos_cos", {"one": "cuda"}, of="speed-up", at=there)

@@ -39,7 +39,16 @@ r = guess("Which one takes the least time per call?", options=ways)
 # %% tags=["run"]
 at = {"layers": 8, "batch": 16, "hidden": 256}
 narrow = {"batch": (2, 16, 128), "hidden": (128, 256, 512, 1024)}
-explore("mlp", at=at, sliders=["hidden", "batch"], values=narrow, lines=ways, show="ladder", unlock=r)
+explore(
+    "mlp",
+    at=at,
+    sliders=["hidden", "batch"],
+    values=narrow,
+    lines=ways,
+    show="ladder",
+    unlock=r,
+    title="Which way leaves the least overhead?",
+)
 
 # %% tags=["compare"]
 compare(r, "mlp", ways, at=at)
@@ -104,7 +113,15 @@ g = guess("8 layers, batch 16, hidden 256: the rewrite is faster than nn.Sequent
 # %% tags=["run"]
 rewrites = {"pycuda": "module", "pycuda fused": "module"}
 grid = {"batch": (2, 4, 8, 16, 32, 64, 128)}
-explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": rewrites}, unlock=g)
+explore(
+    "mlp",
+    at=at,
+    sliders=["hidden", "batch", "layers"],
+    values=grid,
+    show={"speedup": rewrites},
+    unlock=g,
+    title="Which rewriting gains the most?",
+)
 
 # %% tags=["compare"]
 compare(g, "mlp", rewrites, of="speed-up", at=at)
@@ -153,7 +170,14 @@ drawing("mlp-divide", batch=16, layers=8)
 # %% tags=["explore"]
 gains = {"graph": "module", "pycuda graph": "module", "compile": "module", "max autotune": "module"}
 wider, few = {"layers": 8, "batch": 16, "hidden": 512}, {"batch": (2, 16, 128)}
-explore("mlp", at=wider, sliders=["hidden", "batch", "layers"], values=few, show={"speedup": gains})
+explore(
+    "mlp",
+    at=wider,
+    sliders=["hidden", "batch", "layers"],
+    values=few,
+    show={"speedup": gains},
+    title="Where does the gain end?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: where is the divide?

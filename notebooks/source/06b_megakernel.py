@@ -36,7 +36,15 @@ g = guess("8 layers, batch 16, hidden 256: faster than the CUDA Graph by a facto
 # %% tags=["run"]
 fewer = {"megakernel": "graph", "megakernel graph": "graph", "triton graph": "graph"}
 at, grid = {"layers": 8, "batch": 16, "hidden": 256}, {"batch": (2, 4, 8, 16, 32, 64, 128)}
-explore("mlp", at=at, sliders=["hidden", "batch", "layers"], values=grid, show={"speedup": fewer}, unlock=g)
+explore(
+    "mlp",
+    at=at,
+    sliders=["hidden", "batch", "layers"],
+    values=grid,
+    show={"speedup": fewer},
+    unlock=g,
+    title="What do fewer launches gain?",
+)
 
 # %% tags=["compare"]
 compare(g, "mlp", fewer, of="speed-up", at=at)
@@ -90,7 +98,7 @@ for hidden in (128, 1024, 4096):
 
 # %% tags=["explain"]
 rungs = ["module", "graph", "epilogue graph", "triton graph", "megakernel", "megakernel graph"]
-explore("mlp", at=at, sliders=[], lines=rungs, show="ladder")
+explore("mlp", at=at, sliders=[], lines=rungs, show="ladder", title="How much does each step save?")
 
 # %% tags=["explain"]
 timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, "hidden": 128})
@@ -110,7 +118,15 @@ timeline("mlp", variants=["graph", "megakernel"], at={"layers": 8, "batch": 16, 
 
 # %% tags=["explain"]
 lines = ["module", "graph", "megakernel", "max autotune"]
-explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines, versus={"graph": "megakernel"})
+explore(
+    "mlp",
+    at=at,
+    sliders=["hidden", "batch"],
+    values=grid,
+    lines=lines,
+    versus={"graph": "megakernel"},
+    title="When does one kernel beat a graph?",
+)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the best of all
@@ -138,7 +154,9 @@ explore("mlp", at=at, sliders=["hidden", "batch"], values=grid, lines=lines, ver
 # %% tags=["explore"]
 rivals = ["module", "graph", "compile", "max autotune", "best"]
 moved = ["hidden", "batch", "layers"]
-explore("mlp", at=at, sliders=moved, values=grid, lines=rivals, show={"ratio": "best"})
+explore(
+    "mlp", at=at, sliders=moved, values=grid, lines=rivals, show={"ratio": "best"}, title="How near to the best way?"
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: the floor, and the barriers on top

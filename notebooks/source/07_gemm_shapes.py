@@ -33,7 +33,15 @@ g = guess("With 32 columns instead of one, the matmul takes ... times as long", 
 # %% tags=["run"]
 batches = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096)
 values = {"columns": batches, "size": (512, 1024, 2048, 4096, 8192)}
-explore("gemm", at=at, lines=["nn", "nt", "tn"], values=values, unlock=g, versus={"columns": 1})
+explore(
+    "gemm",
+    at=at,
+    lines=["nn", "nt", "tn"],
+    values=values,
+    unlock=g,
+    versus={"columns": 1},
+    title="When does a matmul take longer with more columns?",
+)
 
 # %% tags=["compare"]
 compare(g, "gemm", ["nn"], at=at, columns=(1, 32))
@@ -86,7 +94,16 @@ w = guess("In bfloat16, 1025 columns take ... times as long as 1024", unit="x")
 near = {"columns": (896, 897, 928, 929, 960, 961, 992, 993, 1024, 1025)}
 where = {"columns": 1025, "size": 2048, "dtype": "bfloat16"}
 lines = ["nn", "linear", "padded"]
-explore("gemm", at=where, lines=lines, values=near, sliders=["columns"], unlock=w, versus={"columns": 1024})
+explore(
+    "gemm",
+    at=where,
+    lines=lines,
+    values=near,
+    sliders=["columns"],
+    unlock=w,
+    versus={"columns": 1024},
+    title="What does one column too many cost?",
+)
 
 # %% tags=["compare"]
 compare(w, "gemm", ["nn"], at=where, columns=(1024, 1025))
@@ -135,7 +152,10 @@ suggest_shape(2048, 1025, 2048, "bfloat16", device="h200")
 # %% tags=["explore"]
 four = {"count": 4, "size": 512, "dtype": "float32"}
 ways = ["loop", "graph", "streams", "batched", "combined"]
-display(explore("gemm_many", at=four, lines=ways, show="ladder"), compare(None, "gemm", of="data"))
+display(
+    explore("gemm_many", at=four, lines=ways, show="ladder", title="Many small matmuls: one by one, or together?"),
+    compare(None, "gemm", of="data"),
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: count the waves

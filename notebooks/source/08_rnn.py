@@ -49,7 +49,14 @@ g = guess("In a CUDA Graph, with all these changes, the network is ... times as 
 rungs = ["naive", "combined", "streamed", "fused", "transposed", "inputs2", "inputs", "wavefront"]
 ways = [*rungs, "graph", "compiled", "cudnn", "persistent"]
 explore(
-    "rnn_ladder", at=at, lines=ways, sliders=["hidden", "layers"], show="ladder", versus={"graph": "naive"}, unlock=g
+    "rnn_ladder",
+    at=at,
+    lines=ways,
+    sliders=["hidden", "layers"],
+    show="ladder",
+    versus={"graph": "naive"},
+    unlock=g,
+    title="What does each rewriting of an RNN gain?",
 )
 
 # %% tags=["compare"]

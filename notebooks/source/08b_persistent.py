@@ -34,7 +34,15 @@ g = guess("With one sample, 256 steps with the weights on the chip are ... times
 # %% tags=["run"]
 lines = ["persistent", "cudnn", "cudnn graph", "graph"]
 closest = {"persistent": "cudnn graph", "cudnn": "persistent"}
-explore("rnn", at=at, lines=lines, sliders=["batch", "hidden", "cell"], unlock=g, versus=closest)
+explore(
+    "rnn",
+    at=at,
+    lines=lines,
+    sliders=["batch", "hidden", "cell"],
+    unlock=g,
+    versus=closest,
+    title="Does it pay to keep the weights on the chip?",
+)
 
 # %% tags=["compare"]
 display(
@@ -130,7 +138,14 @@ compare(w, "rnn", ["persistent"], at=at, batch=(1, 64))
 half = {"batch": 4, "hidden": 1024, "steps": 256, "cell": "lstm", "dtype": "float16"}
 padded = ["persistent", "cudnn", "cudnn pad8", "cudnn pad16"]
 closest = {"cudnn pad16": "persistent", "cudnn": "persistent"}
-explore("rnn", at=half, lines=padded, sliders=["batch", "hidden", "cell"], versus=closest)
+explore(
+    "rnn",
+    at=half,
+    lines=padded,
+    sliders=["batch", "hidden", "cell"],
+    versus=closest,
+    title="Does padding the batch pay?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what does a step take at least?

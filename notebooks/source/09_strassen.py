@@ -41,7 +41,9 @@ levels = {
     "sgemm strassen 2 prepared": "sgemm",
     "sgemm strassen 3 prepared": "sgemm",
 }
-explore("strassen", at={"size": 8192}, show={"speedup": levels}, unlock=g)
+explore(
+    "strassen", at={"size": 8192}, show={"speedup": levels}, unlock=g, title="From which size on does Strassen gain?"
+)
 
 # %% tags=["compare"]
 compare(g, "strassen", levels, of="speed-up", size=8192)
@@ -127,7 +129,7 @@ compare(s, "strassen", of="published")
 
 # %% tags=["explore"]
 rates = ["sgemm", "sgemm strassen 1 prepared", "sgemm strassen 2 prepared", "sgemm strassen 3 prepared"]
-explore("strassen", at={"size": 8192}, lines=rates, show="rate")
+explore("strassen", at={"size": 8192}, lines=rates, show="rate", title="How many FLOP a second?")
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: from which size on?

@@ -83,7 +83,7 @@ splits = {
     "tf32": "sgemm",
     "bf16": "sgemm",
 }
-explore("strassen", at={"size": 8192}, show={"speedup": splits}, unlock=s)
+explore("strassen", at={"size": 8192}, show={"speedup": splits}, unlock=s, title="Split products: when do they gain?")
 
 # %% tags=["compare"]
 compare(s, "strassen", splits, of="speed-up", size=8192)

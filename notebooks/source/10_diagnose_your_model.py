@@ -67,7 +67,14 @@ s = guess("Width 256, one sequence: most of the step is", options=["overhead", "
 
 # %% tags=["run"]
 parts = {"compute": "compute", "memory": "memory", "latency": "latency", "step": "overhead"}
-explore("block", at=at, show={"stack": parts}, sliders=["step", "width", "batch"], unlock=s)
+explore(
+    "block",
+    at=at,
+    show={"stack": parts},
+    sliders=["step", "width", "batch"],
+    unlock=s,
+    title="Where does a step's time go?",
+)
 
 # %% [markdown] tags=["explain"]
 # Move *sequences* to the right, then *width*: overhead gives way, at width 256 to memory and compute in about equal parts, at
@@ -112,7 +119,15 @@ c = guess("Program C is limited by", options=limits)
 
 # %% tags=["run"]
 changes = {"eager": "graph", "half": "graph", "double": "graph"}
-explore("mystery", show="ladder", lines=[*changes, "graph"], sliders=["model"], versus=changes, unlock=c)
+explore(
+    "mystery",
+    show="ladder",
+    lines=[*changes, "graph"],
+    sliders=["model"],
+    versus=changes,
+    unlock=c,
+    title="Which change helps this model?",
+)
 
 # %% tags=["compare"]
 for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
@@ -138,7 +153,13 @@ for guessed, model in ((a, "A"), (b, "B"), (c, "C")):
 
 # %% tags=["explore"]
 tiny = {"how": "as a CUDA Graph", "size": 256}
-explore("utilisation", at=tiny, show={"y": "share", "x": "size"}, lines=["driver", "busy", "peak"])
+explore(
+    "utilisation",
+    at=tiny,
+    show={"y": "share", "x": "size"},
+    lines=["driver", "busy", "peak"],
+    title="How busy is a GPU at 100 % utilisation?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how far from the peak?

@@ -29,7 +29,7 @@ g = guess("For one reader, PyTorch in eager mode takes ... for one token", unit=
 one = {"batch": 1, "context": 2048}
 parts = {"compute": "compute", "memory": "memory", "latency": "latency", "eager": "overhead"}
 ends = {"batch": (1, 256), "context": (128, 2048)}
-explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g)
+explore("decode", at=one, show={"stack": parts}, values=ends, unlock=g, title="Where does the time for one token go?")
 
 # %% tags=["compare"]
 compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
@@ -85,7 +85,14 @@ w = guess("In a CUDA Graph, a step for 32 readers takes ... times as long as for
 
 # %% tags=["run"]
 many = {"batch": 32, "context": 2048}
-explore("decode", at=many, lines=["graph", "eager"], show={"rate": "batch"}, versus={"batch": 1}, unlock=w)
+explore(
+    "decode",
+    at=many,
+    lines=["graph", "eager"],
+    versus={"batch": 1},
+    unlock=w,
+    title="What do more readers cost?",
+)
 
 # %% tags=["compare"]
 compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
@@ -93,7 +100,7 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # %% [markdown] tags=["explore"]
 # ## Explore: readers and context
 #
-# The figure shows tokens a second, all readers together; divide by the readers for what each one gets. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
+# The figure shows the time of one step, in which each reader gets one token. Each token in the cache has 16 layers × 8 heads × 64 numbers, twice (a key and a value),
 # in 2 bytes: 33 kB. So some 75 000 tokens weigh as much as all the weights, whoever they belong to.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token is 74e3 to 76e3 -->
@@ -102,12 +109,12 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # <details><summary>Answers</summary>
 #
-# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve bends: twice the readers no longer
+# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve climbs: twice the readers take up to
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token / 2048 is 36.001 to 37; weights /
 # token / 32768 is 2.001 to 3 -->
-# get twice the tokens, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
-# <!-- so decode: at(context=32768); doubled(period('graph', batch=[2, 4, 8, 16, 32])) > 1.25 -->
+# 1.8 times as long, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
+# <!-- so decode: at(context=32768); max(doubled(period('graph'))) is 1.75 to 1.85 -->
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144; 256 *
 # 32768 * token is 274.5e9 to 275.5e9 -->
 #
@@ -131,7 +138,9 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # </details>
 
 # %% tags=["explore"]
-explore("prefill", at={"tokens": 128}, lines=["graph", "eager"], versus={"tokens": 1})
+explore(
+    "prefill", at={"tokens": 128}, lines=["graph", "eager"], versus={"tokens": 1}, title="How long does a prompt take?"
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many readers fit?

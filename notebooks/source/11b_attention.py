@@ -44,7 +44,15 @@ g = guess("With 8192 tokens, SDPA's flash back end is ... times as fast as the t
 # %% tags=["run"]
 plain = {"length": 8192, "kind": "all", "dtype": "bfloat16", "head": 128}
 ways = ["naive", "efficient", "flash", "cudnn"]
-explore("attention", at=plain, lines=ways, sliders=["length"], unlock=g, versus={"flash": "naive"})
+explore(
+    "attention",
+    at=plain,
+    lines=ways,
+    sliders=["length"],
+    unlock=g,
+    versus={"flash": "naive"},
+    title="How much faster is attention in one kernel?",
+)
 
 # %% tags=["compare"]
 compare(g, "attention", {"flash": "naive", "cudnn": "naive", "efficient": "naive"}, of="speed-up", at=plain)
@@ -95,7 +103,16 @@ w = guess("With 8192 tokens, torch.compile makes the lines at the top faster by 
 # %% tags=["run"]
 both = ["naive", "compile", "compile known", "flash"]
 spelled = {"compile": "naive", "compile known": "naive"}
-explore("attention", at=plain, lines=both, show="ladder", sliders=[], versus=spelled, unlock=w)
+explore(
+    "attention",
+    at=plain,
+    lines=both,
+    show="ladder",
+    sliders=[],
+    versus=spelled,
+    unlock=w,
+    title="Does it matter how attention is spelled?",
+)
 
 # %% tags=["compare"]
 compare(w, "attention", spelled, of="speed-up", at=plain)
@@ -130,7 +147,7 @@ compare(w, "attention", spelled, of="speed-up", at=plain)
 # </details>
 
 # %% tags=["explore"]
-explore("attention", at=plain, lines=ways, sliders=["length", "kind"])
+explore("attention", at=plain, lines=ways, sliders=["length", "kind"], title="How much do masks cost?")
 
 # %% tags=["explore"]
 compare(None, "attention", ["naive", "flash", "cudnn"], of="memory", at={**plain, "kind": "training"})

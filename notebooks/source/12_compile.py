@@ -40,7 +40,16 @@ g = guess("Compiling the small block has paid for itself after how many calls?",
 small = {"program": "transformer block", "size": "small"}
 ways = ["eager", "compile", "reduce overhead", "max autotune", "graph"]
 faster = {"compile": "eager", "reduce overhead": "compile"}
-explore("compiled", at=small, lines=ways, show="ladder", sliders=["program", "size"], versus=faster, unlock=g)
+explore(
+    "compiled",
+    at=small,
+    lines=ways,
+    show="ladder",
+    sliders=["program", "size"],
+    versus=faster,
+    unlock=g,
+    title="Does torch.compile gain anything?",
+)
 
 # %% tags=["compare"]
 compare(g, "compiled", of="payback", at=small)
@@ -111,7 +120,15 @@ b = guess("With the print, the compiled chain takes ... times as long", unit="x"
 # %% tags=["run"]
 printed = {"breaks": 1, "kind": "print", "elements": 2**26}
 both = ["compile", "eager"]
-explore("graph_breaks", at=printed, lines=both, sliders=["breaks", "kind", "elements"], versus={"breaks": 0}, unlock=b)
+explore(
+    "graph_breaks",
+    at=printed,
+    lines=both,
+    sliders=["breaks", "kind", "elements"],
+    versus={"breaks": 0},
+    unlock=b,
+    title="What does a graph break cost?",
+)
 
 # %% tags=["compare"]
 compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
@@ -157,7 +174,14 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 
 # %% tags=["explore"]
 told = ["static", "auto", "mark", "number", "eager"]
-explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"call": 40})
+explore(
+    "recompiles",
+    at={"call": 2},
+    lines=told,
+    sliders=["call"],
+    versus={"call": 40},
+    title="When does torch.compile compile again?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: does it pay?

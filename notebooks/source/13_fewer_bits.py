@@ -39,7 +39,15 @@ g = guess("With one token, int4 weights make the layer ... times as fast as bf16
 # %% tags=["run"]
 one = {"tokens": 1, "width": 8192, "inputs": "ordinary"}
 lines = ["float32", "tf32", "bf16", "fp8", "int4"]
-explore("bits", at=one, lines=lines, sliders=["tokens"], versus={"int4": "bf16"}, unlock=g)
+explore(
+    "bits",
+    at=one,
+    lines=lines,
+    sliders=["tokens"],
+    versus={"int4": "bf16"},
+    unlock=g,
+    title="One token: what do fewer bits gain?",
+)
 
 # %% tags=["compare"]
 pairs = {"int4": "bf16", "fp8": "bf16", "bf16": "float32", "tf32": "float32"}
@@ -80,7 +88,15 @@ norms = {"tokens": 16384, "width": 8192, "dtype": "float32"}
 both, halved = ["layer norm", "rms norm"], {"dtype": "bfloat16"}
 display(
     drawing("bits-roofline", tokens=64, type="int4"),
-    explore("norms", at=norms, lines=both, sliders=[], show={"x": "dtype"}, versus=halved),
+    explore(
+        "norms",
+        at=norms,
+        lines=both,
+        sliders=[],
+        show={"x": "dtype"},
+        versus=halved,
+        title="Do fewer bits speed up a normalisation?",
+    ),
 )
 
 # %% [markdown] tags=["guess"]
@@ -98,7 +114,15 @@ w = guess("With 16384 tokens, fp8 with its cast is ... times as fast as bf16", u
 # %% tags=["run"]
 many = {**one, "tokens": 16384}
 ways = ["bf16", "fp8", "fp8 cast", "int4"]
-explore("bits", at=many, lines=ways, sliders=["tokens", "width"], versus={"fp8 cast": "bf16"}, unlock=w)
+explore(
+    "bits",
+    at=many,
+    lines=ways,
+    sliders=["tokens", "width"],
+    versus={"fp8 cast": "bf16"},
+    unlock=w,
+    title="Many tokens: what do fewer bits gain?",
+)
 
 # %% tags=["compare"]
 compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "float32"}, of="speed-up", at=many)
@@ -152,7 +176,14 @@ compare(w, "bits", {"fp8 cast": "bf16", "fp8": "bf16", "int4": "bf16", "tf32": "
 
 # %% tags=["explore"]
 eights = ["bf16", "int8", "int8 fused", "int8 widened"]
-explore("bits", at=one, lines=eights, sliders=["tokens"], versus={"int8 widened": "bf16"})
+explore(
+    "bits",
+    at=one,
+    lines=eights,
+    sliders=["tokens"],
+    versus={"int8 widened": "bf16"},
+    title="8 bits a weight: why is it slower?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: where int4 loses

@@ -33,7 +33,15 @@ g = guess("An all-reduce of 2 MiB takes ... times as long as one of 8 bytes", un
 
 # %% tags=["run"]
 ways = ["all reduce", "all gather", "reduce scatter"]
-explore("collective", at={"nbytes": 2**21}, lines=ways, sliders=["nbytes"], versus={"nbytes": 8}, unlock=g)
+explore(
+    "collective",
+    at={"nbytes": 2**21},
+    lines=ways,
+    sliders=["nbytes"],
+    versus={"nbytes": 8},
+    unlock=g,
+    title="How long does an all-reduce take?",
+)
 
 # %% tags=["compare"]
 compare(g, "collective", ["all reduce"], nbytes=(8, 2**21))
@@ -79,7 +87,15 @@ w = guess("With 64 samples, two GPUs are ... times as fast as one", unit="x")
 # %% tags=["run"]
 at = {"network": "MLP", "batch": 32, "bucket": 25}
 ways = ["one", "buckets", "flat", "alone"]
-explore("data_parallel", at=at, lines=ways, sliders=["batch", "network", "bucket"], versus={"buckets": "one"}, unlock=w)
+explore(
+    "data_parallel",
+    at=at,
+    lines=ways,
+    sliders=["batch", "network", "bucket"],
+    versus={"buckets": "one"},
+    unlock=w,
+    title="Is the exchange hidden behind the backward pass?",
+)
 
 # %% tags=["compare"]
 compare(w, "data_parallel", {"buckets": "one", "flat": "one", "alone": "one"}, of="speed-up", at=at)
@@ -149,7 +165,14 @@ timeline("data_parallel", variants=["buckets", "after", "alone"], at={**at, "bat
 
 # %% tags=["explore"]
 one = {"width": 8192, "batch": 1}
-explore("tensor_parallel", at=one, lines=["one", "split", "alone"], sliders=["width", "batch"], versus={"one": "split"})
+explore(
+    "tensor_parallel",
+    at=one,
+    lines=["one", "split", "alone"],
+    sliders=["width", "batch"],
+    versus={"one": "split"},
+    title="When does a layer split over two GPUs gain?",
+)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: what can hide

@@ -50,7 +50,8 @@ def text(way: str, tokens: int) -> str:
     made, (moving, computing) = of(way, tokens), limits(way, tokens)
     bound = "memory-bound" if moving > computing else "compute-bound"
     said = (
-        f"{units.nbytes(int(made.bytes))} take {units.seconds(moving)}, the FLOP {units.seconds(computing)}: {bound}."
+        f"moving {units.nbytes(int(made.bytes))} takes {units.seconds(moving)}, the FLOP take "
+        f"{units.seconds(computing)}: {bound}."
     )
     gain = max(limits("bf16", tokens)) / max(moving, computing)
     return said if way == "bf16" else f"{said} The roofline allows {units.ratio(gain)} of bf16's speed."
@@ -62,7 +63,8 @@ def draw(settings: Mapping[str, Value]) -> Picture:
     made = style.figure()
     top = 2 * GPU.peak("fp8")
     bounds = (_LEAST * GPU.memory_bytes_per_s, top)
-    on = style.axes(made, left=style.left_margin(bounds, "FLOP/s"), bottom=0.15, right=0.84, top=0.93)
+    on = style.axes(made, left=style.left_margin(bounds, "FLOP/s"), bottom=0.15, right=0.84, top=0.91)
+    on.set_title("One layer, its weights in six types, under their roofs", loc="left", fontsize=11.5, fontweight="bold")
     on.set_xscale("log")
     on.set_xlim(_LEAST, _MOST)
     on.set_ylim(bounds)

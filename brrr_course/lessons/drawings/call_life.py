@@ -61,7 +61,10 @@ def draw(source: Source, at: Mapping[str, Value]) -> Picture:
     """Three pairs of lanes over one axis of time."""
     found = life(source, str(at["function"]))
     drawn = style.figure(height=_HEIGHT)
-    on = style.axes(drawn, left=0.2, bottom=0.12, right=0.97, top=0.97)
+    on = style.axes(drawn, left=0.2, bottom=0.12, right=0.97, top=0.92)
+    on.set_title(
+        "One function, four times: which of them do you want to know?", loc="left", fontsize=11.5, fontweight="bold"
+    )
     last = found.start + (CALLS - 1) * found.period + found.kernel
     end = max(last, CALLS * found.period, found.latency, found.pair) * 1.06
     for row, (title, panel) in enumerate((("a loop", _loop), ("a single call", _single), ("an event pair", _pair))):

@@ -84,9 +84,9 @@ def _told(n: int, dtype: str, times: Times, kernel: str, sms: int) -> tuple[str,
     if cut is None:
         return f"{n} column{'s' * (n > 1)}: {units.seconds(times[0][n])}.", more
     waves, over = math.ceil(cut.work / sms), cut.across * cut.columns - n
-    spare = f", {over} columns of them empty" if over else ", all full"
-    said = f"{n} columns take {units.seconds(times[0][n])}: {cut.tiles} tiles{spare}"
-    return f"{said}, in {waves} wave{'s' * (waves > 1)}.", more
+    spare = f" that reach {over} columns too far" if over else ", all full"
+    blocks = f"each in {cut.parts} part{'s' * (cut.parts > 1)}: {cut.work} blocks in {waves} wave{'s' * (waves > 1)}"
+    return f"{n} columns take {units.seconds(times[0][n])}: {cut.tiles} tiles{spare}, {blocks}.", more
 
 
 DRAWING = LessonDrawing("gemm-tiles", drawing, figure)

@@ -254,8 +254,8 @@ function plane(state, top) {
   const { scene, width, narrow, place, glide } = state;
   if (!scene.lines) return 0;
   const cut = placeOf(state, scene.x.along), position = state.at[scene.x.along];
-  const labelled = scene.lines.filter((d) => d.kind !== "predicted"), named = labelled.length > 1;
-  const names = (d) => rowsOf(d.short, narrow ? 84 : 170, 12.5, 700);
+  const labelled = scene.lines.filter((d) => d.kind !== "predicted" && !state.hidden.has(d.of)), named = labelled.length > 1;
+  const names = (d) => rowsOf((state.hidden.has(d.name) ? "+ " : "") + d.short, narrow ? 84 : 170, 12.5, 700);
   const up = (state.up = scene.lines.some((d) => d.on === false && !state.hidden.has(d.name)) ? scene.all : scene.y); // with lines switched on it may be longer
   const left = Math.max(38, ...(narrow ? up.few : up.ticks).map(([, text]) => wide(text, 12) + 12));
   const right = named ? Math.max(...labelled.flatMap((d) => names(d).map((row) => wide(row, 12.5, 700)))) + 14 : 12;
@@ -264,7 +264,7 @@ function plane(state, top) {
   const scale = (axis) => (axis.scale === "log" ? scaleLog() : scaleLinear()).domain(axis.domain);
   const x = scale(scene.x).range([left, left + inner]), y = scale(up).range([foot, top + 22]);
   const points = new Map(scene.lines.map((d) => [d.name, d.cuts[cut] ?? []]));
-  const seen = (d) => (d.kind === "predicted" ? state.predicting && !state.hidden.has(d.of) : !state.hidden.has(d.name));
+  const seen = (d) => (d.kind !== "predicted" || state.predicting) && !state.hidden.has(d.name) && !state.hidden.has(d.of);
   const here = new Map(scene.lines.filter((d) => !d.kind && !state.hidden.has(d.name)).flatMap((d) => {
     const found = points.get(d.name).find((row) => row[0] === position);
     return found ? [[d.name, found]] : [];
@@ -287,16 +287,17 @@ function plane(state, top) {
     .classed("doubtful", (d) => d.line.doubtful?.[cut]?.includes(d.row[0])).attr("r", narrow ? 2 : 2.5))
     .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
 
-  if (named) endLabels(state, box, y, points, names);
+  if (named) endLabels(state, box, y, points, names, labelled);
+  state.layer("marks").selectAll("text.doubt").data(dots.filter((d) => d.line.doubtful?.[cut]?.includes(d.row[0]))).join("text").attr("class", "doubt")
+    .attr("text-anchor", "middle").attr("x", (d) => x(d.row[1])).attr("y", (d) => y(d.row[2]) - 9).text("doubtful");
   const values = [...here].map(([name, row]) => ({ line: scene.lines.find((d) => d.name === name), row })).sort((a, b) => a.row[2] - b.row[2]);
-  const at = left + pixels[position];
+  const at = left + pixels[position], hue = scene.lines.find((d) => d.name === scene.base?.line)?.hue; // what the sentence compares with, along x
   glide(marks.selectAll("line.drop").data(values.slice(0, 1)).join("line").attr("class", "drop"))
     .attr("x1", at).attr("x2", at).attr("y1", foot).attr("y2", (d) => y(d.row[2]));
   brackets(state, box, y, here, at, place);
   glide(marks.selectAll("circle.here").data(values, (d) => d.line.name).join("circle").attr("class", (d) => `here hue-${d.line.hue}`).attr("r", 7))
     .attr("cx", (d) => x(d.row[1])).attr("cy", (d) => y(d.row[2]));
   const based = scene.base && !state.hidden.has(scene.base.line) && scene.base.at !== position ? points.get(scene.base.line).filter((row) => row[0] === scene.base.at) : [];
-  const hue = scene.lines.find((d) => d.name === scene.base?.line)?.hue; // what the sentence compares with, along x
   glide(marks.selectAll("circle.base").data(based).join("circle").attr("class", `base pen-${hue}`).attr("r", 6)).attr("cx", (row) => x(row[1])).attr("cy", (row) => y(row[2]));
   glide(marks.selectAll("text.base").data(based).join("text").attr("class", `base ink-${hue}`).attr("text-anchor", "middle").text((row) => si(row[2], scene.y.unit)))
     .attr("x", (row) => keep(x(row[1]), box.left + 30, box.right - 20)).attr("y", (row) => y(row[2]) - 13);
@@ -308,24 +309,25 @@ function plane(state, top) {
 
 const path = (points) => (points.length ? `M${points.map((each) => each.join()).join("L")}` : "");
 /** The value at each point: above it, and where the line climbs to the right, to its left. The lowest of several stands below, since a
-    bracket may stand between; points too close for a value each share one, from the least to the most. */
+    bracket may stand between; those of points that are close to each other stand in rows, with their factor. */
 function valuesOf(state, box, x, y, values, points, guessed) {
   const { scene, place, glide } = state, { unit } = scene.y, [bracket] = scene.marks ?? []; // its factor stands with the values where they are too close for it
   const groups = [];
   for (const value of values) { // which rise
     const last = groups.at(-1)?.at(-1);
-    if (last && y(last.row[2]) - y(value.row[2]) < CLOSE) groups.at(-1).push(value);
+    if (last && y(last.row[2]) - y(value.row[2]) < CLOSE + 17 * (groups.at(-1).length - 1)) groups.at(-1).push(value);
     else groups.push([value]);
   }
-  const put = groups.map((group, i) => {
+  const put = groups.flatMap((group, i) => {
     const { line, row } = group.at(-1), least = group[0].row[2], across = x(row[1]), up = y(row[2]);
-    const times = group.length === 2 && bracket?.lines.every((name) => group.some((each) => each.line.name === name)) ? bracket.texts[place] : "";
-    const text = group.length === 1 ? si(row[2], unit) : span(least, row[2], unit) + (times && `: ${times}`), size = wide(text, 14, 700);
-    const made = { name: line.name, hue: group.length > 1 ? "ink" : line.hue, text };
+    const rows = group.map((each) => ({ name: each.line.name, hue: each.line.hue, text: si(each.row[2], unit) })).reverse();
+    if (group.length === 2 && bracket?.lines.every((name) => group.some((each) => each.line.name === name))) rows.unshift({ name: "", hue: "ink", text: bracket.texts[place] });
+    const size = Math.max(...rows.map(({ text }) => wide(text, 14, 700))), high = 17 * (rows.length - 1);
     const next = points.get(line.name).find((each) => x(each[1]) > across + size / 2), climbs = next && up - y(next[2]) > 8;
-    const below = y(least) + 26 < box.foot && ((i === 0 && groups.length > 1) || (guessed < up && guessed > up - 40));
-    if (!below && climbs && across - 9 - size > box.left) return { ...made, x: across - 9, y: up - 10, end: "end" };
-    return { ...made, x: keep(across, box.left + size / 2, box.right + 8 - size / 2), y: below ? y(least) + 24 : up - 14, end: "middle" };
+    const below = y(least) + 26 + high < box.foot && !(guessed > up - 6 && guessed < y(least) + 44 + high) && ((i === 0 && groups.length > 1) || (guessed < up - 6 && guessed > up - 40 - high));
+    const beside = !below && climbs && across - 9 - size > box.left, first = below ? y(least) + 24 : Math.max(up - (beside ? 10 : 14) - high, box.top + 6);
+    const at = beside ? across - 9 : keep(across, box.left + size / 2, box.right + 8 - size / 2);
+    return rows.map((each, k) => ({ ...each, x: at, y: first + 17 * k, end: beside ? "end" : "middle" }));
   });
   glide(state.layer("marks").selectAll("text.value").data(put, (d) => d.name).join("text").attr("class", (d) => `value ink-${d.hue}`)
     .text((d) => d.text).attr("text-anchor", (d) => d.end)).attr("x", (d) => d.x).attr("y", (d) => d.y);
@@ -346,9 +348,9 @@ function axes(state, box, x, y, along, up) {
 }
 
 /** Each line's name at its right end. A click hides the line; the name stays, struck through. */
-function endLabels(state, box, y, points, names) {
-  const { scene, glide } = state;
-  const ends = scene.lines.filter((d) => d.kind !== "predicted").map((d) => ({ d, rows: names(d), y: y((points.get(d.name).at(-1) ?? [0, 0, state.up.domain[0]])[2]) }))
+function endLabels(state, box, y, points, names, labelled) {
+  const { glide } = state;
+  const ends = labelled.map((d) => ({ d, rows: names(d), y: y((points.get(d.name).at(-1) ?? [0, 0, state.up.domain[0]])[2]) }))
     .sort((a, b) => a.y - b.y);
   const half = (end) => 8 * end.rows.length;
   const apart = (end, other) => half(end) + half(other) + 2;
@@ -413,11 +415,10 @@ function star(state, box, x, y, cut, position) {
     g.append("text");
     return g;
   });
-  // its text stands beside it, on the side where none of the values does; near one of them below or above
-  const text = (d) => `you: ${d.text}`, near = row && Math.abs(height - y(row[2])) < 34, down = height > y(row?.[2] ?? 0);
+  // its text stands beside it; near the line's own value above it or below, where that one does not stand
+  const text = (d) => `you: ${d.text}`, near = row && Math.abs(height - y(row[2])) < 34, down = height > y(row?.[2] ?? 0) - 6;
   const left = row && !near && x(row[1]) - 16 - wide(text(guess), 12.5, 600) > box.left;
-  stars.select("text").text(text).attr("x", near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -16) : 4)
-    .attr("text-anchor", near ? "middle" : left ? "end" : "start");
+  stars.select("text").text(text).attr("x", near ? 0 : left ? -13 : 13).attr("y", near ? (down ? 24 : -14) : 4).attr("text-anchor", near ? "middle" : left ? "end" : "start");
   if (row) glide(stars).attr("transform", `translate(${x(row[1])},${height})`);
   return row ? height : NaN;
 }
@@ -619,7 +620,7 @@ function bars(state, top) {
   const { scene, width, narrow, place, glide } = state;
   if (!scene.bars) return 0;
   const longest = Math.max(...scene.bars.map((d) => wide(d.label, 13, 700))) + 14;
-  const left = narrow ? 24 : longest, inner = width - left - 58, row = narrow ? 46 : 34, head = narrow ? 18 : 0, first = top + 8;
+  const left = narrow ? 24 : longest, inner = width - left - 18 - Math.max(40, ...scene.bars.map((d) => wide(d.at[place]?.[4] ?? "", 13, 700))), row = narrow ? 46 : 34, head = narrow ? 18 : 0, first = top + 8;
   const x = (scene.y.scale === "log" ? scaleLog() : scaleLinear()).domain(scene.y.domain).range([left, left + inner]);
   const foot = first + row * scene.bars.length;
   const ticks = narrow ? scene.y.few : scene.y.ticks;

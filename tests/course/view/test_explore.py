@@ -54,7 +54,8 @@ def test_the_text_line_says_the_values_that_are_drawn(synthetic_root: Path) -> N
     assert row == (4096, known.latency_s.median, known.latency_s.low, known.latency_s.high)
     assert "GPU, clock stopped after synchronize(): 2.76 ms" in shown.text
     ends = (
-        "GPU, clock stopped after synchronize(), the next: 460× as long as clock stopped without waiting, the shortest."
+        "At size 4096, the next, GPU, clock stopped after synchronize(), took 460× as long as "
+        "the shortest, GPU, clock stopped without waiting."
     )
     assert shown.text.startswith(f"{ends} At size 4096: ")
 

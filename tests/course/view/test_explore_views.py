@@ -17,9 +17,9 @@ from brrr_course.lessons.guessing import guess
 from brrr_course.nouns.experiment import Guide, Variant, stand_in
 from brrr_course.view import explorer, words
 from brrr_course.view.explorer import Explorer, explore
+from brrr_course.view.figure import figure_of
 from brrr_course.view.quantities import ABOVE, hardware_of, ratio
 from brrr_course.view.stack import parts_of
-from brrr_course.view.still import still_of
 
 SPEEDUP = {"speedup": {"prepared": "module", "graph": "module"}}
 AT = {"width": 1024, "batch": 1024}
@@ -53,7 +53,7 @@ def test_a_rate_is_the_cost_over_the_time_and_its_interval_is_turned_round() -> 
         assert x == at
         assert (rate, low, high) == pytest.approx((amount / time, amount / longest, amount / shortest))
     assert "nn.ReLU()(x), the module's own call: 145 GB/s" in rates.text
-    assert ", the fastest: as fast as " in words.verdict(rates.scene)
+    assert ", ran as fast as the next, " in words.verdict(rates.scene)
     assert rates.scene.quantity.unit == "B/s"
     assert "Line chart of bandwidth against width" in words.alt(rates.scene)
 
@@ -241,7 +241,7 @@ def test_a_ladder_tells_each_line_in_the_experiment_s_order() -> None:
     for name, rows in e.data.items():
         assert f"{views.RUNGS[name]}: {style.units.seconds(rows[0][1])}" in e.text
     times = [rows[0][1] for rows in e.data.values()]
-    assert f": {ratio(max(times) / min(times))} as long as " in words.verdict(e.scene)
+    assert f"took {ratio(max(times) / min(times))} as long as " in words.verdict(e.scene)
 
 
 def test_a_ladder_of_rates() -> None:
@@ -422,19 +422,17 @@ def asked(answer: str, unit: str) -> Any:
     return guess(f"How much, in {unit}?", unit=unit, answer=answer)
 
 
-def stars(e: Explorer) -> dict[str, float]:
-    (axes,) = still_of(e.scene).axes
-    texts = [text.get_text() for text in axes.texts if text.get_text().startswith("you")]
-    return dict(
-        zip(texts, (float(line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "*"), strict=True)
-    )
+def asked_of(e: Explorer) -> tuple[Any, ...]:
+    """What the star of a guess is drawn from: whether it has a line, and the value that a factor is of."""
+    found = figure_of(e.scene, ["width"])["guess"]
+    return bool(found["line"]), found["base"], found["inverse"]
 
 
 def test_lines_that_hardly_differ_are_said_to() -> None:
     e = shown(views.Recorded(fixed={"graph": 14e-6, "module": 14.2e-6}, grows=0.0), lines=["module", "graph"])
     line = e.scene.experiment.line
     said = f"as long as {line('module').label} (within 5 %)."
-    assert words.verdict(e.scene) == f"{line('graph').label}: {said}"
+    assert words.verdict(e.scene) == f"At width 1024, {line('graph').label}, took {said}"
 
 
 @pytest.mark.parametrize(("show", "relation", "small", "large"), [
@@ -445,33 +443,41 @@ def test_the_verdict_compares_the_lines_it_is_told_to(show: str, relation: str, 
     lines = ["graph", "prepared", "module"]
     e = shown(source, show=show, lines=lines, versus={"module": "prepared"})
     most, least = e.scene.experiment.line(large).label, e.scene.experiment.line(small).label
-    assert words.verdict(e.scene) == f"{most}: 2× {relation} {words.rest(least, most)}."
+    assert (
+        words.verdict(e.scene) == f"At width 1024, {words.did(most, relation)} 2× {relation} {words.rest(least, most)}."
+    )
     both = shown(source, show=show, lines=lines, versus={"module": "prepared", "graph": "prepared"})
     assert words.verdict(both.scene) == words.verdict(e.scene), "the first alone"
-    assert f": 10× {relation} " in words.details(both.scene), "and the other in the details"
+    assert f" 10× {relation} " in words.details(both.scene), "and the other in the details"
     e.scene.switch("prepared", on=False)
-    assert f": 20× {relation} " in words.verdict(e.scene), "of what is left"
+    assert f" 20× {relation} " in words.verdict(e.scene), "of what is left"
 
 
 @pytest.mark.parametrize(("show", "said"), [
-    ("time", "prepared, the next: 10× as long as graph, the shortest."),
-    ("rate", "graph, the fastest: 10× as fast as prepared, the next."),
-    ("ladder", "module, the longest: 20× as long as graph, the shortest."),
-    ({"ratio": "graph"}, "prepared: 10× as long as graph."),
-    ({"speedup": {"graph": "module", "prepared": "module"}}, "graph: 20× as fast as module."),
+    ("time", "At width 1024, the next, prepared, took 10× as long as the shortest, graph."),
+    ("rate", "At width 1024, the fastest, graph, ran 10× as fast as the next, prepared."),
+    ("ladder", "The longest, module, took 20× as long as the shortest, graph."),
+    ({"ratio": "graph"}, "At width 1024, prepared took 10× as long as graph."),
+    ({"speedup": {"graph": "module", "prepared": "module"}}, "At width 1024, graph ran 20× as fast as module."),
 ])  # fmt: skip
 def test_the_strongest_rival_is_named_and_of_a_ladder_both_ends(show: Any, said: str) -> None:
     source = views.Recorded(fixed={"graph": 1e-6, "prepared": 10e-6, "module": 20e-6}, grows=0.0)
     lines = ["graph", "prepared", "module"] if show is not None and "speedup" not in show else None
     for name in ("graph", "prepared", "module"):
-        said = said.replace(name, views.RUNGS[name])
+        rung = views.RUNGS[name]
+        for verb in ("took", "ran"):
+            said = said.replace(f"{name} {verb}", words.did(rung, "as long as" if verb == "took" else "as fast as"))
+        said = said.replace(f"{name}.", f"{rung}.").replace(f"{name},", f"{rung},")
     assert words.verdict(shown(source, show=show, lines=lines).scene) == said
 
 
 def test_the_verdict_compares_a_line_with_itself_at_another_place() -> None:
     e = shown(lines=["module", "graph"], versus={"width": 64})
     times, name = {x: y for x, y, *_ in e.data["module"]}, e.scene.experiment.line("module").label
-    assert words.verdict(e.scene) == f"{name}, at width 1024: {ratio(times[1024] / times[64])} as long as at width 64."
+    assert (
+        words.verdict(e.scene)
+        == f"{name}, at width 1024, took {ratio(times[1024] / times[64])} as long as at width 64."
+    )
     e.set(width=64)
     assert words.verdict(e.scene) == f"{name}, at width 64: {e.scene.quantity.short(times[64])}."
 
@@ -494,10 +500,10 @@ def test_a_comparison_of_what_is_not_there_is_refused(versus: Any) -> None:
 def test_a_guess_in_the_figure_s_unit_is_a_star_where_it_was_asked_and_far_off_in_words() -> None:
     source = views.Recorded(fixed={"graph": 10e-6, "module": 20e-6}, grows=0.0)
     e = shown(source, lines=["graph", "module"], unlock=asked("25 µs", "s"))
-    assert stars(e) == {"you: 25 µs": 25e-6}
+    assert asked_of(e) == (True, None, False)
     assert words.verdict(e.scene) == f"You said 25 µs. {views.RUNGS['graph']}: 10 µs."
     e.set(width=64)
-    assert "You said" not in words.verdict(e.scene) and not stars(e), "it was asked at another place"
+    assert "You said" not in words.verdict(e.scene), "it was asked at another place"
     e.sweep()
 
 
@@ -513,25 +519,23 @@ def test_a_factor_is_told_as_its_question_asks_and_has_a_star_on_an_axis_of_time
     options = {"lines": ["prepared", "module"], "versus": {"module": "prepared"}}
     e = shown(source, show=show, unlock=guess(question, unit="x", answer="3"), **options)
     slower = "long" in question
-    assert stars(e) == ({"you: 3×": pytest.approx(30e-6 if slower else 10e-6 / 3)} if show == "time" else {})
+    assert asked_of(e) == (show == "time", pytest.approx(10e-6), not slower)
     assert words.verdict(e.scene) == f"You said 3×. {said}"
     e.set(width=64)
-    told = f"{views.RUNGS['module']}: {'2× as long as' if slower else '0.5× as fast as'} {views.RUNGS['prepared']}."
-    assert words.verdict(e.scene) == told
+    factor = "took 2× as long as" if slower else "ran 0.5× as fast as"
+    told = f"{views.RUNGS['module']}, {factor} {views.RUNGS['prepared']}."
+    at = "" if show == "ladder" else "At width {}, "
+    assert words.verdict(e.scene) == at.format(64) + told
     near = shown(source, show=show, at={**AT, "width": 1000}, unlock=guess(question, unit="x"), **options)
-    assert words.verdict(near.scene) == f"You said 3×. {told}", "the question was of another width"
+    assert words.verdict(near.scene) == f"You said 3×. {at.format(1024)}{told}", "the question was of another width"
 
 
 def test_a_factor_along_an_axis_stands_over_the_line_s_own_value_there() -> None:
     e = shown(lines=["module"], unlock=asked("4", "x"), versus={"width": 64})
     times = {x: y for x, y, *_ in e.data["module"]}
-    assert stars(e) == {"you: 4×": pytest.approx(4 * times[64])}
-    assert f", at width 1024: {ratio(times[1024] / times[64])} as long as at width 64." in words.verdict(e.scene)
+    assert asked_of(e) == (True, pytest.approx(times[64]), False)
+    assert f", at width 1024, took {ratio(times[1024] / times[64])} as long as at width 64." in words.verdict(e.scene)
 
 
-def test_a_choice_or_a_guess_beyond_the_axis_breaks_nothing() -> None:
-    e = shown(lines=["module"], unlock=guess("Which?", options=["a", "b"], answer="a"))
-    assert not stars(e)
-    far = shown(lines=["module"], unlock=asked("1000000 s", "s"))
-    assert stars(far) == {"you: 1000000 s": far.scene.limits[1]}
-    assert far.picture().png.startswith(b"\x89PNG")
+def test_a_choice_has_no_star() -> None:
+    assert not asked_of(shown(lines=["module"], unlock=guess("Which?", options=["a", "b"], answer="a")))[0]

@@ -207,4 +207,4 @@ def test_while_covered_no_widget_holds_data() -> None:
     (figure,) = (each for each in widgets_in(root) if hasattr(each, "scene"))
     assert figure is shown.panel.figure and "as long as" in said(shown) and shown.data["synchronized"]
     at_once = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
-    assert ": 460× as long as " in said(at_once) and at_once._root_widget() is at_once.panel.root
+    assert "took 460× as long as " in said(at_once) and at_once._root_widget() is at_once.panel.root
