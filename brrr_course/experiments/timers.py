@@ -71,13 +71,13 @@ EXPERIMENT = Experiment(
         _timer("do-bench", "triton do_bench (cold cache)", "span_s", line="do_bench"),
         _timer("do-bench-cudagraph", "triton do_bench_cudagraph", "span_s", line="do_bench_cudagraph"),
         _timer("torch-benchmark", "torch.utils.benchmark", "period_s", line="torch.utils.benchmark"),
-        _timer("no-sync", "no synchronize()", "host_s"),
+        _timer("no-sync", "without synchronize()", "host_s"),
         Variant("no-warm-up", "first call, no warm-up", "cuda", timer="no-warm-up", line="no warm-up"),
         _timer("sync-each-call", "synchronize() each call", "latency_s"),
         _timer("event-pair", "event pair each call", "span_s", line="event pair each call"),
         _timer("transfers-included", "transfers included", "latency_s"),
         Variant.twin("measure", "cpu-queue", "measure(), kernels alone", field="kernel_s"),
-        Variant.twin("no-sync", "cpu-queue", "no synchronize()", timer="no-sync", field="host_s"),
+        Variant.twin("no-sync", "cpu-queue", "without synchronize()", timer="no-sync", field="host_s"),
         Variant.twin(
             "no-warm-up", "cpu-queue", "first call, no warm-up", timer="no-warm-up", stands_in_for="no warm-up"
         ),

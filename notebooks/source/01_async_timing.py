@@ -33,14 +33,8 @@ g = guess("For 2048 × 2048 matrices, this clock says ...", unit="s")
 
 # %% tags=["run"]
 clocks = {"unsynchronized": "synchronized"}
-explore(
-    "matmul",
-    at={"size": 2048},
-    lines=["unsynchronized", "synchronized"],
-    unlock=g,
-    versus=clocks,
-    title="What does a clock miss that does not wait?",
-)
+asks = "What does a clock miss that does not wait?"
+explore("matmul", at={"size": 2048}, lines=["unsynchronized", "synchronized"], unlock=g, versus=clocks, title=asks)
 
 # %% tags=["compare"]
 compare(g, "matmul", ["unsynchronized", "synchronized"], size=2048)
@@ -102,20 +96,13 @@ r = guess("Put the timers in order, the one closest to the truth first.", rankin
 # %% tags=["run"]
 operators = ["relu-64x1024", "copy-1KB", "copy-1MB", "softmax-4096x4096"]
 products = ["gemm-128", "gemm-512", "gemm-1024", "gemm-4096", "product-128", "product-512", "product-1000"]
-chosen = {"function": operators + products}
+kept = {"function": operators + products}
 small = {"function": "relu-64x1024", "cache": "hot"}
 naive = {"no sync": "measure"}
 truth = {"ratio": "measure"}
+asks = "How far off are these timers?"
 explore(
-    "timers",
-    at=small,
-    lines=timers,
-    sliders=["function"],
-    values=chosen,
-    show=truth,
-    versus=naive,
-    unlock=r,
-    title="How far off are these timers?",
+    "timers", at=small, lines=timers, sliders=["function"], values=kept, show=truth, versus=naive, unlock=r, title=asks
 )
 
 # %% tags=["compare"]
@@ -167,16 +154,8 @@ compare(r, "timers", timers, truth="measure", at=small)
 # %% tags=["explain"]
 fair = ["measure", "torch.utils.benchmark", "do_bench_cudagraph"]
 usual = {"torch.utils.benchmark": "measure"}
-explore(
-    "timers",
-    at=small,
-    lines=fair,
-    sliders=[],
-    values=chosen,
-    versus=usual,
-    unlock=r,
-    title="Which timer sees the kernel alone?",
-)
+asks = "Which timer sees the kernel alone?"
+explore("timers", at=small, lines=fair, sliders=[], values=kept, versus=usual, unlock=r, title=asks)
 
 # %% [markdown] tags=["explore"]
 # ## Explore: the whole story
@@ -202,13 +181,8 @@ explore(
 
 # %% tags=["explore"]
 ahead = {"transfers": "cpu", "synchronized": "cpu"}
-explore(
-    "matmul",
-    at={"size": 1024},
-    lines=["cpu", "transfers", "synchronized", "first call"],
-    versus=ahead,
-    title="From which size on is the GPU ahead?",
-)
+asks = "From which size on is the GPU ahead?"
+explore("matmul", at={"size": 1024}, lines=["cpu", "transfers", "synchronized", "first call"], versus=ahead, title=asks)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: read two events

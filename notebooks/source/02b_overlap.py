@@ -116,13 +116,9 @@ parts = ["memory", "first kernel", "matrix product", "convolution", "CUDA contex
 f = guess("Each of these for the first time in a process: put the longest at the top.", ranking=parts)
 
 # %% tags=["run"]
-explore(
-    "first_call",
-    lines=["first", "again", "no compiler", "eager"],
-    versus={"part": "CUDA context"},
-    unlock=f,
-    title="What does a first call wait for?",
-)
+calls = ["first", "again", "no compiler", "eager"]
+asks = "What does a first call wait for?"
+explore("first_call", lines=calls, versus={"part": "CUDA context"}, unlock=f, title=asks)
 
 # %% tags=["compare"]
 compare(f, "first_call", ["first", "cpu first"], of="part")
@@ -173,12 +169,8 @@ gains = {
     "large chunks": "serial",
     "pipeline pageable": "serial pageable",
 }
-explore(
-    "overlap",
-    at={"elements": 2**26, "sines": 40},
-    show={"speedup": gains, "x": "sines"},
-    title="What do overlapping copies gain?",
-)
+asks = "What do overlapping copies gain?"
+explore("overlap", at={"elements": 2**26, "sines": 40}, show={"speedup": gains, "x": "sines"}, title=asks)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many chunks?

@@ -34,14 +34,8 @@ adders = {"Python": "python", "NumPy": "numpy array", "torch on the CPU": "torch
 g = guess("Put them in order, the most additions a second first.", ranking=list(adders))
 
 # %% tags=["run"]
-explore(
-    "adds",
-    at={"elements": 1},
-    lines=list(adders.values()),
-    show="rate",
-    unlock=g,
-    title="Who adds most numbers a second?",
-)
+asks = "Who adds most numbers a second?"
+explore("adds", at={"elements": 1}, lines=list(adders.values()), show="rate", unlock=g, title=asks)
 
 # %% tags=["compare"]
 compare(g, "adds", adders, elements=1)
@@ -71,31 +65,13 @@ rungs = {"nn.Module": "module", "torch.relu": "relu", "out=": "out", "TorchScrip
 r = guess("One ReLU: which way costs the host least?", options=list(rungs))
 
 # %% tags=["run"]
-parts = {
-    "pycuda": "the launch",
-    "out": "the dispatcher",
-    "relu": "the allocator",
-    "functional": "the function",
-    "module": "nn.Module",
-    "module-grad": "autograd",
-}
+parts = {"pycuda": "the launch", "out": "the dispatcher", "relu": "the allocator", "functional": "the function"}
+parts |= {"module": "nn.Module", "module-grad": "autograd"}
+one, ways = {"elements": 1024, "operators": 1}, list(rungs.values())
+asks, then = "How long does one operator keep the host busy?", "What does the host do in one call?"
 display(
-    explore(
-        "host_cost",
-        at={"elements": 1024, "operators": 1},
-        lines=list(rungs.values()),
-        show="ladder",
-        unlock=r,
-        title="How long does one operator keep the host busy?",
-    ),
-    explore(
-        "host_cost",
-        at={"elements": 1024, "operators": 1},
-        show={"stack": parts},
-        sliders=[],
-        unlock=r,
-        title="What does the host do in one call?",
-    ),
+    explore("host_cost", at=one, lines=ways, show="ladder", unlock=r, title=asks),
+    explore("host_cost", at=one, show={"stack": parts}, sliders=[], unlock=r, title=then),
 )
 
 # %% tags=["compare"]
@@ -136,15 +112,11 @@ compare(r, "host_cost", rungs, elements=1024, operators=1)
 # </details>
 
 # %% tags=["explore"]
+here, lines = {"elements": 65536}, ["host", "busy", "period", "graph"]
+asks = "When does the GPU set the pace?"
 display(
-    timeline("run_ahead", variants=["eager", "graph", "queue"], at={"elements": 65536}),
-    explore(
-        "run_ahead",
-        at={"elements": 65536},
-        lines=["host", "busy", "period", "graph"],
-        versus={"period": "busy"},
-        title="When does the GPU set the pace?",
-    ),
+    timeline("run_ahead", variants=["eager", "graph", "queue"], at=here),
+    explore("run_ahead", at=here, lines=lines, versus={"period": "busy"}, title=asks),
 )
 
 # %% [markdown] tags=["explore"]

@@ -85,15 +85,9 @@ w = guess("On 2²⁶ float32 numbers, gelu takes ... times as long as relu", uni
 # %% tags=["run"]
 there = {"elements": 2**26, "dtype": "float32"}
 operators = ["copy", "relu", "gelu", "tanh", "cos"]
+asks = "Does a harder formula cost more?"
 display(
-    explore(
-        "unary",
-        at=there,
-        lines=operators,
-        unlock=w,
-        versus={"gelu": "relu"},
-        title="Does a harder formula cost more?",
-    ),
+    explore("unary", at=there, lines=operators, unlock=w, versus={"gelu": "relu"}, title=asks),
     compare(w, "unary", {"relu": "gelu"}, of="speed-up", at=there),
 )
 

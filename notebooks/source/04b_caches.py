@@ -37,15 +37,8 @@ g = guess("132 blocks, which read 132 times as many bytes, take ... times as lon
 
 # %% tags=["run"]
 lines = ["one load", "two loads", "four loads", "eight loads"]
-explore(
-    "occupancy",
-    at={"blocks": 132},
-    lines=lines,
-    show="rate",
-    unlock=g,
-    versus={"blocks": 1},
-    title="How many blocks fill the GPU?",
-)
+asks = "How many blocks fill the GPU?"
+explore("occupancy", at={"blocks": 132}, lines=lines, show="rate", unlock=g, versus={"blocks": 1}, title=asks)
 
 # %% tags=["compare"]
 compare(g, "occupancy", ["one load", "eight loads"], blocks=(1, 132))
@@ -94,17 +87,9 @@ s = guess("Reading one float in eight takes ... times as long as reading all", u
 there = {"stride": 8, "offset": 0, "numbers": 2**28}
 both = ["stride", "offset"]
 one = {"stride": 1}
-explore(
-    "strides",
-    at=there,
-    lines=["read", "write"],
-    show="rate",
-    sliders=both,
-    unlock=s,
-    versus=one,
-    predict=True,
-    title="What do gaps between the elements cost?",
-)
+asks = "What do gaps between the elements cost?"
+lines = ["read", "write"]
+explore("strides", at=there, lines=lines, show="rate", sliders=both, unlock=s, versus=one, predict=True, title=asks)
 
 # %% tags=["compare"]
 compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
@@ -153,14 +138,8 @@ compare(s, "strides", ["read", "write"], at=there, stride=(1, 8))
 
 # %% tags=["explore"]
 near, memory = {"nbytes": 2**25}, {"nbytes": 2**30}
-explore(
-    "working_set",
-    at=near,
-    lines=["copy", "read", "torch copy"],
-    show="rate",
-    versus=memory,
-    title="What fits in the cache?",
-)
+asks = "What fits in the cache?"
+explore("working_set", at=near, lines=["copy", "read", "torch copy"], show="rate", versus=memory, title=asks)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: how many loads in flight?

@@ -42,14 +42,8 @@ display(work, predict(work, device="h200"), predict(work, device="h200", how="co
 # %% tags=["run"]
 at = {"elements": 2**28, "dtype": "float32"}
 fused = {"compile": "eager", "triton": "eager", "cuda": "eager"}
-explore(
-    "cos_cos",
-    at=at,
-    show={"speedup": fused},
-    unlock=g,
-    predict=True,
-    title="What does one kernel in place of two gain?",
-)
+asks = "What does one kernel in place of two gain?"
+explore("cos_cos", at=at, show={"speedup": fused}, unlock=g, predict=True, title=asks)
 
 # %% tags=["compare"]
 compare(g, "cos_cos", fused, of="speed-up", at=at)
@@ -101,15 +95,8 @@ gains = {
 }
 there = {"elements": 2**26, "dtype": "float32"}
 large = {"elements": (2**20, 2**22, 2**24, 2**26)}
-explore(
-    "fusion",
-    at=there,
-    values=large,
-    show={"speedup": gains},
-    unlock=s,
-    predict=True,
-    title="What does fusion gain, and where?",
-)
+asks = "What does fusion gain, and where?"
+explore("fusion", at=there, values=large, show={"speedup": gains}, unlock=s, predict=True, title=asks)
 
 # %% tags=["compare"]
 compare(s, "fusion", gains, of="speed-up", at=there)

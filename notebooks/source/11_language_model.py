@@ -109,11 +109,11 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 #
 # <details><summary>Answers</summary>
 #
-# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve climbs: twice the readers take up to
+# With 2048 tokens each, from 37 readers on; with 32768 tokens, from 3 on. There the CUDA Graph's curve climbs: twice the readers take nearly
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / token / 2048 is 36.001 to 37; weights /
 # token / 32768 is 2.001 to 3 -->
-# 1.8 times as long, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
+# twice as long, since nobody shares keys and values. 256 readers of 32768 tokens need 275 GB for keys and values alone.
 # <!-- so decode: at(context=32768); max(doubled(period('graph'))) is 1.75 to 1.85 -->
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144; 256 *
 # 32768 * token is 274.5e9 to 275.5e9 -->

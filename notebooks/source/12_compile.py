@@ -40,15 +40,9 @@ g = guess("Compiling the small block has paid for itself after how many calls?",
 small = {"program": "transformer block", "size": "small"}
 ways = ["eager", "compile", "reduce overhead", "max autotune", "graph"]
 faster = {"compile": "eager", "reduce overhead": "compile"}
+asks = "Does torch.compile gain anything?"
 explore(
-    "compiled",
-    at=small,
-    lines=ways,
-    show="ladder",
-    sliders=["program", "size"],
-    versus=faster,
-    unlock=g,
-    title="Does torch.compile gain anything?",
+    "compiled", at=small, lines=ways, show="ladder", sliders=["program", "size"], versus=faster, unlock=g, title=asks
 )
 
 # %% tags=["compare"]
@@ -120,15 +114,9 @@ b = guess("With the print, the compiled chain takes ... times as long", unit="x"
 # %% tags=["run"]
 printed = {"breaks": 1, "kind": "print", "elements": 2**26}
 both = ["compile", "eager"]
-explore(
-    "graph_breaks",
-    at=printed,
-    lines=both,
-    sliders=["breaks", "kind", "elements"],
-    versus={"breaks": 0},
-    unlock=b,
-    title="What does a graph break cost?",
-)
+asks = "What does a graph break cost?"
+moved = ["breaks", "kind", "elements"]
+explore("graph_breaks", at=printed, lines=both, sliders=moved, versus={"breaks": 0}, unlock=b, title=asks)
 
 # %% tags=["compare"]
 compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
@@ -174,14 +162,8 @@ compare(b, "graph_breaks", ["compile"], at=printed, breaks=(0, 1))
 
 # %% tags=["explore"]
 told = ["static", "auto", "mark", "number", "eager"]
-explore(
-    "recompiles",
-    at={"call": 2},
-    lines=told,
-    sliders=["call"],
-    versus={"call": 40},
-    title="When does torch.compile compile again?",
-)
+asks = "When does torch.compile compile again?"
+explore("recompiles", at={"call": 2}, lines=told, sliders=["call"], versus={"call": 40}, title=asks)
 
 # %% [markdown] tags=["your-turn"]
 # ## Your turn: does it pay?

@@ -225,7 +225,7 @@ def test_a_screen_reader_gets_the_slider_s_value_and_the_sentence_once(opened):
     assert view.locator("input[type=range]").first.get_attribute("aria-valuetext") == "1024"
     said, tree = view.locator("[aria-live=polite]"), view.aria_snapshot()
     assert said.count() == 1 and tree.count(said.inner_text()) == 1
-    assert '- heading "Matrix multiplication"' in tree and "100 ms" not in tree  # a tick
+    assert '- heading "From which size on is the GPU ahead?"' in tree and "100 ms" not in tree  # a tick
 
 
 def test_it_is_ready_soon_and_a_step_is_painted_at_once(opened, record_property):
