@@ -322,7 +322,8 @@ def no_datasheet(scene: Scene) -> str:
 def alt(scene: Scene) -> str:
     """The alternative text of the picture: the same wherever the sliders stand."""
     lines = "; ".join(line.label for line in scene.lines)
-    said = _CHARTS[scene.view.form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
+    form = "ladder" if scene.view.form == "lines" and scene.x_axis.scale == "category" else scene.view.form
+    said = _CHARTS[form].format(what=scene.y_label, x=scene.x_axis.title, lines=lines)
     dashed = [label(guide) for guide in scene.guides.drawn] if scene.view.form != "stack" else []
     parts = [said, *([f"Dashed: {'; '.join(dashed)}."] if dashed else []), scene.source_said]
     return " ".join(parts)

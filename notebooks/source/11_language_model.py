@@ -2,7 +2,6 @@
 # jupyter:
 #   readme: {short: 'language model', asks: 'why does one token take so long?', before: '04, 05, 10'}
 #   brrr:
-#     recorded: h100
 #     needs: [cuda]
 # ---
 
@@ -18,7 +17,7 @@ from brrr_course import check, claims, compare, explore, guess
 # %% [markdown] tags=["guess"]
 # ## Guess: one reader
 #
-# First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the H100's memory moves 3.35 TB a second. How long does
+# First *calculate*: 1.24 billion weights of 2 bytes each are read for every token, and the H200's memory moves 4.8 TB a second. How long does
 # one token take at least? Then guess what PyTorch takes for the model as it is written (`brrr_course/experiments/llama.py`).
 # Call each user of the model a *reader*. One reader has 2048 tokens in the [[KV cache]]: the keys and values of everything so far.
 
@@ -43,15 +42,15 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 #
 # Eager PyTorch launches more than 40 kernels in each of 16 layers. The host takes far longer for these launches than the GPU for the work:
 # <!-- so decode: kernels('eager', batch=1, context=2048) / 16 is 40.1 to 44.9 -->
-# the step is [[overhead-bound]]. (This host's times scatter by a factor of two.) A CUDA Graph launches all of them at once. What is
-# <!-- so decode: period('eager', batch=2, context=32768) is 9e-3 to 11e-3; period('eager', batch=1, context=8192) is
-# 18e-3 to 21e-3 -->
+# the step is [[overhead-bound]]. (This host's times scatter: a step for eight readers may take less time than one for two.) A CUDA Graph
+# launches all of them at once. What is
+# <!-- so decode: at(context=2048); period('eager', batch=8) < 0.8 * period('eager', batch=2) -->
 # left are hundreds of short kernels. Between the matmuls stand norms, rotations, additions and copies, each too short to be limited by
 # anything but its own start and end: latency. The compiler fuses these into a few. (Without a graph, it still launches them one by one.)
-# Then half of the time is what reading the weights would take at the full bandwidth.
+# Then two fifths of the time are what reading the weights would take at the full bandwidth.
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
-# weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 3.35e12 / period('compile-graph', batch=1,
-# context=2048) is 0.45 to 0.55 -->
+# weights = bytes('graph', batch=1, context=2048) - 2048 * token; weights / 4.8e12 / period('compile-graph', batch=1,
+# context=2048) is 0.38 to 0.43 -->
 #
 # The parts are what `diagnose` of lesson 10 says of each kernel. Its sliver of *compute* is attention: short calls that reach no limit.
 #
@@ -60,16 +59,15 @@ compare(g, "decode", ["eager", "compile", "graph", "compile graph"], **one)
 # Writing token by token is called [[decode]]. Its matmuls have one row for each reader, so they are [[memory-bound]]: each weight is read once,
 # and used once for each reader.
 #
-# Now switch *batch* and *context* in the first figure. At which of its four settings is memory the largest part?
+# Now switch *batch* and *context* in the first figure. At which of its four settings is memory the largest part, once the overhead is gone?
 #
 # <details><summary>Answer</summary>
 #
 # Only with 256 readers of 2048 tokens each. Their keys and values are seven times the bytes of the weights.
 # <!-- so decode: memory = [busy('to-memory', batch=n, context=at) - busy('to-compute', batch=n, context=at) for n, at
 # in ((1, 128), (1, 2048), (256, 128), (256, 2048))]; others = [max(busy('to-compute', batch=n, context=at),
-# busy('to-latency', batch=n, context=at) - busy('to-memory', batch=n, context=at), period('eager', batch=n, context=at)
-# - busy('to-latency', batch=n, context=at)) for n, at in ((1, 128), (1, 2048), (256, 128), (256, 2048))]; memory[256,
-# 2048] >= others[256, 2048]; count(memory >= others) == 1 -->
+# busy('to-latency', batch=n, context=at) - busy('to-memory', batch=n, context=at)) for n, at in ((1, 128), (1, 2048),
+# (256, 128), (256, 2048))]; memory[256, 2048] >= others[256, 2048]; count(memory >= others) == 1 -->
 # <!-- so decode: token = (bytes('graph', batch=1, context=8192) - bytes('graph', batch=1, context=2048)) / 6144;
 # weights = bytes('graph', batch=1, context=2048) - 2048 * token; 256 * 2048 * token / weights is 6.5 to 7.5 -->
 #
@@ -129,7 +127,7 @@ compare(w, "decode", ["graph", "eager"], context=2048, batch=(1, 32))
 # <details><summary>Answer</summary>
 #
 # A weight of 2 bytes takes part in 2 FLOP for each token. So the [[arithmetic intensity]] is as many FLOP per byte as there are tokens, and the ridge
-# point lies near 300 tokens. (The dashed lines cross a little later: only the last token goes through the output layer.) In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
+# point lies near 200 tokens. (The dashed lines cross a little later: only the last token goes through the output layer.) In the CUDA Graph 256 tokens take a third longer than one; from 1024 on, twice as many take nearly twice as
 # <!-- so prefill: period('graph', tokens=256) / period('graph', tokens=1) is 1.3 to 1.4 -->
 # long. (The bend is a wide one: the small kernels take their share.)
 # <!-- so prefill: more = doubled(period('graph')); more[512] < 1.6; [more[n] for n in (1024, 2048, 4096, 8192)] > 1.75

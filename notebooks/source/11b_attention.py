@@ -3,7 +3,6 @@
 #   readme: {short: 'attention', asks: 'when does fusion need a new algorithm? For engineers', before: '05, 11'}
 #   brrr:
 #     leaves: '11'
-#     recorded: h100
 #     needs: [cuda]
 # ---
 
@@ -34,8 +33,8 @@ from brrr_course import check, claims, compare, drawing, explore, guess
 # numbers each. PyTorch's `scaled_dot_product_attention` (SDPA) has three back ends that do so.
 #
 # First *calculate*, for one head with d = 128 and N = 8192 in bfloat16: how many bytes do the matrix's four trips move, and how many
-# does flash attention? Both do 4N²d FLOP. The [[ridge point]] of an H100 is near 300 FLOP per byte: on which side of it are they? Then
-# <!-- so attention: sheet('bf16') / sheet('memory_bytes_per_s') is 291 to 309 -->
+# does flash attention? Both do 4N²d FLOP. The [[ridge point]] of an H200 is near 200 FLOP per byte: on which side of it are they? Then
+# <!-- so attention: sheet('bf16') / sheet('memory_bytes_per_s') is 196 to 216 -->
 # guess for one sequence and 16 heads.
 
 # %% tags=["guess"]
