@@ -152,7 +152,7 @@ compare(s, "fusion", gains, of="speed-up", at=there)
 #
 # <details><summary>Answer</summary>
 #
-# That of CUDA C++ follows up to two sines, that of the others not even so far. From two on, all gain about twofold, whatever the length. An accurate
+# That of CUDA C++ follows up to two sines, that of the others not even so far. From eight on, all three gain about twofold: an accurate
 # <!-- so sines: at(elements=67108864); gain = [busy('eager', sines=n) / busy(way, sines=n) for way in ('cuda',
 # 'compile', 'script') for n in (2, 8, 16, 32)]; gain['cuda', 2] is 1.9 to 2.1; [gain[way, 2] for way in ('compile',
 # 'script')] < 1.5; [gain[way, n] for way in ('cuda', 'compile', 'script') for n in (8, 16, 32)] is 1.8 to 2.5 -->
