@@ -30,7 +30,12 @@ ROOFED = 0.4
 Chosen on recordings whose truth interventions tell. Of the H200's workloads that no graph makes faster, none reaches
 between 0.31 and 0.43 of a roof: those below are limited by something else, or turn images around. Of single calls on
 H200 and H100 it has 152 of 172 below it that neither bytes nor FLOP limit, and 8 of 9 above it that one of them does.
-On a CPU that others keep busy, products of 64 to 512 rows reach 0.05 with as many threads as cores.
+"""
+CORES = 4
+"""A thread of a CPU's has one core: with fewer than so many, which a generic CPU has, a part of that share is enough.
+
+On two cores that others used too, products of 64 to 2048 rows reached 0.14 to 0.25 of that CPU's roof with one thread,
+and those of 64 to 512 rows 0.05 at most with two, which waited for each other.
 """
 SHORT = 8
 """A kernel that takes less than so many empty ones is held up by its own start and end."""
@@ -160,14 +165,17 @@ def _limit(call: OperatorRun, time: OperatorTime | None, model: DeviceModel | No
     moves = kind_of(call.operator.name) in MOVING
     if time is None or not time.known or not time.work_s:
         return "latency" if few else "memory" if moves else "unknown"
+    import torch
+
     assert call.cost is not None and model is not None
     took_s = call.work_ns / 1e9
+    near_s = ROOFED * took_s * (1.0 if model.is_gpu else min(1.0, torch.get_num_threads() / CORES))
     product = multiplies(call.cost)
-    if not product and time.memory_s >= ROOFED * took_s:
+    if not product and time.memory_s >= near_s:
         return "memory"
-    if product and _from_memory_s(call.cost, model) >= max(ROOFED * took_s, time.compute_s):
+    if product and _from_memory_s(call.cost, model) >= max(near_s, time.compute_s):
         return "memory"
-    if time.work_s < ROOFED * took_s:
+    if time.work_s < near_s:
         if few or not model.is_gpu or took_s < SHORT * model.value("kernel.floor"):
             return "latency"  # on a CPU also where others have the cores, or threads wait for each other
         return "memory" if moves or (products and not product) else "compute"

@@ -36,7 +36,7 @@ from brrr.diagnosis.calls import calls_of
 from brrr.diagnosis.evidence import LEAST, Evidence, Remedy
 from brrr.diagnosis.interruptions import Interruption, breaking
 from brrr.diagnosis.remedies import remedies
-from brrr.diagnosis.report import FLAGS, Diagnosis
+from brrr.diagnosis.report import Diagnosis
 from brrr.diagnosis.split import Split, exchanged, split, window
 from brrr.diagnosis.step_timeline import timeline_of
 from brrr.gpu import is_gpu
@@ -162,7 +162,7 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32(), run.met)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
-    return replace(found, source="live", distortion=slower, flags=tuple(FLAGS.keys() & run.told), notes=notes)
+    return replace(found, source="live", distortion=slower, flags=run.told, notes=notes)
 
 
 def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
@@ -214,8 +214,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
     said = [*other, PROFILED, *_queued(traced), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None and not other:
-        advice = f"name one with device=, such as {'h200' if gpu else 'cpu'!r}"
-        said.append(f"no figures of {name or 'its device'} are known here: {advice}")
+        said.append(f"no figures of {name or 'its device'} are known here: try device={'h200' if gpu else 'cpu'!r}")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""

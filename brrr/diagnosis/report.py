@@ -29,9 +29,7 @@ SHOWN, POINTS = 12, 8
 """Lines of a table, points of a roofline."""
 LEAST_WORK, LEFT = 0.01, 0.0005
 """Shares of a step: less work than the first is next to nothing, a rest of less than the second is not told."""
-FLAGS = {BUSY: "other programs left hardly a core idle"}
-"""Of `measure`'s flags those that a diagnosis repeats, each in words."""
-FAR = "A busy machine, threads that wait for each other (try torch.set_num_threads(1)), or slow operators?"
+FAR = "a busy machine, threads that wait for each other (try torch.set_num_threads(1)), or operators slow by themselves"
 """What may keep a CPU from both roofs."""
 _HEAD = ("time", "share", "calls", "operator", "FLOP/s", "B/s", "roofline", "limit")
 
@@ -109,7 +107,7 @@ class Diagnosis(Carded):
     interruptions : tuple of Interruption
         What interrupts torch.compile in a live program: graph breaks and recompilations, each with its line and cost.
     flags : tuple of str
-        "busy-cpu", as `measure` has it: other programs left hardly a core idle.
+        Those of its measurement, as `measure` gives them, such as "busy-cpu".
     problems, notes : tuple of str
         What is wrong with the data, and what was simplified.
     date : str
@@ -167,9 +165,8 @@ class Diagnosis(Carded):
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
-        doubts = [f"{each}: {FLAGS[each]}." for each in self.flags]
-        doubts += [broken, limit * doubted, FAR * (self.regime == "latency" and not self.shares.kernels)]
-        lines = *doubts, _helping(self), *(f"{each}." for each in self.interruptions[:SHOWN])
+        busy = f"{BUSY}: other programs left hardly a core idle." * (BUSY in self.flags)
+        lines = busy, broken, limit * doubted, _helping(self), *(f"{each}." for each in self.interruptions[:SHOWN])
         return Card(_headline(self, shares), lines, shares, badge, more, self.regime)
 
     def _repr_html_(self) -> str:
@@ -204,9 +201,8 @@ def _headline(found: Diagnosis, shares: Mapping[str, float]) -> str:
     why = {"overhead": f"Overhead-bound: without its overhead a step would be {gain} as fast",
            "memory": f"Memory-bound: {share} of a step goes to operators that memory limits",
            "compute": f"Compute-bound: {share} of a step goes to operators that arithmetic limits",
-           "latency": f"Latency-bound: {share} of a step goes to kernels too small to fill the device"}  # fmt: skip
-    if not found.shares.kernels:  # on a CPU
-        why["latency"] = f"Far from both roofs: {share} of a step goes to operators that reach neither (latency)"
+           "latency": f"Latency-bound: {share} of a step goes to kernels too small to fill the device"
+           if found.shares.kernels else f"Far from both roofs for {share} of a step (latency): {FAR}"}  # fmt: skip
     return f"{why.get(found.regime, 'What limits it is not known')}."
 
 

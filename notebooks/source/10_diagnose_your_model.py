@@ -177,9 +177,9 @@ check("10-peak", flop=..., share=..., at_most=...)
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
-# Then diagnose your own model, on a CPU too: `diagnose` goes by the table above (near: from two fifths on). *Details* has each
-# operator's FLOP/s and bytes/s. A CPU *far from both roofs* may run other programs, or its threads wait for each other: is
-# `torch.set_num_threads(1)` faster?
+# Then diagnose your own model, on a CPU too: `diagnose` goes by the table above (near: from two fifths on; with one thread of a CPU,
+# from a tenth). *Details* has each operator's FLOP/s and bytes/s. A CPU *far from both roofs* may run other programs, or its threads
+# wait for each other: is `torch.set_num_threads(1)` faster?
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
