@@ -42,6 +42,7 @@ from brrr.diagnosis.step_timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
 from brrr.gpu.precision import layers_in_tf32
+from brrr.gpu.probe import cpu_name
 from brrr.roofline.device_model import OTHER_CPU, DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES, dtype_of
@@ -336,7 +337,7 @@ def _diagnosed(
         problems=trace.problems,
         notes=(
             *((f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else ()),
-            *([OTHER_CPU] * (model is not None and not model.is_gpu and model.device != name_here("cpu"))),
+            *([OTHER_CPU] * (model is not None and not model.is_gpu and model.device != cpu_name())),
             *([f"{said} it nothing is computed"] * bool(exposed)),
         ),
     )  # fmt: skip
