@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -30,12 +31,12 @@ from brrr.cli import own_error
 from brrr.core import units
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.files import is_own, write_atomically
+from brrr.diagnosis.assess import cpu_here
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.diagnosis.report import BEGIN
 from brrr.gpu import free_bytes, is_cpu, used_bytes
 from brrr.gpu.device import default_device_kind
-from brrr.roofline.device_model import Where, known_here
-from brrr.roofline.peaks import MissingPeakError
+from brrr.timing.sampler import BUSY, cpu_seconds, crowded
 from brrr.tracing.trace_file import TraceFileError
 
 GRACE_S = 10
@@ -77,9 +78,12 @@ def _diagnosed(argv: Sequence[str]) -> int:
         if swallowed := [each for each in arguments if each.split("=")[0] in ("--html", "--json")]:
             print(f"brrr diagnose: {swallowed[0]} goes to the script; ours stand before its path", file=sys.stderr)
         path = folder / "trace.json" if is_script else options.path
+        before = cpu_seconds()
         if is_script:
             code, ended = run_script(options, arguments, path)
-        found = diagnose_trace(path, options.device or (_this_cpu() if is_script else None))
+        flags = (BUSY,) * crowded(before, cpu_seconds())
+        here = cpu_here() if is_script and is_cpu(default_device_kind()) else None  # a GPU is named in its trace
+        found = replace(diagnose_trace(path, options.device or here), flags=flags)
         print(found.to_json() if options.json else found.details())
         if html is not None:
             write_atomically(html, found.to_html())
@@ -114,13 +118,6 @@ def _is_script(options: Any) -> bool:
     with suppress(OSError), options.path.open("rb") as file:
         found |= options.path.suffix not in (".json", ".gz") and file.read(2) == b"#!"
     return bool(found)
-
-
-def _this_cpu() -> Where | None:
-    """The figures of the CPU that ran a script; None beside a GPU, which its trace names, and where none are known."""
-    with suppress(MissingPeakError):
-        return known_here("cpu") if is_cpu(default_device_kind()) else None
-    return None
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -42,7 +42,8 @@ from brrr.diagnosis.step_timeline import timeline_of
 from brrr.gpu import is_gpu
 from brrr.gpu.datasheet import find_hardware, normal
 from brrr.gpu.precision import layers_in_tf32
-from brrr.roofline.device_model import DeviceModel, Where
+from brrr.gpu.probe import cpu_name
+from brrr.roofline.device_model import OTHER_CPU, DeviceModel, Where
 from brrr.roofline.peaks import short
 from brrr.roofline.terms import MATRIX_DTYPES, dtype_of
 from brrr.tracing.kineto import LOOP
@@ -162,7 +163,7 @@ def of_run(run: Run, model: DeviceModel | None, gpu: bool) -> Diagnosis:
     found = _diagnosed(run.trace, stretch, run.steps, traced, whole, model, gpu, run.flags, layers_in_tf32(), run.met)
     slower = run.traced_s / wall_s
     notes = (*found.notes, f"under the profiler a step took {units.ratio(slower)} as long, which is taken out")
-    return replace(found, source="live", distortion=slower, notes=notes)
+    return replace(found, source="live", distortion=slower, flags=run.told, notes=notes)
 
 
 def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
@@ -214,8 +215,7 @@ def diagnose_trace(path: Path | str, device: Where = None) -> Diagnosis:
     found = _diagnosed(trace, (start, end), steps, traced, traced, model, gpu, {})
     said = [*other, PROFILED, *_queued(traced), *several, *([UNMARKED] if steps == 1 else [])]
     if model is None and not other:
-        advice = "name one with device=, such as 'h200'" if gpu else "brrr calibrate measures this machine's"
-        said.append(f"no figures of {name or 'its device'} are known here: {advice}")
+        said.append(f"no figures of {name or 'its device'} are known here: try device={'h200' if gpu else 'cpu'!r}")
     if not any(each.inputs is not None for each in trace.events if each.sort == "operator"):
         said.append(NO_SHAPES)
     kinds = f" ({', '.join(trace.unread)})" if trace.unread else ""
@@ -337,6 +337,7 @@ def _diagnosed(
         problems=trace.problems,
         notes=(
             *((f"the roofline's figures are those of {model.device}, {model.origin}",) if model is not None else ()),
+            *([OTHER_CPU] * (model is not None and not model.is_gpu and model.device != cpu_name())),
             *([f"{said} it nothing is computed"] * bool(exposed)),
         ),
     )  # fmt: skip

@@ -72,7 +72,7 @@ def batch(found: Evidence, mended: float = 1.0, batched: float = 1.0) -> Remedy 
     mended: what a remedy of the host's gains, which leaves that much less of the overhead. batched: what is gained by
     one call in place of a loop, whose turns grow in number.
     """
-    latency_s = found.shares.work_s.get("latency", 0.0)
+    latency_s = found.shares.work_s.get("latency", 0.0) if found.gpu else 0.0
     loading_s = found.split.idle_s.get("data loading", 0.0) + found.flags.get("asleep_s", 0.0)
     fixed_s = found.wall_s / batched - found.device_s + latency_s - loading_s - sum(_making_s(found))
     if not found.split.busy_s or fixed_s < 0.3 * found.wall_s or all(each.call.cost is None for each in found.calls):

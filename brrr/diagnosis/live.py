@@ -54,6 +54,7 @@ class Run:
 
     step_s: seconds of a step in a loop; host_s: what issuing one takes the host; busy_s: in which the device worked, 0
     where nobody knows. flags: see `Evidence`. met: what interrupts torch.compile, but for what the trace tells.
+    told: the flags of its measurement.
     """
 
     step_s: float
@@ -64,6 +65,7 @@ class Run:
     flags: Mapping[str, float]
     busy_s: float = 0.0
     met: Sequence[Interruption] = ()
+    told: tuple[str, ...] = ()
 
 
 def step_of(fn: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], backward: bool) -> Callable[[], Any]:
@@ -145,7 +147,7 @@ def run(step: Callable[[], Any], around: tuple[Any, ...], device: str, budget_s:
             with _no_anomaly_detection():
                 flags["mended_s"] = step_s * _taken_s(step, steps, device) / checked_s
         found = compiling_again(step, began_s) if compilations() else ()
-    return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s, found)
+    return Run(step_s, host_s, trace, steps, traced_s, flags, busy_s, found, measured.flags)
 
 
 def _in_a_loop_s(step: Callable[[], Any], steps: int, device: str) -> float:

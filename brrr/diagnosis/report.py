@@ -17,6 +17,7 @@ from brrr.diagnosis.assess import Line, Regime, Shares
 from brrr.diagnosis.evidence import Remedy
 from brrr.diagnosis.interruptions import Interruption
 from brrr.roofline.prediction import GRAPH_GAIN
+from brrr.timing.sampler import BUSY
 
 if TYPE_CHECKING:
     from brrr.drawing.style import Picture
@@ -28,6 +29,8 @@ SHOWN, POINTS = 12, 8
 """Lines of a table, points of a roofline."""
 LEAST_WORK, LEFT = 0.01, 0.0005
 """Shares of a step: less work than the first is next to nothing, a rest of less than the second is not told."""
+FAR = "a busy machine, threads that wait for each other (try torch.set_num_threads(1)), or operators slow by themselves"
+"""What may keep a CPU from both roofs."""
 _HEAD = ("time", "share", "calls", "operator", "FLOP/s", "B/s", "roofline", "limit")
 
 
@@ -103,6 +106,8 @@ class Diagnosis(Carded):
         MFU, model FLOPs utilization: the same without recomputation.
     interruptions : tuple of Interruption
         What interrupts torch.compile in a live program: graph breaks and recompilations, each with its line and cost.
+    flags : tuple of str
+        Those of its measurement, as `measure` gives them, such as "busy-cpu".
     problems, notes : tuple of str
         What is wrong with the data, and what was simplified.
     date : str
@@ -133,6 +138,7 @@ class Diagnosis(Carded):
     peak: str = ""
     model_share: float | None = None
     interruptions: tuple[Interruption, ...] = ()
+    flags: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     date: str = ""
@@ -159,7 +165,8 @@ class Diagnosis(Carded):
                 "\nWhat would help:" * bool(helps), *helps, _dropped(self), _share_of_peak(self),
                 *(f"note: {each}." for each in self.notes)]  # fmt: skip
         badge = f"{_badge(self)} · {self.steps} step{'s' * (self.steps != 1)} of {units.seconds(self.step_s)}"
-        lines = broken, limit * doubted, _helping(self), *(f"{each}." for each in self.interruptions[:SHOWN])
+        busy = f"{BUSY}: other programs left hardly a core idle." * (BUSY in self.flags)
+        lines = busy, broken, limit * doubted, _helping(self), *(f"{each}." for each in self.interruptions[:SHOWN])
         return Card(_headline(self, shares), lines, shares, badge, more, self.regime)
 
     def _repr_html_(self) -> str:
@@ -194,7 +201,8 @@ def _headline(found: Diagnosis, shares: Mapping[str, float]) -> str:
     why = {"overhead": f"Overhead-bound: without its overhead a step would be {gain} as fast",
            "memory": f"Memory-bound: {share} of a step goes to operators that memory limits",
            "compute": f"Compute-bound: {share} of a step goes to operators that arithmetic limits",
-           "latency": f"Latency-bound: {share} of a step goes to kernels too small to fill the device"}  # fmt: skip
+           "latency": f"Latency-bound: {share} of a step goes to kernels too small to fill the device"
+           if found.shares.kernels else f"Far from both roofs for {share} of a step (latency): {FAR}"}  # fmt: skip
     return f"{why.get(found.regime, 'What limits it is not known')}."
 
 

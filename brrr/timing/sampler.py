@@ -29,6 +29,9 @@ SETTLED_SLICES, SETTLE_MOST = 2, 4
 POWER_S = 1.0
 """NVML tells the mean power of the last second: a run-up of at least that fills it."""
 
+BUSY = "busy-cpu"
+"""The flag of what other programs may have slowed down."""
+
 CROWDED = 0.1
 """Where others had a core for more than this share of the time, and each core was idle for less, cores were short."""
 
@@ -200,7 +203,7 @@ class Sampler:
         fields: dict[Field, Estimate | None] = seen.host.estimates(together or self) if plan.cache == "hot" else {}
         notes, flags = seen.notes, ["nan"] * seen.nan + ["single-call"] * seen.single
         ended = self._end(fields, notes, flags)
-        flags += ["unstable"] * seen.drifted + ["busy-cpu"] * crowded(seen.before, cpu_seconds())
+        flags += ["unstable"] * seen.drifted + [BUSY] * crowded(seen.before, cpu_seconds())
         if is_host_bound(fields.get("host_s"), fields.get("span_s"), fields.get("period_s")):
             flags.append("host-bound")
         return Measurement(

@@ -94,7 +94,7 @@ explore(
 # | --- | --- | --- | --- |
 # | the GPU is idle between kernels; the time hardly depends on the size | overhead | a [[CUDA Graph]] is faster | that graph, by hand or `mode="reduce-overhead"`, larger batch, no `.item()` |
 # | near the peak bandwidth, far below the peak FLOP/s | [[memory-bound]] | half the bytes are faster | `torch.compile`, bfloat16, `scaled_dot_product_attention` |
-# | far below both, but the GPU is busy | latency | twice the batch costs nothing | larger batch, fewer and larger kernels |
+# | far below both, but the GPU is busy | latency | twice the batch costs nothing; else compute | larger batch, fewer and larger kernels |
 # | near the peak FLOP/s of its type | [[compute-bound]] | only fewer FLOP are faster | tensor cores: bfloat16, `set_float32_matmul_precision` |
 # | one size is slow, its neighbour is fast | a bad shape | one column more or less | [[padding]] |
 #
@@ -177,7 +177,9 @@ check("10-peak", flop=..., share=..., at_most=...)
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.
 #
-# Then diagnose your own model: `diagnose` takes any module or function, on a CPU too. *Details* has the tables of all operators.
+# Then diagnose your own model, on a CPU too: `diagnose` goes by the table above (near: from two fifths on; with one thread of a CPU,
+# from a tenth). *Details* has each operator's FLOP/s and bytes/s. A CPU *far from both roofs* may run other programs, or its threads
+# wait for each other: is `torch.set_num_threads(1)` faster?
 
 # %% tags=["your-turn", "exercise:10-regime", "makes"]
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))

@@ -87,7 +87,7 @@ def test_the_gain_without_overhead_is_that_of_the_table(overhead: float) -> None
     gain = units.ratio(1 / (1 - overhead)) if overhead < 0.99 else "many times"
     assert repr(found).startswith(f"Overhead-bound: without its overhead a step would be {gain} as fast.\n")
     assert "What would help: cuda graph (1.7x measured)." in repr(found)
-    assert len(replace(found, problems=("it has no end", "nor a start"))._card().lines) == 3
+    assert len(replace(found, problems=("it has no end", "nor a start"))._card().lines) == 4
 
 
 @pytest.mark.parametrize("regime", ["memory", "compute", "latency"])

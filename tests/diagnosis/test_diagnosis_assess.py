@@ -1,21 +1,24 @@
 """What limits an operator, a step and a table's line, each rule on both sides of its threshold."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from promises import promised
-from traces import cost, plain
+from promises import ROOT, promised
+from traces import Maker, cost, gains, plain
 
 from brrr.counting.cost import OperatorCost
 from brrr.diagnosis import assess as assessing
 from brrr.diagnosis.assess import Assessed, Shares, as_graph_s, assess, by_module, by_operator, regime_of, shares
 from brrr.diagnosis.calls import OperatorRun
+from brrr.diagnosis.diagnosing import diagnose_trace
+from brrr.diagnosis.report import FAR, Diagnosis
 from brrr.diagnosis.split import Split
 from brrr.roofline.device_model import assumed_launches, model_of
 from brrr.tracing.events import Event
 
-H200 = model_of("h200")
+H200, CPU = model_of("h200"), model_of("datasheet:cpu")
 LONG, SHORT = plain(1 << 26), plain(4096)
 PRODUCT = cost("aten::mm", plain(4096, 4096), plain(4096, 4096))
 SKINNY = cost("aten::mm", plain(1, 8192), plain(8192, 8192))
@@ -41,9 +44,9 @@ def limit(*calls: OperatorRun, model: Any = H200) -> str:
     return assess(calls, model)[0].limit
 
 
-def roof_s(known: OperatorCost) -> tuple[float, float]:
+def roof_s(known: OperatorCost, model: Any = H200) -> tuple[float, float]:
     """Seconds for its bytes and for its FLOP."""
-    found = assessing.time_of(known, H200)
+    found = assessing.time_of(known, model)
     assert found is not None
     return found.memory_s, found.compute_s
 
@@ -154,6 +157,69 @@ def test_overhead_is_where_the_device_alone_would_be_faster_by_a_factor_of_1_3(f
 def test_unknown_is_where_more_than_half_of_the_work_is(unknown: float, regime: str) -> None:
     work: Any = {"unknown": unknown, "latency": 0.6 * (1 - unknown), "memory": 0.4 * (1 - unknown)}
     assert regime_of(Shares(1.0, {}, work, 1), 1, None) == regime
+
+
+# -- the lesson's table ------------------------------------------------------------------------------------------------
+
+LESSON = "notebooks/source/10_diagnose_your_model.py"
+NEAR = promised(LESSON, r"goes by the table above \(near: from (two fifths) on;")
+ALONE = promised(LESSON, r"with one thread of a CPU, # from (a tenth)\)")
+SEEN: dict[str, tuple[OperatorCost, float, float]] = {
+    "the GPU is idle between kernels; the time hardly depends on the size": (PRODUCT, 1.0, 10.0),
+    "near the peak bandwidth, far below the peak FLOP/s": (ADD, NEAR + 0.01, 1.0),
+    "far below both, but the GPU is busy": (PRODUCT, NEAR - 0.01, 1.0),
+    "near the peak FLOP/s of its type": (PRODUCT, NEAR + 0.01, 1.0),
+}
+"""What one sees, made up: an operator, the share of its roof that it reaches, and the whole time over its own."""
+
+
+def told() -> dict[str, str]:
+    """What it is by the lesson's table, by what one sees; without what is no regime."""
+    row = r"^# \| (.+?) \| (?:\[\[)?(overhead|memory|latency|compute)"
+    return dict(re.findall(row, (ROOT / LESSON).read_text("utf-8"), re.M))
+
+
+@pytest.mark.parametrize("model", [H200, CPU], ids=["GPU", "CPU"])
+@pytest.mark.parametrize("seen", SEEN)
+def test_a_verdict_is_what_the_lesson_s_table_says(seen: str, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    assert told().keys() == SEEN.keys(), "and no other rows"
+    known, share, slower = SEEN[seen]
+    call = ran("op", known, max(roof_s(known, model)) / share, blocks=8)
+    calls = assess([call if model.is_gpu else replace(call, kernels=[])], model)
+    wall_s = slower * calls[0].work_s
+    parts = shares(Split(wall_s, calls[0].work_s, 0.0, {"Python": wall_s - calls[0].work_s}, {}), calls)
+    found = Diagnosis("here", "live", 1, wall_s, regime_of(parts, 1, model), parts, ())
+    far = not model.is_gpu and told()[seen] == "latency"
+    assert found.regime == told()[seen]
+    assert str(found).startswith("Far from both roofs for 100 % of" if far else f"{found.regime.title()}-bound: ")
+    assert (FAR in str(found)) == far
+
+
+@pytest.mark.parametrize(("threads", "least"), [(1, ALONE), (2, 2 * ALONE), (4, NEAR), (64, NEAR)])
+@pytest.mark.parametrize("known", [ADD, PRODUCT, SMALL_ADD])
+def test_on_a_cpu_nothing_is_a_roof_s_that_it_does_not_come_near(
+    known: OperatorCost, threads: int, least: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is and stands beside: a copy, a sum beside products."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    took_s = [max(roof_s(known, CPU)) / share for share in (least - 0.01, least + 0.01)]
+    for name in ("op", "index", "copy_"):
+        calls = [replace(ran(name, known, each), kernels=[]) for each in took_s]
+        far, near = assess([*calls, ran("mm", PRODUCT, 1.0)], CPU)[:2]
+        assert far.limit == "latency" != near.limit and assess(calls, CPU)[0].limit == "latency"
+
+
+def test_what_helps_a_cpu_far_from_its_roofs_is_not_a_larger_batch(tmp_path: Any) -> None:
+    """Two functions of every sixteenth number, each a scheduler's turn long: others had the cores."""
+    made = Maker("")
+    for _ in range(2):
+        gaps = {"Input Dims": [[4096]], "Input Strides": [[16]], "Input type": ["float"], "Concrete Inputs": [""]}
+        made._add("cpu_op", "aten::relu", made.now, 16e3, **gaps)
+        made.host(16.1e3)
+    found = diagnose_trace(made.write(tmp_path / "trace.json"), CPU.hardware)
+    assert found.regime == "latency" and {"contiguous", "fusion"} <= gains(found).keys()
+    assert "larger batch" not in found.details() and "brrr calibrate --device cpu measures it" in found.details()
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

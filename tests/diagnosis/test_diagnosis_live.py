@@ -182,6 +182,13 @@ def test_a_librarys_own_operator_is_not_lost() -> None:
     assert line.time_s > 0.5 * sum(each.time_s for each in found.operators) and line.flop_per_s < 2e12
 
 
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_busy_machine_is_told_as_the_timer_tells_it(busy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brrr.timing.sampler.crowded", lambda *_: busy)
+    found = quick(torch.relu, torch.ones(64))
+    assert ("busy-cpu" in found.flags) == ("busy-cpu: other programs left hardly a core idle." in str(found)) == busy
+
+
 def test_the_operators_stand_under_the_roof() -> None:
     found = quick(nn.Linear(256, 256), torch.randn(64, 256))
     assert "addmm float32" in found.roofline().alt and found.roofline().png.startswith(b"\x89PNG")

@@ -18,6 +18,7 @@ from brrr.cli import diagnose
 from brrr.cli.diagnose import main
 from brrr.core.errors import ArgumentError
 from brrr.counting.cost import OperatorCost
+from brrr.diagnosis import assess
 from brrr.diagnosis.device_remedies import _follows
 from brrr.diagnosis.diagnosing import diagnose_trace
 from brrr.gpu import is_cpu
@@ -512,8 +513,12 @@ def test_a_script_is_run_as_python_would(
     said = capfd.readouterr().out
     assert "ended __main__" in said and "mm float32" in said
     if is_cpu(default_device_kind()):
-        monkeypatch.setattr(diagnose, "known_here", lambda kind: recorded_peaks("cpu"))
-        assert main([str(script), "7"]) == 0 and "the roofline's figures are those of" in capfd.readouterr().out
+        assert "the roofline's figures are those of" in said, "a generic one's, if nothing was measured"
+        monkeypatch.setattr(assess, "known_here", lambda kind: recorded_peaks("cpu"))
+        monkeypatch.setattr(diagnose, "crowded", lambda *_: True)
+        assert main([str(script), "7"]) == 0
+        said = capfd.readouterr().out
+        assert f"those of {recorded_peaks('cpu').device}, measured" in said and "busy-cpu: other" in said
 
 
 def test_a_script_that_fails_is_diagnosed_as_far_as_it_came(
