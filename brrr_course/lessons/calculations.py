@@ -99,7 +99,7 @@ def rules(name: str, table: Table, names: Sequence[Names]) -> list[Rule]:
     >>> launches = tables()["00-launches"]
     >>> found = rules("microseconds", launches["answers"]["microseconds"], cases(launches, {}))
     >>> [(rule.low, rule.right) for rule in found]
-    [(1000, True), (1200, False), (200, False), (-inf, False)]
+    [(1002, True), (1200, False), (200, False), (1000, False), (-inf, False)]
     """
     rows = [(True, each, table) for each in names]
     rows += [(False, names[0], row) for row in (*table.get("slips", []), {})]
