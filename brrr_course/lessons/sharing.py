@@ -6,6 +6,7 @@ from contextlib import suppress
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr_course.sources import source
 from brrr_course.sources.remote import Remote
+from brrr_course.view.display import message_html
 
 MOST = 300
 """Characters that the gateway takes of a question and of an answer."""
@@ -17,12 +18,15 @@ _agreed: list[Remote] = []
 
 
 class Said(str):
-    """A sentence that shows itself without quotation marks."""
+    """A sentence that shows itself without quotation marks, in a notebook with its lines broken between words."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return message_html("open", str(self))
 
 
 def share(agree: bool = True) -> Said:

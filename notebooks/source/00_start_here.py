@@ -14,9 +14,16 @@
 # this is your own copy. Every experiment starts covered. Guess before you look: a wrong guess teaches more than a right one.
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, data_here, explore, factory, guess
+from brrr_course import check, claims, compare, data_here, explore, factory, guess, share
 
 data_here()
+
+# %% [markdown] tags=["question"]
+# **In a class?** Do you agree that your teacher sees your guesses and marks? Then change `False` to `True`. It holds for this notebook;
+# `share` is in the others, too.
+
+# %% tags=["setup", "question"]
+share(False)
 
 # %% tags=["guess"]
 g = guess("Two very small matrices are multiplied. Which takes less time?", options=["the CPU", "the GPU"])

@@ -230,7 +230,8 @@ def test_guesses_and_marks_are_sent_by_those_who_agree_only(
     guess("How long?", unit="s", answer="25 us")
     check("00-launches", microseconds=1.0)
     assert reached.store.path.exists() and read(reached, rows) == []
-    assert "the name of your token" in share()
+    said = share()
+    assert "the name of your token" in said and "the name of your token" in said._repr_html_()
     assert read(reached, rows) == [(*sharing.AGREED, "named")]
     guess(QUESTION.replace(" ", "  \n"), unit="s", answer="25 us")
     mark = check("00-launches", microseconds=1.0)
