@@ -19,8 +19,8 @@ from brrr_course import check, claims, compare, data_here, explore, factory, gue
 data_here()
 
 # %% [markdown] tags=["question"]
-# **In a class?** Do you agree that your teacher sees your guesses and marks? Then change `False` to `True`. It holds for this notebook;
-# `share` is in the others, too.
+# **In a class?** Do you agree that your teacher sees your guesses and marks? Then change `False` to `True`. It holds for one notebook:
+# in the next, write `from brrr_course import share` and the same line.
 
 # %% tags=["setup", "question"]
 share(False)
