@@ -80,12 +80,9 @@ def test_seconds_are_read(text: str | float, value_s: float) -> None:
     assert units.parsed(text, "s") == value_s
 
 
-JUNK = [
-    "", " ", "abc", "5 minutes", "nan", "inf", "1,500 ms", "1 2 ms", "µs", "1e999 s", "1e999999999 s", "٣ s",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", [*JUNK, True, None, [1]])
+@pytest.mark.parametrize("text", [
+    "", " ", "abc", "5 minutes", "nan", "inf", "1,500 ms", "1 2 ms", "µs", "1e999 s", "1e999999999 s", "٣ s", [1],
+])  # fmt: skip
 def test_junk_is_no_number(text: object) -> None:
     assert not math.isfinite(units.parsed(text, "s"))
 

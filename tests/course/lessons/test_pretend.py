@@ -1,17 +1,12 @@
 """The devices on paper that exercises run on: what they count, and how long they say that it takes."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from brrr_course.lessons.checking import check
-from brrr_course.lessons.exercises import lesson_01_timer, lesson_04b
+from brrr_course.lessons.exercises import lesson_04b
 from brrr_course.lessons.exercises.lesson_02b import TRIALS, Trial, best
-from brrr_course.lessons.pretend import LANES, Busy, Host, PretendMachine, Queue, busy
+from brrr_course.lessons.pretend import LANES, PretendMachine, busy
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 12, 40])
@@ -46,48 +41,6 @@ def test_sectors_by_hand() -> None:
     assert lesson_04b.sectors(lambda thread, step: step * 32 + thread) == lesson_04b.FEWEST == 512 * 4 // 32
     assert lesson_04b.sectors(lambda thread, step: thread * 16 + step) == 32 * 16, "each its own sector, in each step"
     assert lesson_04b.sectors(lambda thread, step: 4 + step * 32 + thread) == 16 * 5, "crooked"
-
-
-def good(call: Any, synchronize: Any, event: Any) -> float:
-    call()
-    start = event()
-    for _ in range(lesson_01_timer.FEWEST):
-        call()
-    end = event()
-    synchronize()
-    return float(start.elapsed(end) / lesson_01_timer.FEWEST)
-
-
-def stretched(*factors: float) -> tuple[list[float], Callable[[], AbstractContextManager[Busy]]]:
-    """A device that takes so many times as long in each run, and the factors that are left."""
-    left = list(factors)
-
-    def device() -> AbstractContextManager[Busy]:
-        queue, factor = Queue(Host(issue=0.0)), left.pop(0)
-
-        def event() -> Any:
-            at = queue.record().at
-            return SimpleNamespace(at=at, query=lambda: True, elapsed_time=lambda end: 1e3 * (end.at - at))
-
-        return nullcontext(Busy("PAPER", lambda takes_s: (queue.run(factor * takes_s), None)[1], event, lambda: None))
-
-    return left, device
-
-
-def test_a_right_timer_is_run_again_until_its_number_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    left, device = stretched(1.86, 1.2, 1.01, 9.0)
-    monkeypatch.setattr(lesson_01_timer, "busy", device)
-    mark = check("01-timer", timer=good)
-    assert mark.right and left == [9.0]
-    assert mark.text == "Your timer says 505 µs; a call takes 500 µs by construction (PAPER), 1 % off."
-
-
-def test_a_right_timer_on_a_busy_machine_is_told_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    left, device = stretched(*[1.86] * lesson_01_timer.RUNS)
-    monkeypatch.setattr(lesson_01_timer, "busy", device)
-    mark = check("01-timer", timer=good)
-    assert mark.right and "this machine is busy" in mark.text and not left
-    assert "930" not in mark.text and "%" not in mark.text
 
 
 def test_what_lies_in_the_queue_makes_up_for_a_sleep_that_ended_late(monkeypatch: pytest.MonkeyPatch) -> None:
