@@ -230,14 +230,14 @@ claims("06")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# For fixed shapes, capture by hand. (A CPU launches nothing, so there it stays as it is.)
+# For fixed shapes, capture by hand:
 #
 # ```python
 # import torch
 # device = "cuda" if torch.cuda.is_available() else "cpu"
 # model, x = torch.nn.Linear(256, 256, device=device).requires_grad_(False), torch.randn(16, 256, device=device)
 # y = model(x)  # warm up: libraries allocate in their first call
-# if device == "cuda":
+# if device == "cuda":  # a CPU launches nothing
 #     with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
 #         y = model(x)
 #     graph.replay()  # after x.copy_(new_input); the result is in y

@@ -194,14 +194,14 @@ claims("08b")
 # ## At work
 #
 # Capture cuDNN in a graph, with a batch in whole eights or sixteens. Launch a persistent kernel of yours by
-# `cudaLaunchCooperativeKernel`: it refuses more blocks than fit. (A CPU has neither.)
+# `cudaLaunchCooperativeKernel`: it refuses more blocks than fit.
 #
 # ```python
 # import torch
 # device = "cuda" if torch.cuda.is_available() else "cpu"
 # rnn = torch.nn.LSTM(512, 512, device=device, dtype=torch.half).eval().requires_grad_(False)
 # y, _ = rnn(x := torch.randn(32, 16, 512, device=device).half())  # warm up
-# if device == "cuda":
+# if device == "cuda":  # a CPU has no graphs
 #     with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
 #         y, _ = rnn(x)
 #     graph.replay()  # after x.copy_(new_input)
