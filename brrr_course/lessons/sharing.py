@@ -2,6 +2,7 @@
 
 import threading
 from contextlib import suppress
+from types import EllipsisType
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr_course.sources import source
@@ -29,18 +30,19 @@ class Said(str):
         return message_html("open", str(self))
 
 
-def share(agree: bool = True) -> Said:
+def share(agree: bool | EllipsisType = True) -> Said:
     """Agree to send your guesses and the marks of your exercises to the class's gateway, for this session.
 
-    >>> share(False)
+    >>> share(...)
     Nothing is sent.
 
     The class sees how many gave which answer; your teacher also sees the name of your token.
 
     Parameters
     ----------
-    agree : bool
-        False stops it, and deletes from the class's file all that you sent, in earlier sessions too.
+    agree : bool or ...
+        False stops it, and deletes from the class's file all that you sent, in earlier sessions too; ``...`` decides
+        nothing, and nothing is sent.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def share(agree: bool = True) -> Said:
         If `BRRR_SOURCE` names no gateway, or if it does not answer.
     """
     _agreed.clear()
-    if not agree and not isinstance(source(), Remote):
+    if agree is ... or (not agree and not isinstance(source(), Remote)):
         return Said("Nothing is sent.")
     if not agree:
         gateway("share").connection.ask("DELETE", "/answers")

@@ -19,11 +19,11 @@ from brrr_course import check, claims, compare, data_here, explore, factory, gue
 data_here()
 
 # %% [markdown] tags=["question"]
-# **In a class?** Do you agree that your teacher sees your guesses and marks? Then change `False` to `True`. It holds for one notebook:
+# **In a class?** Do you agree that your teacher sees your guesses and marks? Then replace `...` by `True`. It holds for one notebook:
 # in the next, write `from brrr_course import share` and the same line.
 
 # %% tags=["setup", "question"]
-share(False)
+share(...)
 
 # %% tags=["guess"]
 g = guess("Two very small matrices are multiplied. Which takes less time?", options=["the CPU", "the GPU"])

@@ -238,6 +238,7 @@ def test_guesses_and_marks_are_sent_by_those_who_agree_only(
     check("00-launches", microseconds=...)  # not answered: nothing to send
     sent = [("check", "00-launches", mark.status), ("guess", QUESTION, "25 µs")]
     assert [row for row in read(reached, rows) if row[:2] != sharing.AGREED] == sent
+    assert share(...) == "Nothing is sent." and ("guess", QUESTION, "25 µs") in read(reached, rows)
     assert share(False).endswith("taken out.") and read(reached, rows) == []
     guess(ANOTHER, unit="s", answer="25 us")
     assert read(reached, rows) == []
