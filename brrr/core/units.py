@@ -124,21 +124,6 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def parse_seconds(text: str | float) -> float:
-    """A time in seconds from what a person writes: a number with ps, ns, us, µs, ms or s, or a bare number of seconds.
-
-    >>> parse_seconds("25 µs"), parse_seconds("4,6 us"), parse_seconds(0.5)
-    (2.5e-05, 4.6e-06, 0.5)
-
-    Raises ArgumentError for anything else, negative and infinite times among it.
-    """
-    value_s = parsed(text, "s")
-    if not (math.isfinite(value_s) and value_s >= 0):
-        hint = "Write a decimal point, not a comma." if isinstance(text, str) and "," in text else ""
-        raise ArgumentError("parse_seconds", "text", text, "a time such as '25 µs', '3 ms' or 0.003 (seconds)", hint)
-    return value_s
-
-
 def parsed(text: object, unit: str) -> float:
     """The number that a text or a number stands for; a time in `unit`, which a bare number is too; NaN for neither.
 
@@ -147,7 +132,9 @@ def parsed(text: object, unit: str) -> float:
 
     A comma is a decimal point, but in "1,000", which may be a thousand.
     """
-    powers = {each: power - SECONDS[unit] for each, power in SECONDS.items() if each} if unit in SECONDS else {}
+    powers = (
+        {each: power - SECONDS[unit] for each, power in SECONDS.items() if each} if unit and unit in SECONDS else {}
+    )
     try:
         if not isinstance(text, str):
             return math.nan if isinstance(text, bool) else float(text)  # type: ignore[arg-type]

@@ -155,6 +155,7 @@ def _start(work: Path, port: int, token: str) -> subprocess.Popen[bytes]:
     config = os.pathsep.join(filter(None, [os.environ.get("JUPYTER_CONFIG_PATH"), str(LAB_CONFIG)]))
     environment = {
         **jupyter_folders(),
+        "PYTHONSTARTUP": str(COURSE / "view" / "restarted.py"),
         **os.environ,
         **whole_paths(os.environ),
         "JUPYTER_TOKEN": token,

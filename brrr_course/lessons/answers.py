@@ -39,23 +39,13 @@ class Quantity:
     unit: str
 
     def parse(self, given: object) -> float:
-        """Seconds from text such as `25 µs`, or a number; other units may be left out."""
-        value = self._seconds(given) if self.unit == "s" else self._number(given)
-        if value <= 0:
-            raise ArgumentError("guess", "answer", given, "a number greater than 0")
-        return value
-
-    def _seconds(self, given: object) -> float:
-        if isinstance(given, str) and not re.search(r"[a-zµμ]\s*$", given.strip(), re.IGNORECASE):
-            raise ArgumentError("guess", "answer", given, "a time with its unit, such as '25 µs', '3 ms' or '2 s'")
-        if isinstance(given, str | int | float):
-            return units.parse_seconds(given)
-        raise ArgumentError("guess", "answer", given, "a time such as '25 µs', or a number of seconds")
-
-    def _number(self, given: object) -> float:
-        value = units.parsed(given, self.unit)
-        if not math.isfinite(value):
-            raise ArgumentError("guess", "answer", given, f"a number such as '12 {self.unit}'".replace(" '", "'"))
+        """A number from text such as `25 µs`, or seconds as a number; other units than a time's may be left out."""
+        bare = isinstance(given, str) and not re.search(r"[a-zµμ]\s*$", given.strip(), re.I)
+        value = math.nan if bare and self.unit == "s" else units.parsed(given, self.unit)
+        if not 0 < value < math.inf:
+            such = "'25 µs', '3 ms' or '2 s'" if self.unit == "s" else f"'{f'12 {self.unit}'.strip()}'"
+            wanted = "a time with its unit" if self.unit == "s" else "a number"
+            raise ArgumentError("guess", "answer", given, f"{wanted}, such as {such}, greater than 0")
         return value
 
     def show(self, answer: Answer) -> str:

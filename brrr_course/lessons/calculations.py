@@ -23,12 +23,13 @@ Table = Mapping[str, Any]
 """An exercise, or one of its answers, as the file has it."""
 
 TRIALS = 5
-KINDS: Mapping[str, Callable[[Any], bool]] = {
-    "above 0": lambda answer: is_number(answer) and 0 < answer < math.inf,
-    "finite": lambda answer: is_number(answer) and math.isfinite(answer),
-    "number": is_number,
-    "whole": lambda answer: is_number(answer) and isinstance(answer, int),
+KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "above 0": (lambda answer: is_number(answer) and 0 < answer < math.inf, "Write a number above 0."),
+    "finite": (lambda answer: is_number(answer) and math.isfinite(answer), "Write a number."),
+    "number": (is_number, "Write a number."),
+    "whole": (lambda answer: is_number(answer) and isinstance(answer, int), "Write a whole number."),
 }
+"""What an answer must be at all, and the hint for one that is not."""
 
 
 @cache
@@ -99,7 +100,7 @@ def rules(name: str, table: Table, names: Sequence[Names]) -> list[Rule]:
     >>> launches = tables()["00-launches"]
     >>> found = rules("microseconds", launches["answers"]["microseconds"], cases(launches, {}))
     >>> [(rule.low, rule.right) for rule in found]
-    [(1000, True), (1200, False), (200, False), (-inf, False)]
+    [(1002, True), (1200, False), (200, False), (1000, False), (-inf, False)]
     """
     rows = [(True, each, table) for each in names]
     rows += [(False, names[0], row) for row in (*table.get("slips", []), {})]
@@ -122,7 +123,9 @@ def _said(name: str, table: Table, row: Table) -> tuple[str, str]:
 
 
 def _read(table: Table, answer: Any) -> Any:
-    """An answer as it counts: where a number is wanted, a text such as "4,6 µs" is one in the answer's unit."""
+    """An answer as it counts: a text such as "4,6 µs" is a number in the answer's unit, and 59.0 may be whole."""
+    if isinstance(answer, float) and answer.is_integer() and table.get("kind") == "whole":
+        return int(answer)
     if not isinstance(answer, str) or "words" in table:
         return answer
     value = units.parsed(answer, table.get("unit", ""))
@@ -150,10 +153,13 @@ def _tried(name: str, table: Table, names: Names, function: Callable[..., Any]) 
 def _grade(exercise: Table, **given: Any) -> str:
     answers = {name: _read(table, given[name]) for name, table in exercise["answers"].items()}
     for name, table in exercise["answers"].items():
-        answer, kind = answers[name], KINDS[table.get("kind", "above 0")]
-        if "arguments" not in table and not (answer in table["words"] if "words" in table else kind(answer)):
+        words = table.get("words", [])
+        fits, hint = (
+            (words.__contains__, f"One of {', '.join(words)}.") if words else KINDS[table.get("kind", "above 0")]
+        )
+        if "arguments" not in table and not fits(answers[name]):
             text = table.get("junk", f"you wrote {{{name}!r}} for `{name}`.")
-            raise Wrong(told(text, answers), table.get("junk_hint", "Write a number above 0."))
+            raise Wrong(told(text, answers), table.get("junk_hint", hint))
     names, seen = cases(exercise, answers), answers
     for name, table in exercise["answers"].items():
         if "arguments" in table:

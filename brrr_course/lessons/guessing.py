@@ -66,6 +66,7 @@ class Guess:
         self.value: Answer | None = None
         self.first = ""
         self._waiting: list[Callable[[Guess], object]] = []
+        self._at_once: list[Callable[[Guess], object]] = []
 
     @property
     def answered(self) -> bool:
@@ -81,12 +82,16 @@ class Guess:
         self.first = str(_given.setdefault(f"first: {self.question}", self.form.show(self.value)))
         _keep()
         send("guess", self.question, self.first)
-        for call in tuple(self._waiting):
+        for call in (*self._at_once, *self._waiting):
             call(self)
         return self
 
-    def on_answer(self, call: Callable[[Guess], object]) -> None:
-        """Call ``call(guess)`` whenever an answer is given, and now if one already was."""
+    def on_answer(self, call: Callable[[Guess], object], at_once: Callable[[Guess], object] = lambda _: None) -> None:
+        """Call ``call(guess)`` whenever an answer is given, and now if one already was.
+
+        Calls may measure for some time: ahead of all of them, ``at_once(guess)`` tells the reader of it.
+        """
+        self._at_once.append(at_once)
         self._waiting.append(call)
         if self.answered:
             call(self)

@@ -317,8 +317,21 @@ def busy() -> Iterator[Busy]:
         yield busy_gpu()
         return
     with CpuQueue() as queue:
-        sleep = partial(queue.submit, time.sleep)
-        yield Busy("LIVE, CPU QUEUE", sleep, partial(QueueEvent, queue), queue.synchronize)
+        plan = Queue(Host(issue=0.0))
+
+        def submit(duration_s: float) -> None:
+            """Sleep until when it would be done on paper: a sleep that ends late makes the next one shorter."""
+            plan.host.now = time.perf_counter()
+            queue.submit(sleep_until, plan.run(duration_s)[1])
+
+        yield Busy("LIVE, CPU QUEUE", submit, partial(QueueEvent, queue), queue.synchronize)
+
+
+def sleep_until(moment: float) -> None:
+    """Sleep until `time.perf_counter()` is there; for the last tenth of a millisecond awake, as sleeps end late."""
+    time.sleep(max(0.0, moment - time.perf_counter() - 1e-4))
+    while time.perf_counter() < moment:
+        pass
 
 
 def busy_gpu() -> Busy:

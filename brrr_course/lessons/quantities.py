@@ -1,7 +1,7 @@
 """What a guess is compared with, of any experiment: times, growth, speed-ups, memory, and an axis's values in order."""
 
 from collections.abc import Mapping
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, cast
 
 from brrr.core import units
@@ -15,7 +15,7 @@ from brrr_course.view.arguments import reachable
 from brrr_course.view.predictions import Predictions
 
 TIE = 1.1
-"""Two timers whose errors differ by less than this factor share their place in a ranking."""
+"""Neighbours in a ranking that differ by less than this factor share their place."""
 
 
 def times(subject: Subject) -> Comparison:
@@ -36,6 +36,7 @@ def times(subject: Subject) -> Comparison:
     form, guessed = subject.form, subject.guessed
     far = {name: _error(time, true[1]) if true else time.median for name, (_, time) in found.items()}
     order = list(found) if isinstance(form, Quantity) else sorted(far, key=lambda name: far[name])
+    tied = ""
     shown = [found[name] for name in order]
     header: tuple[str, ...] = ("", "time")
     rows: list[tuple[str, ...]] = [(line.label, str(time)) for line, time in shown]
@@ -46,13 +47,15 @@ def times(subject: Subject) -> Comparison:
             distances = [form.distance(guessed, time.median) for _, time in shown]
             rows = [("your guess", form.show(guessed), ""), *((*r, d) for r, d in zip(rows, distances, strict=True))]
     else:
-        right = order[0] if isinstance(form, Choice) else _ties_as_guessed(order, far, guessed)
+        right = order[0]
+        if not isinstance(form, Choice):
+            right, tied = _ranked(order, far, guessed)
         if true:
             header = ("", "reads", "off by")
             rows = [(line.label, units.seconds(time.median), _off(time, true[1])) for line, time in shown]
             rows.insert(0, (f"truth: {true[0].label}", units.seconds(true[1].median), ""))
     told = [line for line, _ in (*found.values(), *filter(None, [true]))]
-    return subject.table(f"At {described.place(point)}, {subject.judged(right)}.", header, rows, told)
+    return subject.table(f"At {described.place(point)}, {subject.judged(right)}{tied}.", header, rows, told)
 
 
 def _error(time: Estimate, truth: Estimate) -> float:
@@ -61,14 +64,15 @@ def _error(time: Estimate, truth: Estimate) -> float:
     return high / low
 
 
-def _ties_as_guessed(order: list[str], far: Mapping[str, float], guessed: object) -> tuple[str, ...]:
-    """The order, with neighbours that differ by less than a tenth placed as the student placed them."""
+def _ranked(order: list[str], far: Mapping[str, float], guessed: object) -> tuple[tuple[str, ...], str]:
+    """The order, with neighbours that differ by less than a tenth placed as the student placed them; and these ties."""
     place = {name: at for at, name in enumerate(guessed)} if isinstance(guessed, tuple) else {}
-    for first in range(len(order) - 1):
-        one, other = order[first : first + 2]
-        if far[other] < TIE * far[one] and place.get(other, 0) < place.get(one, 0):
-            order[first : first + 2] = other, one
-    return tuple(order)
+    ties = [pair for pair in pairwise(order) if far[pair[1]] < TIE * far[pair[0]]]
+    for one, other in ties:
+        at = order.index(one)
+        if order[at + 1] == other and place.get(other, 0) < place.get(one, 0):
+            order[at : at + 2] = other, one
+    return tuple(order), "".join(f"; {one} = {other} (a tie)" for one, other in ties)
 
 
 def _off(time: Estimate, truth: Estimate) -> str:
@@ -181,7 +185,8 @@ def longest(subject: Subject) -> Comparison:
     if line is None or len(found) < 2:
         few = "fewer than two of them are measured. Measure the points above, then run this again."
         return Comparison(f"{subject.badge}: {few}")
-    order = tuple(sorted(found, key=lambda value: -found[value].median))
-    said = subject.judged(order, "measured, the longest first")
+    order = sorted(found, key=lambda value: -found[value].median)
     rows = [(value, str(found[value])) for value in order]
+    right, tied = _ranked(order, {value: 1 / time.median for value, time in found.items()}, subject.guessed)
+    said = subject.judged(right, "measured, the longest first") + tied
     return subject.table(f"{said[:1].upper()}{said[1:]}.", ("the longest first", "time"), rows, [line])

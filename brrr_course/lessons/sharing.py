@@ -2,10 +2,12 @@
 
 import threading
 from contextlib import suppress
+from types import EllipsisType
 
 from brrr.core.errors import BrrrError, UnavailableError
 from brrr_course.sources import source
 from brrr_course.sources.remote import Remote
+from brrr_course.view.display import message_html
 
 MOST = 300
 """Characters that the gateway takes of a question and of an answer."""
@@ -17,26 +19,30 @@ _agreed: list[Remote] = []
 
 
 class Said(str):
-    """A sentence that shows itself without quotation marks."""
+    """A sentence that shows itself without quotation marks, in a notebook with its lines broken between words."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        return message_html("open", str(self))
 
-def share(agree: bool = True) -> Said:
+
+def share(agree: bool | EllipsisType = True) -> Said:
     """Agree to send your guesses and the marks of your exercises to the class's gateway, for this session.
 
-    >>> share(False)
+    >>> share(...)
     Nothing is sent.
 
     The class sees how many gave which answer; your teacher also sees the name of your token.
 
     Parameters
     ----------
-    agree : bool
-        False stops it, and deletes from the class's file all that you sent, in earlier sessions too.
+    agree : bool or ...
+        False stops it, and deletes from the class's file all that you sent, in earlier sessions too; ``...`` decides
+        nothing, and nothing is sent.
 
     Returns
     -------
@@ -49,7 +55,7 @@ def share(agree: bool = True) -> Said:
         If `BRRR_SOURCE` names no gateway, or if it does not answer.
     """
     _agreed.clear()
-    if not agree and not isinstance(source(), Remote):
+    if agree is ... or (not agree and not isinstance(source(), Remote)):
         return Said("Nothing is sent.")
     if not agree:
         gateway("share").connection.ask("DELETE", "/answers")

@@ -9,7 +9,15 @@ from typing import Any
 import ipywidgets as widgets
 
 from brrr_course.lessons.guessing import Guess
-from brrr_course.view.display import in_notebook, message_html, publish, side_by_side_html, table_html, table_text
+from brrr_course.view.display import (
+    MEASURING,
+    in_notebook,
+    message_html,
+    publish,
+    side_by_side_html,
+    table_html,
+    table_text,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ UNANSWERED = "Not answered yet: give your guess above, then run this cell again.
 # ---------------------------------------------------------------------------------------------------------------------
 # A comparison without a guess, and the call that is made once the guess is given.
 
-REQUEST, BUSY = "Not answered yet: give your guess above.", "Your guess is given. Comparing ..."
+REQUEST = "Not answered yet: give your guess above."
 
 _last_run: dict[str, str] = {}
 """The last run of each cell that shows a place: only that run fills its place, for the earlier ones are not seen."""
@@ -89,10 +97,14 @@ class Waiting(Comparison):
         cell, run = _cell_and_run()
         _last_run[cell] = run
         publish({**place._repr_mimebundle_(), "text/plain": self.text})
-        self.guess.on_answer(lambda _: self._fill(place) if _last_run[cell] == run else None)
+
+        def in_last_run(show: Callable[..., None], *given: Any) -> Callable[[Guess], None]:
+            return lambda _: show(*given) if _last_run[cell] == run else None
+
+        measuring = in_last_run(_show, place, MEASURING, message_html("open", MEASURING))
+        self.guess.on_answer(in_last_run(self._fill, place), measuring)
 
     def _fill(self, place: Any) -> None:
-        _show(place, BUSY, message_html("open", BUSY))  # a live source measures now
         try:
             found = self.compared()
         except Exception as error:  # what an event's callback raises is only logged

@@ -122,12 +122,24 @@ const answers = form => new FormData(form).getAll(ASKED.name);
 const choice = words => $("select", ASKED, $("option", {value: ""}, "choose ..."), ...words.map(word => $("option", {}, word)));
 const typed = more => $("input", {type: "text", ...ASKED, ...more});
 
+function inOrder(items, order) {  // a button for each, to be pressed one after the other, as in JupyterLab
+  const buttons = items.map(item => $("button", {type: "button", onclick: () => {
+    order.includes(item) ? order.splice(order.indexOf(item), 1) : order.push(item);
+    show();
+  }}));
+  const show = () => buttons.forEach((button, n) => {
+    const at = order.indexOf(items[n]) + 1;
+    Object.assign(button, {textContent: at ? `${at}. ${items[n]}` : items[n], ariaPressed: at > 0});
+  });
+  show();
+  return $("div", {className: "order"}, $("span", {}, "Press them in your order; once more takes one back:"), ...buttons);
+}
 function guess(place, asked, n) {
+  const order = (asked.items && kept(asked.question)) ?? [];
   const status = $("div"), fields = asked.options?.map(value => $("label", {}, $("input", {type: "radio", value, ...ASKED}), value))
-    ?? asked.items?.map((_, at) => $("label", {}, `place ${at + 1}`, choice(asked.items)))
-    ?? [typed({size: 40, placeholder: asked.hint, ariaLabel: asked.question})];
+    ?? [asked.items ? inOrder(asked.items, order) : typed({size: 40, placeholder: asked.hint, ariaLabel: asked.question})];
   const fieldset = $("fieldset", {}, $("legend", {}, asked.question), ...fields, $("button", {}, "This is my guess"));
-  const change = $("button", {type: "button", onclick: () => { fieldset.disabled = false; change.remove(); fieldset.querySelector("input, select").focus(); }}, "Change my guess");
+  const change = $("button", {type: "button", onclick: () => { fieldset.disabled = false; change.remove(); fieldset.querySelector("input, button").focus(); }}, "Change my guess");
   const done = answer => {
     const first = kept(`first: ${asked.question}`) ?? answer, said = spoken(asked, answer);
     keep(`first: ${asked.question}`, first);
@@ -139,10 +151,10 @@ function guess(place, asked, n) {
   };
   place.append($("form", {onsubmit: event => {
     event.preventDefault();
-    const given = answers(event.target), lacking = asked.items?.filter(item => !given.includes(item)) ?? [];
-    const answer = asked.items ? given : asked.options ? given[0] : parsed(asked, given[0]);
+    const [given] = answers(event.target), lacking = asked.items?.filter(item => !order.includes(item)) ?? [];
+    const answer = asked.items ? [...order] : asked.options ? given : parsed(asked, given);
     if (lacking.length) return status.replaceChildren(message("wrong", "Not answered yet.", `Expected each item once; ${lacking.join(", ")} is missing.`));
-    if (answer === null) return status.replaceChildren(message("wrong", `You wrote ${given[0]}.`, `Expected ${asked.hint}, greater than 0.`));
+    if (answer === null) return status.replaceChildren(message("wrong", `You wrote ${given}.`, `Expected ${asked.hint}, greater than 0.`));
     keep(asked.question, answer);
     done(answer);
     change.focus();  // the field, which had it, is disabled now

@@ -152,6 +152,7 @@ def table_text(
 # What has sliders, and may wait for a guess: a cover stands in its place until the answer is given.
 
 COVERED = "Covered: give your guess above to uncover."
+MEASURING = "Your guess is given. Measuring ..."
 
 
 class Lock(Protocol):
@@ -161,8 +162,8 @@ class Lock(Protocol):
     def answered(self) -> bool:
         """Whether the answer was given."""
 
-    def on_answer(self, call: Any, /) -> None:
-        """Call `call(guess)` once the answer is given."""
+    def on_answer(self, call: Any, at_once: Any, /) -> None:
+        """Call `call(guess)` once the answer is given, and `at_once(guess)` ahead of all such calls."""
 
 
 class Shown:
@@ -240,16 +241,26 @@ class Shown:
         if self._root is None:
             from brrr_course.view.widgets import cover
 
+            def measuring(_: Any) -> None:
+                if self._panel is None:
+                    self._root.children = cover(MEASURING).children
+
             if self._unlock is not None:
-                self._unlock.on_answer(lambda *_: self._uncover())
+                self._unlock.on_answer(lambda *_: self._uncover(), measuring)
             self._root = cover() if self.covered else self.panel.root
         return self._root
 
     def _uncover(self) -> None:
+        from brrr_course.view.widgets import cover
+
         if self._panel is not None:  # another guess
             self._panel.renew()
-        if self._root not in (None, self.panel.root):
-            self._root.children = (self.panel.root,)
+        try:
+            root = self.panel.root
+        except Exception as error:  # what an event's callback raises is only logged
+            root = cover(escape(f"{type(error).__name__}: {error}"))
+        if self._root not in (None, root):
+            self._root.children = (root,)
 
     def _markdown(self) -> str:
         """The text line for the edition that is read."""

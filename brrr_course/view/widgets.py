@@ -40,10 +40,9 @@ class NamedImage(widgets.Image):  # type: ignore[misc]  # ipywidgets is untyped
     description = Unicode("").tag(sync=True)
 
 
-def cover() -> Any:
-    """What stands in an explorer's place until the guess is given: no number, no line."""
-    text = "<div class='brrr-cover' role='status'>Give your guess above to uncover.</div>"
-    return widgets.VBox([widgets.HTML(CSS + text)])
+def cover(text: str = "Give your guess above to uncover.") -> Any:
+    """What stands in an explorer's place until the guess is given, and while it measures then: no number, no line."""
+    return widgets.VBox([widgets.HTML(f"{CSS}<div class='brrr-cover' role='status'>{text}</div>")])
 
 
 class Panel:

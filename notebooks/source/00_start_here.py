@@ -14,9 +14,16 @@
 # this is your own copy. Every experiment starts covered. Guess before you look: a wrong guess teaches more than a right one.
 
 # %% tags=["setup", "question"]
-from brrr_course import check, claims, compare, data_here, explore, factory, guess
+from brrr_course import check, claims, compare, data_here, explore, factory, guess, share
 
 data_here()
+
+# %% [markdown] tags=["question"]
+# **In a class?** Do you agree that your teacher sees your guesses and marks? Then replace `...` by `True`. It holds for one notebook:
+# in the next, write `from brrr_course import share` and the same line.
+
+# %% tags=["setup", "question"]
+share(...)
 
 # %% tags=["guess"]
 g = guess("Two very small matrices are multiplied. Which takes less time?", options=["the CPU", "the GPU"])

@@ -243,7 +243,8 @@ claims("01")
 # import torch
 # from torch.utils.benchmark import Timer
 #
-# x = torch.randn(4096, 4096, device="cuda")
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# x = torch.randn(2048, 2048, device=device)
 # timer = Timer("x @ x", globals={"x": x})
 # print(timer.blocked_autorange(min_run_time=1))
 # ```

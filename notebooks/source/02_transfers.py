@@ -199,10 +199,12 @@ claims("02")
 #
 # ```python
 # import torch
-# x, y = torch.randn(2**24).pin_memory(), torch.empty(2**24).pin_memory()
-# on_gpu = x.to("cuda", non_blocking=True)  # returns at once
-# y.copy_(on_gpu.sin(), non_blocking=True)
-# torch.cuda.synchronize()  # before y is read
+# gpu = torch.cuda.is_available()  # without one nothing is pinned, and x is there already
+# x, y = torch.randn(2**24, pin_memory=gpu), torch.empty(2**24, pin_memory=gpu)
+# there = x.to("cuda" if gpu else "cpu", non_blocking=True)  # returns at once
+# y.copy_(there.sin(), non_blocking=True)
+# if gpu:
+#     torch.cuda.synchronize()  # before y is read
 # print(y[:3])
 # ```
 

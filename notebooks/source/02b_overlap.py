@@ -223,16 +223,16 @@ claims("02b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# Send the next batch while the GPU computes:
+# Send the next batch while the GPU computes. (Without a GPU, `x` is where it is needed.)
 #
 # ```python
 # import torch
-# x = torch.randn(2**24).pin_memory()
-# upload = torch.cuda.Stream()
-# with torch.cuda.stream(upload):
-#     batch = x.to("cuda", non_blocking=True)
-# torch.cuda.current_stream().wait_stream(upload)  # the GPU waits, the host does not
-# batch.record_stream(torch.cuda.current_stream())  # do not reuse its memory too early
+# batch = x = torch.randn(2**24, pin_memory=torch.cuda.is_available())
+# if x.is_pinned():
+#     with torch.cuda.stream(upload := torch.cuda.Stream()):
+#         batch = x.to("cuda", non_blocking=True)
+#     torch.cuda.current_stream().wait_stream(upload)  # the GPU waits, the host does not
+#     batch.record_stream(torch.cuda.current_stream())  # do not reuse its memory too early
 # y = batch.sin()
 # ```
 

@@ -191,10 +191,11 @@ claims("04b")
 # ```python
 # import torch
 # from torch.utils.benchmark import Timer
-# x = torch.randn(2**28, device="cuda")
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# x = torch.randn(2**26, device=device)
 # y = torch.empty_like(x)
 # seconds = Timer("y.copy_(x)", globals={"x": x, "y": y}).blocked_autorange().median
-# print(2 * x.nbytes / seconds / 1e12, "TB/s")
+# print(2 * x.nbytes / seconds / 1e9, "GB/s")
 # ```
 
 # %% [markdown] tags=["next"]

@@ -234,13 +234,13 @@ claims("06")
 #
 # ```python
 # import torch
-# model, x = torch.nn.Linear(256, 256).cuda().eval(), torch.randn(16, 256, device="cuda")
-# graph = torch.cuda.CUDAGraph()
-# with torch.inference_mode():
-#     model(x)  # warm up: libraries allocate in their first call
-#     with torch.cuda.graph(graph):
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# model, x = torch.nn.Linear(256, 256, device=device).requires_grad_(False), torch.randn(16, 256, device=device)
+# y = model(x)  # warm up: libraries allocate in their first call
+# if device == "cuda":  # a CPU launches nothing
+#     with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
 #         y = model(x)
-# graph.replay()  # after x.copy_(new_input); the result is in y
+#     graph.replay()  # after x.copy_(new_input); the result is in y
 # ```
 
 # %% [markdown] tags=["next"]

@@ -204,17 +204,18 @@ claims("06b")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# How many kernels does a call launch, and how long do they run? The rest of its time is gaps and the host.
+# How many kernels does a call launch, and how long do they run? The rest of its time is gaps and the host. (Without a GPU it
+# counts operators.)
 #
 # ```python
 # import torch
-# from torch.profiler import ProfilerActivity, profile
-# x = torch.randn(16, 256, device="cuda")
-# model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(8)]).cuda()
-# with profile(activities=[ProfilerActivity.CUDA]) as found:
+# from torch.profiler import profile
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(8)]).to(device)
+# x = torch.randn(16, 256, device=device)
+# with profile() as found:  # waits for the GPU at its end
 #     model(x)
-#     torch.cuda.synchronize()
-# print(found.key_averages().table(sort_by="cuda_time_total", row_limit=5))
+# print(found.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=5))
 # ```
 
 # %% [markdown] tags=["next"]

@@ -216,8 +216,9 @@ claims("08")
 #
 # ```python
 # import torch
-# rnn = torch.nn.LSTM(512, 512, num_layers=4).cuda().half().eval()
-# x = torch.randn(64, 5, 512, device="cuda").half()
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# rnn = torch.nn.LSTM(512, 512, num_layers=4, device=device, dtype=torch.half).eval()
+# x = torch.randn(16, 5, 512, device=device).half()
 # padded = torch.nn.functional.pad(x, (0, 0, 0, 3))  # batch 5 becomes 8
 # with torch.inference_mode():
 #     y = rnn(padded)[0][:, :5]

@@ -198,13 +198,13 @@ claims("08b")
 #
 # ```python
 # import torch
-# rnn = torch.nn.LSTM(1024, 1024).cuda().half().eval()
-# x, graph = torch.randn(256, 16, 1024, device="cuda").half(), torch.cuda.CUDAGraph()
-# with torch.inference_mode():
-#     rnn(x)  # warm up
-#     with torch.cuda.graph(graph):
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# rnn = torch.nn.LSTM(512, 512, device=device, dtype=torch.half).eval().requires_grad_(False)
+# y, _ = rnn(x := torch.randn(32, 16, 512, device=device).half())  # warm up
+# if device == "cuda":  # a CPU has no graphs
+#     with torch.cuda.graph(graph := torch.cuda.CUDAGraph()):
 #         y, _ = rnn(x)
-# graph.replay()  # after x.copy_(new_input)
+#     graph.replay()  # after x.copy_(new_input)
 # ```
 
 # %% [markdown] tags=["next"]

@@ -186,18 +186,18 @@ claims("11")
 # %% [markdown] tags=["work"]
 # ## At work
 #
-# A cache of fixed size, and a compiled step in a CUDA Graph. Servers such as vLLM replay graphs too, keep the cache in pages, and fill each
-# step with many readers.
+# A cache of fixed size, and a compiled step in a CUDA Graph, for one layer of attention. Servers such as vLLM replay graphs too, keep the
+# cache in pages, and fill each step with many readers.
 #
 # ```python
-# import torch
-# from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
-# config = LlamaConfig(hidden_size=256, num_hidden_layers=4, num_attention_heads=8)      # or your own model's
-# model, prompt = LlamaForCausalLM(config).cuda(), torch.randint(1000, (1, 16), device="cuda")
-# cache, step = StaticCache(config=config, max_cache_len=4096), torch.compile(model, mode="reduce-overhead")
-# with torch.inference_mode():
-#     word = model(input_ids=prompt, past_key_values=cache).logits[:, -1:].argmax(-1)    # prefill
-#     word = step(input_ids=word, past_key_values=cache).logits[:, -1:].argmax(-1)       # decode
+# import torch, torch.nn.functional as F
+# device = "cuda" if torch.cuda.is_available() else "cpu"
+# qkv, cache = torch.nn.Linear(256, 768, device=device).requires_grad_(False), torch.zeros(2, 8, 4096, 32, device=device)
+# torch._dynamo.mark_static_address(cache)  # a graph may write to it
+# def step(x, at):  # the token at this place: its keys and values go into the cache
+#     q, cache[0, :, at], cache[1, :, at] = qkv(x).view(3, 8, 1, 32)
+#     return F.scaled_dot_product_attention(q, *cache, attn_mask=torch.arange(4096, device=device)[None] <= at)
+# y = torch.compile(step, mode="reduce-overhead")(torch.randn(256, device=device), torch.tensor([0], device=device))
 # ```
 
 # %% [markdown] tags=["next"]

@@ -230,13 +230,15 @@ def test_guesses_and_marks_are_sent_by_those_who_agree_only(
     guess("How long?", unit="s", answer="25 us")
     check("00-launches", microseconds=1.0)
     assert reached.store.path.exists() and read(reached, rows) == []
-    assert "the name of your token" in share()
+    said = share()
+    assert "the name of your token" in said and "the name of your token" in said._repr_html_()
     assert read(reached, rows) == [(*sharing.AGREED, "named")]
     guess(QUESTION.replace(" ", "  \n"), unit="s", answer="25 us")
     mark = check("00-launches", microseconds=1.0)
     check("00-launches", microseconds=...)  # not answered: nothing to send
     sent = [("check", "00-launches", mark.status), ("guess", QUESTION, "25 µs")]
     assert [row for row in read(reached, rows) if row[:2] != sharing.AGREED] == sent
+    assert share(...) == "Nothing is sent." and ("guess", QUESTION, "25 µs") in read(reached, rows)
     assert share(False).endswith("taken out.") and read(reached, rows) == []
     guess(ANOTHER, unit="s", answer="25 us")
     assert read(reached, rows) == []

@@ -11,9 +11,11 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from jupyter_client.manager import start_new_kernel
 
 from brrr.core.errors import UnavailableError
 from brrr_course.cli import lab
@@ -221,6 +223,23 @@ def test_who_has_the_port_of_a_server_is_told_nothing(
         with pytest.raises(BlockingIOError):
             stranger.accept()
     server.wait()
+
+
+def test_a_cell_that_lacks_a_name_is_told_what_defines_it(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    says = [sys.executable, "-c", "import os; print(os.environ['PYTHONSTARTUP'])"]
+    monkeypatch.setattr(lab, "server_command", lambda *given, root: says)
+    first = lab._start(work, 1, "token").communicate()[0].decode().strip()
+    manager, client = start_new_kernel(env={**os.environ, "PYTHONSTARTUP": first})
+    try:
+        for code, told in (("1 / 0", False), ("explore('matmul')", True), ("_tell", True)):
+            said: list[Any] = []
+            client.execute_interactive(code, output_hook=said.append)
+            assert "error" in [each["msg_type"] for each in said]
+            text = "".join(each["content"].get("text", "") for each in said)
+            assert ("Run All Above" in text) == told
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 # -- a real JupyterLab

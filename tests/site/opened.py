@@ -23,7 +23,7 @@ _ANSWER = """given => document.querySelectorAll('.guess form').forEach((form, n)
   const text = form.querySelector('input[type=text]'), answer = given[n];
   if (text) text.value = answer;
   else if (Array.isArray(answer))
-    form.querySelectorAll('select').forEach((select, at) => { select.value = answer[at]; });
+    answer.forEach(item => [...form.querySelectorAll('.order button')].find(each => each.textContent === item).click());
   else [...form.querySelectorAll('input')].find(radio => radio.value === answer).checked = true;
   form.requestSubmit();
 })"""

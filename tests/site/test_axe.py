@@ -51,7 +51,7 @@ OPEN = """() => {
   for (const form of document.querySelectorAll('.guess form')) {
     const text = form.innerText.includes('times') ? '3' : '1 ms';
     form.querySelectorAll('input[type=text]').forEach(field => { field.value = text; });
-    form.querySelectorAll('select').forEach((select, n) => { select.selectedIndex = n + 1; });
+    form.querySelectorAll('.order button').forEach(button => button.click());
     form.querySelectorAll('input[type=radio]').forEach(radio => { radio.checked = true; });
     form.requestSubmit();
   }

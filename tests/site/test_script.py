@@ -96,6 +96,26 @@ def test_a_guess_can_be_changed_and_the_first_is_said(opened):
     assert "At first: 1 ms." in guess.inner_text() and "you said 2 ms" in page.locator(".comparison").first.inner_text()
 
 
+def test_an_order_is_pressed_by_key_and_taken_back(opened):
+    page = opened("01").page
+    form = page.locator(".guess form:has(.order)")
+    first, second, *others = (form.get_by_role("button", name=item) for item in ANSWERS[1])
+    for button in (second, first, second, second, *others[1:]):
+        button.focus()
+        page.keyboard.press("Enter")
+    pressed = [button.get_attribute("aria-pressed") for button in (first, second, *others)]
+    assert pressed == ["true", "true", "false", "true", "true"]
+    assert [button.inner_text()[:2] for button in (first, second)] == ["1.", "2."]
+    form.get_by_role("button", name="This is my guess").click()
+    assert f"{ANSWERS[1][2]} is missing" in page.locator(".guess").nth(1).inner_text()
+    others[0].press("Space")
+    form.get_by_role("button", name="This is my guess").click()
+    said = ", ".join([*ANSWERS[1][:2], *ANSWERS[1][3:], ANSWERS[1][2]])
+    assert f"Your guess: {said}" in page.locator(".guess").nth(1).inner_text() and first.is_disabled()
+    page.keyboard.press("Enter")  # change it
+    assert page.evaluate("document.activeElement.textContent") == f"1. {ANSWERS[1][0]}"
+
+
 def test_a_guess_is_kept_until_the_reader_starts_again(opened):
     page = opened("00")
     page.answer(["the CPU"])

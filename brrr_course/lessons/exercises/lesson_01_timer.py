@@ -1,7 +1,8 @@
 """Exercise 01-timer: build the amortised event timer. It is run on an asynchronous device, with work of known duration.
 
 The student's timer is called as `timer(call, synchronize, event)`. Events note the device's own time when the queue
-reaches them, and how many calls were made before; so the mark does not depend on how busy the machine is.
+reaches them, and how many calls were made before; so the mark does not depend on how busy the machine is. What a right
+timer says does, so it is run again until it is near the truth.
 """
 
 from __future__ import annotations
@@ -22,10 +23,25 @@ WORK_S, FIRST_S, EARLIER_S = 0.5e-3, 30e-3, 30e-3
 
 MOST_CALLS = 1000
 
+RUNS, NEAR = 5, 0.1
+"""How often a right timer is run at most, and how far from the truth its number may be to be told."""
+
 
 @exercise("01-timer")
 def timer(timer: Any) -> str:
     """Run the timer on the queue (on the GPU where there is one) and say which mistake it makes, if any."""
+    for _ in range(RUNS):
+        said, name = _run(timer)
+        if (off := abs(said / WORK_S - 1)) < NEAR:
+            return f"{_told(said, name)}, {percent(off, 2)} off."
+    return (
+        "your timer is built right. What it says now means little: this machine is busy with other work "
+        f"({name}). Run the cell again when it is quiet."
+    )
+
+
+def _run(timer: Any) -> tuple[float, str]:
+    """What the timer says, and of which device; Wrong where it makes a mistake."""
     with busy() as device:
         work = WatchedTimer(device)
         device.submit(EARLIER_S)  # somebody else's work, which must not leak into the time
@@ -33,11 +49,13 @@ def timer(timer: Any) -> str:
         device.synchronize()
     if not is_number(said) or not math.isfinite(said):
         raise Wrong(f"your timer returned {said!r}.", "It should return one number of seconds.")
-    truth = f"Your timer says {seconds(float(said))}; a call takes {seconds(WORK_S)} by construction"
-    if mistake := _mistake(work, float(said)):
-        raise Wrong(f"{mistake[0]} {truth} ({device.name}).", mistake[1])
-    off = percent(abs(said / WORK_S - 1), 2)
-    return f"{truth} ({device.name}), {off} off: what lies between two calls is still in it."
+    if mistake := _mistake(work, said := float(said)):
+        raise Wrong(f"{mistake[0]} {_told(said, device.name)}.", mistake[1])
+    return said, device.name
+
+
+def _told(said: float, name: str) -> str:
+    return f"Your timer says {seconds(said)}; a call takes {seconds(WORK_S)} by construction ({name})"
 
 
 def _mistake(work: WatchedTimer, said: float) -> tuple[str, str] | None:

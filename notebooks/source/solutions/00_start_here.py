@@ -58,7 +58,7 @@ check("00-queue", finished=finished)
 #    <!-- definition: the exercise -->
 #
 # **Answers.** The guess: see the figure. A hundred kernels: 1002 µs, all launches and the last kernel's run;
-# 1000 is accepted as well. Such a program is overhead-bound. Kernels of any length: a kernel starts at the later of two times, when it is
+# 1000 is when the last launch ends. Such a program is overhead-bound. Kernels of any length: a kernel starts at the later of two times, when it is
 # launched and when the one before it is done (`max`).
 # <!-- definition: the exercise -->
 #

@@ -35,7 +35,7 @@ def marked(table: dict[str, Any] = MADE_UP, **answers: Any) -> Mark:
         ({}, "6 of 6, after a dog", ""),
         ({"x": 5.5, "whole": 8}, "5.5 of 6, after a dog", ""),
         ({"word": "cat", "x": 3}, "no cat", "it barks"),
-        ({"word": "cow"}, "you wrote 'cow' for `word`.", "Write a number above 0."),
+        ({"word": "cow"}, "you wrote 'cow' for `word`.", "One of cat, dog."),
         ({"x": 3.2}, "3.2x?", "twice"),
         ({"x": 0.5}, "0.5 is little", "double it"),
         ({"x": 150}, "150x?", "double it"),
@@ -46,7 +46,8 @@ def marked(table: dict[str, Any] = MADE_UP, **answers: Any) -> Mark:
         ({"f": lambda a, b: math.nan}, "nan?", "six times"),
         ({"whole": 10}, "you wrote 10 for `whole`.", "fours"),
         ({"whole": 24}, "you wrote 24 for `whole`.", "fours"),
-        ({"whole": 8.0}, "8.0 in parts", "Write a number above 0."),
+        ({"whole": 8.0}, "6 of 6, after a dog", ""),
+        ({"whole": 8.5}, "8.5 in parts", "Write a whole number."),
     ],
 )
 def test_the_first_answer_that_is_not_right_decides(answers: dict[str, Any], text: str, hint: str) -> None:

@@ -4,8 +4,10 @@ import math
 import random
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,9 @@ from brrr.core.errors import ArgumentError
 from brrr_course.lessons import marks
 from brrr_course.lessons.calculations import calculated, tables
 from brrr_course.lessons.checking import check, exercises
+from brrr_course.lessons.exercises import lesson_01_timer
 from brrr_course.lessons.marks import Mark
+from brrr_course.lessons.pretend import Busy, Host, Queue
 
 SOURCES = Path(__file__).resolve().parents[3] / "notebooks" / "source" / "solutions"
 
@@ -65,6 +69,29 @@ def test_right_answers_are_right_and_each_slip_is_told(
     mark = marked(exercise, old, new)
     assert mark.status == status and said.lower() in repr(mark).lower(), mark
     assert mark.right or mark.hint or "your function raised" in mark.text
+
+
+NEAR, FAR = "505 µs; a call takes 500 µs by construction (PAPER), 1 % off.", "means little: this machine is busy"
+
+
+@pytest.mark.parametrize(("factors", "said"), [((1.86, 0.8, 1.01), NEAR), ([1.86] * lesson_01_timer.RUNS, FAR)])
+def test_a_right_timer_runs_until_its_number_is_near_the_truth(
+    monkeypatch: pytest.MonkeyPatch, factors: Sequence[float], said: str
+) -> None:
+    left = list(factors)
+
+    def device() -> AbstractContextManager[Busy]:
+        queue, factor = Queue(Host(issue=0.0)), left.pop(0)
+
+        def event() -> Any:
+            at = queue.record().at
+            return SimpleNamespace(at=at, query=lambda: True, elapsed_time=lambda end: 1e3 * (end.at - at))
+
+        return nullcontext(Busy("PAPER", lambda takes_s: (queue.run(factor * takes_s), None)[1], event, lambda: None))
+
+    monkeypatch.setattr(lesson_01_timer, "busy", device)
+    mark = marked("01-timer", "", "")
+    assert mark.right and said in mark.text and not left and "930" not in mark.text
 
 
 @pytest.mark.parametrize("exercise", exercises())

@@ -1,5 +1,6 @@
 """What a lesson calls: guess, compare and check, with answers that are right, wrong and junk."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -123,6 +124,13 @@ def test_the_ratio_is_never_below_one(said: float, measured: float) -> None:
 )
 def test_units_may_stand_close_or_be_left_out(unit: str, given: object, value: float) -> None:
     assert guess("q", unit=unit, answer=given).value == pytest.approx(value)
+
+
+@pytest.mark.parametrize("unit", ["s", "x", ""])
+def test_what_a_refusal_recommends_is_taken(unit: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        Quantity(unit).parse("abc")
+    assert [Quantity(unit).parse(each) for each in re.findall("'(.+?)'", refused.value.expected)]
 
 
 def test_the_answer_is_kept_when_the_cell_runs_again() -> None:
@@ -273,9 +281,11 @@ def test_a_ranking_is_by_error_and_leaves_out_what_the_source_lacks() -> None:
 def test_errors_that_are_almost_the_same_share_their_place() -> None:
     g = guess("Order?", ranking=TIMERS[:2], answer=["no warm-up", "no sync"])
     tie = one_point(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=3.2e-6)
-    assert "all 2" in repr(compare(g, "timers", TIMERS[:2], truth="measure", source=tie, **RELU))
+    text = compare(g, "timers", TIMERS[:2], truth="measure", source=tie, **RELU).text
+    assert "all 2 stand in the right place; no sync = no warm-up (a tie)." in text
     apart = one_point(RELU, measure=1e-6, no_sync=3.0e-6, no_warm_up=4e-6)
-    assert "0 of 2" in repr(compare(g, "timers", TIMERS[:2], truth="measure", source=apart, **RELU))
+    text = compare(g, "timers", TIMERS[:2], truth="measure", source=apart, **RELU).text
+    assert "0 of 2" in text and "tie" not in text
 
 
 def test_nothing_is_shown_before_the_guess_except_in_the_edition(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """The devices on paper that exercises run on: what they count, and how long they say that it takes."""
 
+from itertools import pairwise
+
 import pytest
 
 from brrr_course.lessons.exercises import lesson_04b
 from brrr_course.lessons.exercises.lesson_02b import TRIALS, Trial, best
-from brrr_course.lessons.pretend import LANES, PretendMachine
+from brrr_course.lessons.pretend import LANES, PretendMachine, busy
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 12, 40])
@@ -39,3 +41,15 @@ def test_sectors_by_hand() -> None:
     assert lesson_04b.sectors(lambda thread, step: step * 32 + thread) == lesson_04b.FEWEST == 512 * 4 // 32
     assert lesson_04b.sectors(lambda thread, step: thread * 16 + step) == 32 * 16, "each its own sector, in each step"
     assert lesson_04b.sectors(lambda thread, step: 4 + step * 32 + thread) == 16 * 5, "crooked"
+
+
+def test_what_lies_in_the_queue_makes_up_for_a_sleep_that_ended_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the CPU queue calls in a row end when they would on paper, and not later by each sleep's delay."""
+    monkeypatch.setenv("BRRR_SOURCE", "cpu")
+    ends: list[float] = []
+    monkeypatch.setattr("brrr_course.lessons.pretend.sleep_until", ends.append)
+    with busy() as device:
+        for _ in range(4):
+            device.submit(1.0)
+        device.synchronize()
+    assert [after - before for before, after in pairwise(ends)] == pytest.approx([1.0] * 3)

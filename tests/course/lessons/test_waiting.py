@@ -10,6 +10,8 @@ from brrr.core.errors import NotRecordedError
 from brrr_course.lessons import waiting
 from brrr_course.lessons.guessing import Guess, forget, guess
 from brrr_course.lessons.waiting import UNANSWERED, Comparison, Waiting
+from brrr_course.view.display import MEASURING
+from brrr_course.view.explorer import explore
 
 MADE: list[str] = []
 """What was compared, in order."""
@@ -79,11 +81,21 @@ def test_the_place_fills_itself_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "&lt;1&gt;" in output["data"]["text/html"]
 
 
-def test_it_says_that_it_works_while_a_live_source_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    g, during = guess("q", unit="x"), []
-    place = Cells(monkeypatch).run(Waiting("", guess=g, compared=lambda: during.append(said(place)) or Comparison("")))
+def test_every_place_says_that_it_measures_before_any_of_them_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    g, during, cells = guess("q", unit="x"), [], Cells(monkeypatch)
+    figure = explore("matmul", at={"size": 4096}, unlock=g, source="recorded:h200")
+    cover = figure._root_widget()
+
+    def made() -> Any:
+        during.append([cover.children[0].value, *map(said, places)])
+        raise NotRecordedError("no <such> figure")
+
+    monkeypatch.setattr(figure, "_make_panel", made)
+    places = [cells.run(compare_made(g, "a"))]
     g.answer("3x")
-    assert during == ["Your guess is given. Comparing ..."]
+    ((covered, place),) = during
+    assert MEASURING in covered and place == MEASURING
+    assert "no &lt;such&gt; figure" in cover.children[0].children[0].value and said(places[0]).startswith("a: you said")
 
 
 def test_a_cell_that_ran_again_writes_into_its_new_output_alone(monkeypatch: pytest.MonkeyPatch) -> None:

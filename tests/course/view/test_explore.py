@@ -179,7 +179,7 @@ def test_the_static_edition_has_text_and_picture_but_no_widget(
     answered: bool, displayed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRRR_STATIC", "1")
-    asked: Any = SimpleNamespace(answered=answered, on_answer=lambda call: None)
+    asked: Any = SimpleNamespace(answered=answered, on_answer=lambda *calls: None)
     shown = explore("matmul", at={"size": 4096}, unlock=asked, source="recorded:h200")
     shown._ipython_display_()
     kinds = [set(data) for data, _ in displayed]
