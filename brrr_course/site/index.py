@@ -6,6 +6,7 @@ from html import escape
 from string import Template
 from typing import Any
 
+from brrr_course.lessons.course import road
 from brrr_course.site.addresses import in_repository
 from brrr_course.site.documents import page_of_term, terms
 from brrr_course.site.frame import ASKS, WAYS, plain, read, unpacked
@@ -55,15 +56,11 @@ def _link(where: str, said: str) -> str:
 
 
 def _road(lessons: Sequence[Page]) -> str:
-    """The lessons of the main road, each with the side roads that leave from it, and from those, beside it."""
-    by_number = {each.name.partition("_")[0]: each for each in lessons}
-    beside: dict[str, list[Page]] = {}
-    for number, each in by_number.items():
-        while leaves := by_number[number].about.get("leaves"):
-            number = leaves
-        beside.setdefault(number, []).append(each)
-    rows = [(_card(core), "".join(f"<li>{_card(each)}</li>" for each in side)) for core, *side in beside.values()]
-    return "".join(f"<li>{core}{f'<ul>{side}</ul>' if side else ''}</li>" for core, side in rows)
+    """The lessons of the main road, below each the side roads that leave from it, and from those."""
+    card = {each.name.partition("_")[0]: _card(each) for each in lessons}
+    along = road({each.name.partition("_")[0]: each.about.get("leaves", "") for each in lessons})
+    side = {main: "".join(f"<li>{card[each]}</li>" for each in along[main]) for main in along}
+    return "".join(f"<li>{card[main]}{f'<ul>{below}</ul>' if below else ''}</li>" for main, below in side.items())
 
 
 def _card(each: Page) -> str:
