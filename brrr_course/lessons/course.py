@@ -134,8 +134,8 @@ def road(leaves: Mapping[str, str]) -> dict[str, list[str]]:
     >>> road({"11": "", "12": "", "12b": "12", "12c": "12b"})
     {'12': ['12b', '12c'], '11': []}
 
-    `leaves` has by each lesson's number the one that it leaves from, empty on the main road. A lesson that ROAD does not
-    name stands at its end.
+    `leaves` has by each lesson's number the one that it leaves from, empty on the main road. A lesson that ROAD does
+    not name stands at its end.
     """
     main = [number for number, begins in leaves.items() if not begins]
     found: dict[str, list[str]] = {number: [] for number in sorted(main, key=(*ROAD, *main).index)}

@@ -18,9 +18,9 @@ from brrr_course.lessons.course import copy_of, notebooks_in, road
 from brrr_course.nouns.places import share
 from brrr_course.site.documents import documents, glossary
 from brrr_course.site.frame import read
-from brrr_course.site.index import index_page
+from brrr_course.site.index import index_page, list_page
 from brrr_course.site.page import Page, kept_page, lesson_page, metadata_of
-from brrr_course.site.questions import Question, list_page, questions
+from brrr_course.site.questions import Question, questions
 from brrr_course.site.reference import reference
 from brrr_course.site.written import replace_all, require_free
 from brrr_course.sources import source
@@ -89,7 +89,7 @@ def site_pages(found: Sequence[Page], asked: Sequence[Question]) -> dict[str, st
     pages |= {each.slug: each.page() for each in asked if not each.lesson}
     pages |= {name: page for name, (_, page) in beside.items()} | glossary(found)
     there = [each for each in asked if each.slug in pages]
-    pages |= {each.name: each.html for each in found} | {"questions": list_page(there)}
+    pages |= {each.name: each.html for each in found} | {"questions": list_page(there, found)}
     pages["index"] = index_page(found, there, {name: title for name, (title, _) in beside.items()})
     return {f"{name}.html": html for name, html in pages.items()}
 

@@ -13,9 +13,9 @@ from opened import NOTEBOOKS, SOURCE, made
 
 from brrr_course.site import reference as referred
 from brrr_course.site.documents import documents, glossary
-from brrr_course.site.index import index_page
+from brrr_course.site.index import index_page, list_page
 from brrr_course.site.page import Page
-from brrr_course.site.questions import list_page, questions
+from brrr_course.site.questions import questions
 
 DOCS = NOTEBOOKS.parent / "docs"
 
