@@ -66,10 +66,10 @@ def _json(data: object) -> str:
 def list_page(asked: Sequence[Question], lessons: Sequence[Page] = ()) -> str:
     """The page that leads to all questions."""
     head = "<h1>Questions</h1><p>What people ask about GPU performance, and what was measured.</p>"
-    return plain("questions", "Questions about GPU performance", f"{head}{_groups(asked, lessons)}")
+    return plain("questions", "Questions about GPU performance", head + _groups(asked, lessons, "h2"))
 
 
-def _groups(asked: Sequence[Question], lessons: Sequence[Page]) -> str:
+def _groups(asked: Sequence[Question], lessons: Sequence[Page], tag: str = "h3") -> str:
     """The questions by the lesson of the main road to which they belong, then those that nobody measured."""
     heading = {each.name.partition("_")[0]: _link(each.name, each.title) for each in lessons}
     groups = {heading[main]: (main, *side) for main, side in _along(lessons).items()}
@@ -78,7 +78,7 @@ def _groups(asked: Sequence[Question], lessons: Sequence[Page]) -> str:
     for title, numbers in (*groups.items(), ("Not measured here yet", left)):
         some = (each for each in asked if each.lesson in numbers)
         items = "".join(f'<li data-also="{each.also}">{_link(each.slug, each.question)}</li>' for each in some)
-        told += items and f"<section><h3>{title}</h3><ul>{items}</ul></section>"
+        told += items and f"<section><{tag}>{title}</{tag}><ul>{items}</ul></section>"
     return f'<div class="asked">{told}</div>'
 
 

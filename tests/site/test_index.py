@@ -51,8 +51,7 @@ def test_keys_move_it_in_a_browser(browser, tmp_path, monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def lessons() -> list[Page]:
-    found = [made(each) for each in ("01", "03")]
-    return [Page(each.name, each.lesson.title, each.lesson.question, [], each.page) for each in found]
+    return [Page(e.name, e.lesson.title, e.lesson.question, [], e.page) for e in map(made, ("01", "03"))]
 
 
 @pytest.fixture
@@ -66,11 +65,10 @@ def index(browser: Any, tmp_path: Any, lessons: list[Page]) -> Iterator[Any]:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("asked", "first"), [
-    ("fusion", "term-fusion.html"),
-    ("synchronize", "term-synchronisation.html"), ("synchronise", "term-synchronisation.html"),
+    ("fusion", "term-fusion.html"), ("synchronize", "term-synchronisation.html"),
+    ("synchronise", "term-synchronisation.html"), ("profiler", "01_async_timing.html#guess-which-timer-is-closest"),
     ("why is my gpu idle", "03_overhead.html"), ("kernal", "term-kernel.html"), ("kerenl", "term-kernel.html"),
     ("out of memory", "memory-and-empty-cache.html"), ("print(loss)", "item-is-slow.html"), ("timer", "timer.html"),
-    ("profiler", "01_async_timing.html#guess-which-timer-is-closest"),
 ])  # fmt: skip
 def test_the_search_finds_what_is_asked_in_a_browser(index: Any, asked: str, first: str) -> None:
     index.locator("#find").fill(asked)
@@ -81,9 +79,8 @@ def test_the_search_finds_what_is_asked_in_a_browser(index: Any, asked: str, fir
 @pytest.mark.browser
 def test_where_nothing_is_found_it_offers_what_is_in_a_browser(index: Any) -> None:
     index.locator("#find").fill("latenzzy")
-    offered = index.locator("search button")
-    assert offered.count() == 3 and "Nothing found" in index.locator("search p").inner_text()
-    assert "latency" in offered.all_inner_texts()
+    offered = index.locator("search p:has-text('Nothing found') button")
+    assert len(offered.all_inner_texts()) == 3 and "latency" in offered.all_inner_texts()
     offered.first.click()
     assert index.locator("#found a").count() > 0
 
@@ -92,11 +89,21 @@ def test_where_nothing_is_found_it_offers_what_is_in_a_browser(index: Any) -> No
 def test_the_road_shows_how_far_a_reader_is_in_a_browser(index: Any) -> None:
     index.evaluate("localStorage.setItem('brrr 01_async_timing progress', '[4, 4]')")
     index.reload()
-    here = "each => getComputedStyle(each, '::before').content"
-    assert [index.locator(".map .card").nth(n).evaluate(here) for n in (0, 1)] == ["none", '"You are here"']
+    said = index.locator(".map .card").evaluate_all("all => all.map(a => getComputedStyle(a, '::before').content)")
+    assert said == ["none", '"You are here"']
 
 
 def test_each_part_that_is_found_has_its_address(lessons: list[Page]) -> None:
     for each in lessons:
         headings = [heading for heading, _ in parts_of(each.html)][1:]
         assert "At work" in headings and all(f'id="{slug(heading)}"' in each.html for heading in headings)
+
+
+@pytest.mark.browser
+def test_the_first_tab_stop_skips_to_the_lesson_in_a_browser(opened: Any) -> None:
+    page = opened("01").page
+    page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == "Skip to the lesson"
+    for key in ("Enter", "Tab"):
+        page.keyboard.press(key)
+    assert page.locator("main :focus").count() == 1
