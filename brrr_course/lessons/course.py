@@ -131,18 +131,19 @@ def _own(path: Path) -> dict[str, Any]:
 def road(leaves: Mapping[str, str]) -> dict[str, list[str]]:
     """The lessons of the main road in their order, each with the side roads that leave from it, and from those.
 
-    >>> road({"11": "", "12": "", "12b": "12", "12c": "12b"})
-    {'12': ['12b', '12c'], '11': []}
+    >>> road({"06b": "06", "11": "", "12": "", "12b": "12", "12c": "12b"})
+    {'12': ['12b', '12c'], '11': [], '06b': []}
 
-    `leaves` has by each lesson's number the one that it leaves from, empty on the main road. A lesson that ROAD does
-    not name stands at its end.
+    `leaves` has by each lesson's number the one that it leaves from, empty on the main road. At the road's end stands
+    what ROAD does not name, and what leaves from a lesson that is not there.
     """
-    main = [number for number, begins in leaves.items() if not begins]
+    main = [number for number, begins in leaves.items() if begins not in leaves]
     found: dict[str, list[str]] = {number: [] for number in sorted(main, key=(*ROAD, *main).index)}
-    for number, at in leaves.items():
-        while at and leaves[at]:
+    for number in leaves:
+        at = number
+        while at not in found:
             at = leaves[at]
-        if at:
+        if at != number:
             found[at].append(number)
     return found
 

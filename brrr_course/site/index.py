@@ -46,16 +46,9 @@ def _front(scene: Mapping[str, Any]) -> str:
     said = [say["forms"][say["at"][place]] for place in at]
     names = (f'<li class="ink-{each["hue"]}">{each["label"]}</li>' for each in scene["lines"] if each.get("on"))
     places = _json([*zip(slider["texts"], said, strict=True)])
-    told = {
-        "question": FRONT,
-        "title": slider["title"],
-        "at": slider["at"],
-        "last": len(at) - 1,
-        "badge": scene["badge"],
-        "asks": ASKS,
-    }
+    told = {"title": slider["title"], "at": slider["at"], "last": len(at) - 1, "badge": scene["badge"], "asks": ASKS}
     drawn = {"picture": picture(scene, 640, 260), "names": "".join(names), "said": said[slider["at"]], "places": places}
-    return Template(read("front.html")).substitute(told | drawn)
+    return Template(read("front.html")).substitute(told | drawn, question=FRONT)
 
 
 def _json(data: object) -> str:
@@ -77,7 +70,7 @@ def _groups(asked: Sequence[Question], lessons: Sequence[Page], tag: str = "h3")
     told = ""
     for title, numbers in (*groups.items(), ("Not measured here yet", left)):
         some = (each for each in asked if each.lesson in numbers)
-        items = "".join(f'<li data-also="{each.also}">{_link(each.slug, each.question)}</li>' for each in some)
+        items = "".join(f'<li data-also="{escape(each.also)}">{_link(each.slug, each.question)}</li>' for each in some)
         told += items and f"<section><{tag}>{title}</{tag}><ul>{items}</ul></section>"
     return f'<div class="asked">{told}</div>'
 
