@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from brrr.core.errors import BrrrError, NotRecordedError
+from brrr_course.lessons import course
 from brrr_course.nouns.claim import functions_of
 from brrr_course.nouns.expression import ExpressionError, Scope, Table, compute, flat, middle, pointwise
 from brrr_course.nouns.ledger import course_devices, ledger_path, read_ledger
@@ -289,6 +291,17 @@ def lessons() -> list[Path]:
     return sorted(SOURCE.glob("*.py"))
 
 
+def along() -> list[list[Path]]:
+    """The lessons' sources along the main road, behind each those of the side roads that leave from it."""
+    by_number = {path.stem.partition("_")[0]: path for path in lessons()}
+    leaves = {number: _head(path)["brrr"].get("leaves", "") for number, path in by_number.items()}
+    return [[by_number[each] for each in (main, *side)] for main, side in course.road(leaves).items()]
+
+
+def _head(lesson: Path) -> Any:
+    return jupytext.read(lesson, fmt="py:percent").metadata
+
+
 def _section(lesson: Path) -> str:
     cells = jupytext.read(lesson.parent / "solutions" / lesson.name, fmt="py:percent").cells
     found = [str(cell.source).strip() for cell in cells if "teaching" in cell.metadata.get("tags", [])]
@@ -298,12 +311,12 @@ def _section(lesson: Path) -> str:
 
 
 def readme() -> str:
-    """README as it stands, with the lessons as their sources' heads have them, and what the timer says as recorded."""
+    """README as it stands, with the lessons along the road as their heads have them, and what the timer says as recorded."""
     rows = ["| lesson | question | minutes | read before |", "| --- | --- | --- | --- |"]
-    for lesson in lessons():
-        told = jupytext.read(lesson, fmt="py:percent").metadata["readme"]
+    for lesson in chain(*along()):
+        told = _head(lesson)["readme"]
         minutes = re.findall(r"^\| Minutes \| (\d+)", _section(lesson), re.MULTILINE)
-        link = f"[{lesson.stem.partition('_')[0]} {told['short']}](notebooks/{lesson.stem}.ipynb)"
+        link = f"[{lesson.stem.partition('_')[0]} {told['short']}]({pages() or 'public/'}{lesson.stem}.html)"
         rows.append(f"| {link} | {told['asks']} | {', '.join(minutes)} | {told['before']} |")
     text = between("lessons", "\n".join(rows), README.read_text(encoding="utf-8"))
     return addressed(between("timer", f"```text\n{timed()}\n```", text))
@@ -320,11 +333,17 @@ def timed() -> str:
 
 def addressed(text: str) -> str:
     """The text with the repository's address in each `git clone`, and the ways in that rest on it."""
+    address = pages()
+    in_browser = PUBLISHED.format(address=address) if address else PAGES_ALONE
+    ways = "\n".join([AS_NOTEBOOKS, in_browser, FROM_INDEX if address else FROM_CLONE])
+    return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("ways", ways, text))
+
+
+def pages() -> str:
+    """Where the site stands, of a repository on GitHub; empty for another."""
     _, on_github, own = REPOSITORY.partition("https://github.com/")
     owner, _, name = own.partition("/")
-    pages = PUBLISHED.format(address=f"https://{owner}.github.io/{name}/") if on_github else PAGES_ALONE
-    ways = "\n".join([AS_NOTEBOOKS, pages, FROM_INDEX if on_github else FROM_CLONE])
-    return re.sub(r"git clone .+? brrr\b", lambda _: f"git clone {REPOSITORY} brrr", between("ways", ways, text))
+    return f"https://{owner}.github.io/{name}/" if on_github else ""
 
 
 AS_NOTEBOOKS = f"- **As notebooks**, live where there is a GPU: `git clone {REPOSITORY} brrr && cd brrr && make lab` ([set-up](docs/setup.md))."
@@ -348,25 +367,18 @@ _STYLE = (
 
 def road() -> str:
     """The lessons' map as a picture: the main road from left to right, side roads below where they leave from."""
-    heads = {each.stem: jupytext.read(each, fmt="py:percent").metadata for each in lessons()}
-    by_number = {name.partition("_")[0]: name for name in heads}
-    columns: dict[str, list[str]] = {}
-    for name in heads:
-        at = name
-        while leaves := heads[at]["brrr"].get("leaves"):
-            at = by_number[leaves]
-        columns.setdefault(at, []).append(name)
+    columns = along()
     apart, drawn = 56, []
-    wide, tall = 146 * len(columns) + 6, 8 + apart * max(map(len, columns.values()))
-    for place, names in enumerate(columns.values()):
+    wide, tall = 146 * len(columns) + 6, 8 + apart * max(map(len, columns))
+    for place, paths in enumerate(columns):
         x = 12 + 146 * place
         drawn += [f'<path d="M{x + 128} 32h18"/>'] if place + 1 < len(columns) else []
-        for k, name in enumerate(names):
+        for k, path in enumerate(paths):
             y = 10 + apart * k
             drawn += [f'<path class="side" d="M{x + 64} {y - 12}v12"/>'] if k else []
             drawn.append(_BOX.format(
                 kind="side" if k else "main", x=x, y=y, mid=x + 64, at=y + 19, under=y + 36,
-                number=name.partition("_")[0], short=escape(heads[name]["readme"]["short"]),
+                number=path.stem.partition("_")[0], short=escape(_head(path)["readme"]["short"]),
             ))  # fmt: skip
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" role="img">'
     return f'{head}<style>{_STYLE}</style><rect class="page" width="{wide}" height="{tall}"/>{"".join(drawn)}</svg>\n'

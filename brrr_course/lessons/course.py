@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,9 @@ from brrr.core.errors import ArgumentError, UnavailableError
 from brrr.gpu import GPU
 from brrr.gpu.device import others
 from brrr_course.nouns.places import COURSE, share
+
+ROAD = ("00", "01", "02", "03", "04", "05", "07", "10", "12", "11")
+"""The main road, by the lessons' numbers. Every other lesson is a side road, and says from which one it `leaves`."""
 
 State = Literal["live", "partly live", "replayed", "problem"]
 
@@ -123,6 +126,26 @@ def _own(path: Path) -> dict[str, Any]:
     if not isinstance(needs, list) or not all(isinstance(need, str) and need in ROW_OF for need in needs):
         raise ValueError(f"brrr.needs is {needs!r}; expected a list of {', '.join(ROW_OF)}")
     return own
+
+
+def road(leaves: Mapping[str, str]) -> dict[str, list[str]]:
+    """The lessons of the main road in their order, each with the side roads that leave from it, and from those.
+
+    >>> road({"06b": "06", "11": "", "12": "", "12b": "12", "12c": "12b"})
+    {'12': ['12b', '12c'], '11': [], '06b': []}
+
+    `leaves` has by each lesson's number the one that it leaves from, empty on the main road. At the road's end stands
+    what ROAD does not name, and what leaves from a lesson that is not there.
+    """
+    main = [number for number, begins in leaves.items() if begins not in leaves]
+    found: dict[str, list[str]] = {number: [] for number in sorted(main, key=(*ROAD, *main).index)}
+    for number in leaves:
+        at = number
+        while at not in found:
+            at = leaves[at]
+        if at != number:
+            found[at].append(number)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------------

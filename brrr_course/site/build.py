@@ -14,13 +14,13 @@ from unittest.mock import patch
 from brrr.core.errors import ArgumentError, BrrrError
 from brrr.core.private import end_with
 from brrr.core.recordings import VARIABLE, recorded_devices
-from brrr_course.lessons.course import copy_of, notebooks_in
+from brrr_course.lessons.course import copy_of, notebooks_in, road
 from brrr_course.nouns.places import share
 from brrr_course.site.documents import documents, glossary
 from brrr_course.site.frame import read
-from brrr_course.site.index import index_page
+from brrr_course.site.index import index_page, list_page
 from brrr_course.site.page import Page, kept_page, lesson_page, metadata_of
-from brrr_course.site.questions import Question, list_page, questions
+from brrr_course.site.questions import Question, questions
 from brrr_course.site.reference import reference
 from brrr_course.site.written import replace_all, require_free
 from brrr_course.sources import source
@@ -89,7 +89,7 @@ def site_pages(found: Sequence[Page], asked: Sequence[Question]) -> dict[str, st
     pages |= {each.slug: each.page() for each in asked if not each.lesson}
     pages |= {name: page for name, (_, page) in beside.items()} | glossary(found)
     there = [each for each in asked if each.slug in pages]
-    pages |= {each.name: each.html for each in found} | {"questions": list_page(there)}
+    pages |= {each.name: each.html for each in found} | {"questions": list_page(there, found)}
     pages["index"] = index_page(found, there, {name: title for name, (title, _) in beside.items()})
     return {f"{name}.html": html for name, html in pages.items()}
 
@@ -99,14 +99,10 @@ def roads(paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
 
     A side road's notebook says in its metadata from which lesson it `leaves`.
     """
-    leaves = {path.stem: metadata_of(path).get("leaves", "") for path in paths}
-    by_number = {name.partition("_")[0]: name for name in leaves}
-    main = ["", *(name for name, begins in leaves.items() if not begins), ""]
-    found = {}
-    for name, begins in leaves.items():
-        at = name
-        while leaves[at]:
-            at = by_number[leaves[at]]
-        place = main.index(at)
-        found[name] = (by_number[begins] if begins else main[place - 1], main[place + 1])
-    return found
+    by_number = {path.stem.partition("_")[0]: path.stem for path in paths} | {"": ""}
+    leaves = {path.stem.partition("_")[0]: metadata_of(path).get("leaves", "") for path in paths}
+    found, before, along = dict[str, tuple[str, str]](), "", road(leaves)
+    for main, after in zip(along, [*along, ""][1:], strict=False):
+        found |= {each: (leaves[each] or before, after) for each in (main, *along[main])}
+        before = main
+    return {by_number[each]: (by_number[found[each][0]], by_number[found[each][1]]) for each in leaves}

@@ -15,11 +15,11 @@ WAYS = {"index": "All lessons", "questions": "Questions", "glossary": "Glossary"
 """The pages that every other leads to."""
 
 
-def ways(here: str = "", more: Mapping[str, str] | None = None) -> str:
-    """The links at the top of a page: to all pages that others lead to, but to itself, and some more."""
+def ways(here: str = "", more: Mapping[str, str] | None = None, to: str = "content") -> str:
+    """The links at the top of a page: past them to what it has, to all pages that others lead to, and some more."""
     links = {name: said for name, said in {**WAYS, **(more or {})}.items() if name and name != here}
     inner = "".join(f'<a href="{name}.html">{escape(said)}</a>' for name, said in links.items())
-    skip = '<a class="skip" href="#content">To the content</a>'
+    skip = f'<a class="skip" href="#content">Skip to the {to}</a>'
     return f'{skip}<nav aria-label="Course">{inner}</nav>'
 
 

@@ -70,7 +70,7 @@ def page_of(found: LessonPage, before: str = "", after: str = "", beside: str = 
     around = {name: f"{said}: {name.partition('_')[0]}" for said, name in (("Back", before), ("Next", after))}
     around[beside] = "Slides"
     html = addressed("\n".join(found.parts))
-    parts = [ways(more=around), '<main id="content">', html.replace("</h1>", f"</h1>{contents(html)}", 1)]
+    parts = [ways(more=around, to="lesson"), '<main id="content">', html.replace("</h1>", f"</h1>{contents(html)}", 1)]
     if any(each["guess"] >= 0 for each in found.shown["view"]):
         parts.append('<p class="origin">What is covered stands in this page\'s source: no server keeps it.</p>')
     if found.shown["guess"]:

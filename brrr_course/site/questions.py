@@ -25,7 +25,7 @@ NOTHING = "<p>Nobody has measured this here yet: the course has no figure of it,
 class Question:
     """What people ask, and what the course can say to it; `figure` is one of the lesson's, as a link names it.
 
-    `at`: where its sliders begin, if elsewhere than in the lesson.
+    `at`: where its sliders begin, if elsewhere than in the lesson. `also`: what else people type who ask it.
     """
 
     slug: str
@@ -35,6 +35,7 @@ class Question:
     lesson: str
     figure: str
     at: Mapping[str, Any] = field(default_factory=dict)
+    also: str = ""
 
     def page(self, name: str = "", title: str = "", seen: Sequence[object] = ()) -> str:
         """Its page: with what a lesson's cells showed, of the lesson's page and title."""
@@ -71,10 +72,3 @@ def questions() -> list[Question]:
     """The questions of data/questions.toml, in their order."""
     text = (share("data") / "questions.toml").read_text(encoding="utf-8")
     return [Question(**{**each, "claims": tuple(each["claims"])}) for each in tomllib.loads(text)["question"]]
-
-
-def list_page(all_of_them: Sequence[Question]) -> str:
-    """The page that leads to all of them."""
-    items = "".join(f'<li><a href="{each.slug}.html">{escape(each.question)}</a></li>' for each in all_of_them)
-    head = "<h1>Questions</h1><p>What people ask about GPU performance, and what was measured.</p>"
-    return plain("questions", "Questions about GPU performance", f"{head}<ul>{items}</ul>")

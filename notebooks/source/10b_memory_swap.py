@@ -161,7 +161,6 @@ claims("10b", source="recorded:h100")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# This is the end of the side roads: go back to [10 · What holds *your* model back?](10_diagnose_your_model.ipynb) and ask it of your own
-# model.
+# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

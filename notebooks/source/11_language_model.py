@@ -206,4 +206,4 @@ claims("11")
 # The main road ends here, before your own model; [00 · Start here](00_start_here.ipynb) has the map. Side road:
 # [11b · When does fusion need a new algorithm?](11b_attention.ipynb) takes attention apart.
 #
-# Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)
+# Back: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)

@@ -1,18 +1,15 @@
 # ---
 # jupyter:
-#   readme: {short: 'torch.compile', asks: 'what does it remove, and how does it come back?', before: '05, 06'}
+#   readme: {short: 'torch.compile', asks: 'what does it remove, and how does it come back?', before: '05, 10'}
 #   brrr:
-#     leaves: '05'
 #     needs: [cuda]
 # ---
 
 # %% [markdown] tags=["question"]
 # # 12 · What does torch.compile remove, and how does it come back?
 #
-# Side road. Read 05 and 06 first.
-#
 # `torch.compile` traces your function once and writes kernels for it. It removes passes through memory (lesson 05), and with a CUDA
-# Graph also launches (lesson 06). But some say it [[recompilation|recompiles]] for ever.
+# Graph also launches (lesson 10). But some say it [[recompilation|recompiles]] for ever.
 # **What does it remove, when does that pay, and which of your lines bring the overhead back?**
 
 # %% tags=["setup", "question"]
@@ -229,6 +226,6 @@ claims("12")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road, [07 · What does one more column cost?](07_gemm_shapes.ipynb) looks into the matmuls.
+# [11 · Why does one token take so long?](11_language_model.ipynb) compiles a language model.
 #
-# Back: [05 · What does fusion save?](05_fusion.ipynb)
+# Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

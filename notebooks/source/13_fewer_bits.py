@@ -247,6 +247,6 @@ claims("13")
 # %% [markdown] tags=["next"]
 # ## Next
 #
-# Back on the road: [11 · Why does one token take so long?](11_language_model.ipynb), with every regime in one language model.
+# Back on the road: [12 · What does torch.compile remove, and how does it come back?](12_compile.ipynb)
 #
 # Back: [10 · What holds *your* model back?](10_diagnose_your_model.ipynb)

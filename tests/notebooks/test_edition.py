@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ if os.environ.get("BRRR_SOURCE") == "cuda":
 from harness import LESSONS, NOTEBOOKS, SOLUTIONS, build_script, read
 
 from brrr_course import claims
+from brrr_course.lessons.course import ROAD, road
+from brrr_course.site.build import roads
 
 build = build_script()
 EDITION = [*LESSONS, *SOLUTIONS]
@@ -104,35 +105,38 @@ def test_a_rebuild_without_outputs_changes_nothing(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
-LEAVES = {number: read(lesson).metadata["brrr"].get("leaves") for number, lesson in NUMBERED.items()}
-SIDE = {number: leaves for number, leaves in LEAVES.items() if leaves}
-"""Each side road, and the lesson that it leaves from, as its head says."""
-ROAD = [number for number in NUMBERED if number not in SIDE]
-"""The main road in its order."""
+LEAVES = {number: read(lesson).metadata["brrr"].get("leaves", "") for number, lesson in NUMBERED.items()}
+"""From which lesson each leaves, as its head says."""
+AROUND = roads(LESSONS)
 
 
-def test_the_main_road_is_short() -> None:
-    assert ROAD == ["00", "01", "02", "03", "04", "05", "07", "10", "11"], (
-        "a lesson without `leaves: 'NN'` under `brrr:` in its head stands on the main road; if it should, list it here"
+def test_the_road_is_the_lessons_that_leave_from_none() -> None:
+    assert list(road(LEAVES)) == list(ROAD), (
+        "a lesson without `leaves: 'NN'` under `brrr:` in its head stands on the main road; if it should, name it in "
+        "ROAD (brrr_course/lessons/course.py)"
     )
 
 
-@pytest.mark.parametrize("number", [number for number in NUMBERED if number != ROAD[0]])
-def test_a_lesson_leads_back_along_the_road_or_to_where_its_side_road_begins(number: str) -> None:
-    before = SIDE.get(number) or ROAD[ROAD.index(number) - 1]
-    last = [cell.source for cell in read(NUMBERED[number]).cells if cell.cell_type == "markdown"][-1]
-    assert re.findall(r"\n\nBack: \[.*\]\((.*)\)$", last, re.DOTALL) == [NUMBERED[before].name], (
-        f"the last line of lesson {number} is to be `Back: [title]({NUMBERED[before].name})`, the lesson that its head "
-        "`leaves`, or the one before it on the main road"
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_leads_on_along_the_road_and_back(lesson: Path) -> None:
+    """A side road leads back to where it begins, and on to the lesson behind that on the main road."""
+    before, after = AROUND[lesson.stem]
+    last = [cell.source for cell in read(lesson).cells if cell.cell_type == "markdown"][-1]
+    first, *_ = re.findall(r"\]\((\w+)\.ipynb\)", last)
+    assert first == after or not after, f"the first link of *Next* is to lead to {after}"
+    assert re.findall(r"\n\nBack: \[.*\]\((\w+)\.ipynb\)$", last, re.DOTALL) == [before] * bool(before), (
+        f"the last line is to be `Back: [title]({before}.ipynb)`"
     )
 
 
-def test_the_next_lesson_of_the_road_is_the_first_link_of_each_next() -> None:
-    names = {lesson.name.partition("_")[0]: lesson.name for lesson in LESSONS}
-    for before, after in pairwise(ROAD):
-        (lesson,) = [each for each in LESSONS if each.name == names[before]]
-        last = [cell.source for cell in read(lesson).cells if cell.cell_type == "markdown"][-1]
-        assert re.findall(r"\]\((\w+\.ipynb)\)", last)[0] == names[after], before
+def test_every_map_follows_the_road() -> None:
+    """docs/teaching.md shows README's picture, which test_at_work.py holds."""
+    along, readme = road(LEAVES), (NOTEBOOKS.parent / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[(\w+) .*\]\(.*\.html\) \|", readme, re.MULTILINE)
+    assert rows == [each for main, side in along.items() for each in (main, *side)]
+    assert f"{', '.join(ROAD[:-1])} and {ROAD[-1]} in a row" in readme
+    (drawn,) = re.findall(r"```text\nmain road.*?\n(.*?)```", read(LESSONS[0]).cells[-1].source, re.DOTALL)
+    assert {row[:2]: re.findall(r"\d\d[bc]?", row[2:]) for row in drawn.splitlines()} == along
 
 
 def test_a_link_to_a_lesson_has_its_title() -> None:

@@ -10,9 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from opened import NOTEBOOKS, made
 
 from brrr_course.site.documents import documents, glossary, page_of_term, terms
-from brrr_course.site.index import index_page
+from brrr_course.site.index import index_page, list_page
 from brrr_course.site.page import Page, page_of, slides_page
-from brrr_course.site.questions import list_page, questions
+from brrr_course.site.questions import questions
 from brrr_course.site.reference import MODULES, reference
 
 pytestmark = pytest.mark.browser

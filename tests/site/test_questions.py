@@ -12,12 +12,13 @@ from opened import NOTEBOOKS, made
 
 from brrr.core.errors import BrrrError
 from brrr.core.recordings import recorded_devices
+from brrr_course.lessons.course import ROAD
 from brrr_course.nouns.ledger import ledger_path, read_ledger
 from brrr_course.site.documents import documents, glossary, page_of_term, terms
-from brrr_course.site.index import index_page
+from brrr_course.site.index import index_page, list_page
 from brrr_course.site.page import Page
-from brrr_course.site.questions import NOTHING, Question, list_page, questions
-from brrr_course.site.text import markdown
+from brrr_course.site.questions import NOTHING, Question, questions
+from brrr_course.site.text import addressed, markdown
 
 ASKED = questions()
 DOCS = NOTEBOOKS.parent / "docs"
@@ -89,11 +90,16 @@ def test_a_page_asks_for_nothing_that_only_a_notebook_has(path: Path) -> None:
 
 def test_the_index_has_every_lesson_and_question_once() -> None:
     about = {path.stem: json.loads(path.read_text("utf-8"))["metadata"]["brrr"] for path in NOTEBOOKS.glob("*.ipynb")}
-    lessons = [Page(name, name.upper(), "", [], "", about=told) for name, told in sorted(about.items())]
+    text = {name: addressed(markdown(cells(name.partition("_")[0], "markdown"))) for name in sorted(about)}
+    main = '<main id="content">{}</main>'.format
+    lessons = [Page(name, name.upper(), "", [], main(html), about=about[name]) for name, html in text.items()]
     html = index_page(lessons, ASKED, {"timer": "The timer"})
+    assert len(gzip.compress(html.encode())) < 53_500, "with its pictures the first page is 6.5 kB more"
     (road,) = re.findall(r'<ol class="map">(.*?)</ol>', html, re.DOTALL)
     assert sorted(re.findall(r'data-lesson="(\w+)"', road)) == sorted(about)
-    main = re.findall(r'<li><div class="card" data-lesson="(\d\d)_', re.sub(r"<ul>.*?</ul>", "", road))
-    assert main == ["00", "01", "02", "03", "04", "05", "07", "10", "11"]
+    along = re.findall(r'<li><div class="card" data-lesson="(\d\d)_', re.sub(r"<ul>.*?</ul>", "", road))
+    assert along == [*ROAD]
     assert f"{about['01_async_timing']['minutes']} minutes · read 00 before" in road and 'href="timer.html"' in html
-    assert all(html.count(f'href="{each.slug}.html"') >= 2 for each in ASKED)  # in the list, and to be found
+    groups = dict(re.findall(r"<section><h3>(.*?)</h3><ul>(.*?)</ul>", html))
+    assert all(html.count(f'href="{each.slug}.html"') == 1 for each in ASKED) and len(groups) > 5
+    assert 'href="first-call-is-slow.html"' in groups['<a href="02_transfers.html">02_TRANSFERS</a>']  # 02b leaves 02
