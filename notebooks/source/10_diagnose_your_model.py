@@ -222,7 +222,7 @@ claims("10")
 # ## Next
 #
 # [11 · Why does one token take so long?](11_language_model.ipynb). Side roads: [10b · What does a
-# faster memory buy?](10b_memory_swap.ipynb), [13 · When do fewer bits help?](13_fewer_bits.ipynb),
+# faster memory buy?](10b_memory_swap.ipynb), [13 · When do weights in fewer bits help?](13_fewer_bits.ipynb),
 # [14 · When are two GPUs faster than one?](14_two_gpus.ipynb)
 #
 # Back: [07 · What does one more column cost?](07_gemm_shapes.ipynb)
