@@ -50,7 +50,7 @@ check("10b-share", share=share)
 # **Answers**
 #
 # - *The guesses:* in the cell that compares, from both recordings.
-# - *Between two caches:* none of these calls gains more than the bandwidths' ratio; large matmuls and slow kernels move much and gain little.
+# - *Who else gains:* folded in the lesson.
 # - *Is the upgrade worth it:* 1.22 times as fast; 2.5 at most. <!-- definition: the exercise -->
 # - *The other way round:* `(1 - fast / slow) / (1 - 1 / gain)`.
 #
