@@ -191,7 +191,7 @@ explore(
 check("02b-chunks", enough=..., best=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fix the pipeline
+# ## More: fix the pipeline
 #
 # This one works on one chunk after the other. Make the streams overlap. Each stream has `submit(chunk, buffer)`, which launches its
 # work; `record()`, which returns an event; `wait(event)` for the stream to wait (`wait(None)` does nothing); and `synchronize()`

@@ -172,7 +172,7 @@ explore(
 check("04b-little", bytes_in_flight=..., loads=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: let neighbours read neighbours
+# ## More: let neighbours read neighbours
 #
 # A warp of 32 threads reads 512 floats in 16 steps. `place(thread, step)` says which float a thread reads. Here each thread has
 # a stretch of its own: natural on a CPU, and expensive here. Fix it: read every float once, with as few sectors as possible. Then

@@ -142,7 +142,7 @@ print(find_transition("pseudo_linear", "width", graph_pays, at=rest, source="rec
 check("04c-ridge", width=..., speedup=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: fix the benchmark
+# ## More: fix the benchmark
 #
 # It should time `x * weight + bias`, and nothing else. The functions that it is given only record that they
 # were called, so nothing runs on a GPU. Fix it, then write `benchmark=benchmark`.

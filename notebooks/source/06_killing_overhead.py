@@ -181,7 +181,7 @@ explore(
 check("06-divide", gtx1070=..., h200=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: what breaks a capture?
+# ## More: what breaks a capture?
 #
 # This network scales a layer back when its outputs grow too large. It is correct, but cannot be captured: a capture only notes down
 # launches, so Python cannot read a result or branch on one. Fix it so that the results stay the same, then write `network=network`. It

@@ -123,7 +123,7 @@ def crossing(classical, strassen):
 check("09-crossover", sizes=..., crossing=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: one wrong sign
+# ## More: one wrong sign
 #
 # The drawing with whole numbers shows the products M1 to M7. `recombine` adds them up to the four blocks of the result, but one sign is
 # wrong. C12 is right: M3 + M5 = A11 (B12 - B22) + (A11 + A12) B22 = A11 B12 + A12 B22, as A11 B22 cancels. Write out the

@@ -172,7 +172,7 @@ explore(
 check("10-peak", flop=..., share=..., at_most=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: the rule as a function
+# ## More: the rule as a function
 #
 # Write `regime(eager, graph, half, double)`: four times in, one of the four words out, by the rule of the three programs. A gain counts
 # from a factor of 1.3 on, and twice the batch is free up to a factor of 1.15.

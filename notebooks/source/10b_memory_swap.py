@@ -86,7 +86,7 @@ display(
 check("10b-upgrade", h200=..., at_most=...)
 
 # %% [markdown] tags=["your-turn"]
-# ## Your turn: the other way round
+# ## More: the other way round
 #
 # Write a function `share(slow, fast, gain)`: from two times of a call and the ratio of the bandwidths, the memory's share of the slow time.
 

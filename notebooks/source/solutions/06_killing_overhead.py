@@ -43,7 +43,7 @@ check("06-capture", network=network)
 # | | |
 # | --- | --- |
 # | Goal | Tell a framework's overhead from the device's work on a whole network; know the rungs of the ladder from modules to a CUDA Graph, and what a graph cannot hold. |
-# | Minutes | 60: 15 for PyTorch's own ways, 15 for the rewrite, 10 for the divide, 20 for the two exercises |
+# | Minutes | 40 |
 # | Before | Lesson 03 (overhead, running ahead, CUDA Graphs), lesson 05 (fusion). |
 # | Answers | [solutions/06_killing_overhead.ipynb](../notebooks/solutions/06_killing_overhead.ipynb) |
 #

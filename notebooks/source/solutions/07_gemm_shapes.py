@@ -42,7 +42,7 @@ check("07-staircase", waves=waves)
 # | | |
 # | --- | --- |
 # | Goal | Read a matmul's time as a staircase of tiles, waves and the library's choices; know why a mini-batch is cheaper than its samples one by one. |
-# | Minutes | 45 |
+# | Minutes | 40 |
 # | Before | Lessons 03 (CUDA Graphs), 04 (memory-bound, the predictor) and 05. |
 # | Answers | [solutions/07_gemm_shapes.ipynb](../notebooks/solutions/07_gemm_shapes.ipynb) |
 #

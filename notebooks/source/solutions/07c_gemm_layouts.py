@@ -37,7 +37,7 @@ check("07c-slow-line", line="head", words=8 * ceil(50257 / 8))
 # | | |
 # | --- | --- |
 # | Goal | Know which dimension must be a multiple of 8 in short types; combine what multiplies the same input; know when the layout matters. |
-# | Minutes | 60 |
+# | Minutes | 40 |
 # | Before | Lesson 07. |
 # | Answers | [solutions/07c_gemm_layouts.ipynb](../notebooks/solutions/07c_gemm_layouts.ipynb) |
 #

@@ -56,7 +56,7 @@ check("09-sign", recombine=recombine)
 # | | |
 # | --- | --- |
 # | Goal | Know how seven multiplications replace eight and what the additions cost; tell an effective rate from an actual one; know why a speed-up may be larger, or smaller, than the algorithm's. |
-# | Minutes | 70: 20 for the first round and the steps, 20 for the network and the peak, 10 for exploring, 20 for the two exercises |
+# | Minutes | 35 |
 # | Before | Lesson 07: tiles and waves, and with it 04, the roofline. How to multiply matrices block by block. |
 # | Answers | [solutions/09_strassen.ipynb](../notebooks/solutions/09_strassen.ipynb) |
 #

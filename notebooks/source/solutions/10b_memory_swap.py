@@ -37,7 +37,7 @@ check("10b-share", share=share)
 # | | |
 # | --- | --- |
 # | Goal | Tell a call's regime from its times on two GPUs that differ in their memory; tell bytes moved from bytes waited for; judge an upgrade. |
-# | Minutes | 60: 15 for the eight guesses, 20 for the figure, 10 for the group between the caches, 15 for the two exercises |
+# | Minutes | 25 |
 # | Before | Lessons 04b, 07 and 10. |
 # | Answers | [solutions/10b_memory_swap.ipynb](../notebooks/solutions/10b_memory_swap.ipynb) |
 #

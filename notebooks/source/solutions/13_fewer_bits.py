@@ -39,7 +39,7 @@ check("13-bytes", weight_bytes=weight_bytes)
 # | | |
 # | --- | --- |
 # | Goal | Say for a layer, its tokens and a type in which its weights are stored which bytes change; place it on the roofline; name what widening costs. |
-# | Minutes | 60 |
+# | Minutes | 40 |
 # | Before | Lessons 04, 07 and 10. |
 # | Answers | [solutions/13_fewer_bits.ipynb](../notebooks/solutions/13_fewer_bits.ipynb) |
 #

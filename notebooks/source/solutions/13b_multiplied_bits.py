@@ -39,7 +39,7 @@ check("13b-scales", scales=scales)
 # | | |
 # | --- | --- |
 # | Goal | Say for a layer and its tokens whether the type that is multiplied sets the pace; name what a cast costs and what a type loses. |
-# | Minutes | 60 |
+# | Minutes | 35 |
 # | Before | Lesson 13. |
 # | Answers | [solutions/13b_multiplied_bits.ipynb](../notebooks/solutions/13b_multiplied_bits.ipynb) |
 #
